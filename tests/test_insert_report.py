@@ -1,23 +1,73 @@
 """The performance report of the insert benchmark, on made-up studies in which every rate and stall is known."""
 
+import ast
+import re
+from html import unescape
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import polars as pl
 import pytest
 import rqps
 import synthetic
 import synthetic_inserts as made_up
+from great_tables import GT
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps import stats
+from rqps import show, stats
 from rqps.pages import insert_benchmark_report as page
-from rqps.pages.insert_benchmark_report import columns as published_columns
-from rqps.pages.insert_benchmark_report import steps
-from rqps.pages.insert_benchmark_report.published_tables import GREEN, GREY, RED, of_longest, of_throughput
-from rqps.pages.insert_benchmark_report.response_times import BUCKETS, buckets, buckets_of, percentiles
-from rqps.pages.insert_benchmark_report.sentences import insert_findings, rate_findings, read_findings
+from rqps.published import insert_columns as published_columns
 from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
+from rqps.stats.response_times import BUCKETS, buckets, buckets_of, percentiles
 from rqps.store import Study
+
+COLOURS = {"#FF9A9A": "red", "#81FFA6": "green", "#D7D7D7": "grey", "#FFDD81": "yellow", "#81FFF9": "blue"}
+
+
+class Notebook:
+    """An analysis notebook run on a study: its values by name, and the HTML that it shows."""
+
+    def __init__(self, name: str, study: Study) -> None:
+        self.html = ""
+        self.values: dict[str, Any] = {"display": self._display}
+        cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=nbformat.NO_CONVERT).cells
+        place = Path(study.place)
+        for cell in [cell for cell in cells if cell.cell_type == "code"]:
+            body = ast.parse(cell.source).body
+            if "parameters" in cell.metadata.get("tags", ()):
+                self.values |= {"study": str(place), "data": None}
+                continue
+            last = body.pop() if isinstance(body[-1], ast.Expr) else None
+            exec(compile(ast.Module(body, []), name, "exec"), self.values)
+            if isinstance(last, ast.Expr):
+                self._display(eval(compile(ast.Expression(last.value), name, "eval"), self.values))
+
+    def _display(self, shown: Any) -> None:
+        if isinstance(shown, GT):
+            self.html += shown.as_raw_html()
+        elif hasattr(shown, "_repr_html_"):
+            self.html += shown._repr_html_()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def shown(self, name: str) -> str:
+        """The HTML of one table."""
+        return self.html.split(f'id="rqps-{name}"', 1)[1].split("</tbody>", 1)[0]
+
+
+def cells_of(html: str) -> list[list[str]]:
+    """Each row of a table as its cells: their text, with a slash between lines, and their colour."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", html.split("<tbody", 1)[1], re.DOTALL)
+    return [[_cell(style, text) for style, text in re.findall(r"<t[dh]([^>]*)>(.*?)</t[dh]>", row)] for row in rows]
+
+
+def _cell(style: str, text: str) -> str:
+    colour = re.search(r"background-color: (#\w+)", style)
+    words = unescape(re.sub(r"<[^>]*>", "", text.replace("<br>", " / ")))
+    return f"{words} {COLOURS.get(colour[1], colour[1])}" if colour else words
+
 
 STALLED = made_up.Shape(stalls={("my2.base", "qr100"): range(3, 6)}, slow={("my2.base", "qp100"): 0.8})
 BASE, PS0, OTHER = made_up.DBMS
@@ -38,7 +88,7 @@ def median(found: pl.DataFrame, step: str, dbms: str, metric: str) -> float:
 
 
 def test_findings_say_how_much_faster_without_the_performance_schema(study: Study) -> None:
-    without, other = insert_findings(study)
+    without, other = page.findings(study, stats.relate(study)[1])
     assert without.startswith(
         "l.i2 is 1.11 times faster without the performance schema (my1.ps0 against my1.base: 1.10"
     )
@@ -49,7 +99,7 @@ def test_findings_say_how_much_faster_without_the_performance_schema(study: Stud
 
 def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> None:
     few = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=2)))
-    without, other = insert_findings(few)
+    without, other = page.findings(few, stats.relate(few)[1])
     assert without.startswith(
         "Without the performance schema (my1.ps0 against my1.base), no step is shown to be faster"
     )
@@ -57,37 +107,61 @@ def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> Non
     assert other.endswith("2 rounds. It would take 4 rounds: there are 2.")
 
 
-def test_the_rate_of_inserts_is_judged_by_the_step_and_by_the_second(study: Study) -> None:
-    rates, seconds = steps.insert_rates(study), steps.seconds_on_target(study)
-    missed = rates.filter(~pl.col("on_target")).select("step", "dbms", "missed").rows()
-    assert missed == [("qr100", OTHER, 6), ("qp100", OTHER, 6)]
+def test_the_rate_of_inserts_is_judged_by_the_second_too(study: Study) -> None:
+    seconds = page.seconds_on_target(study)
     assert median(seconds, "qr100", OTHER, "share") == pytest.approx(0.7)
     assert median(seconds, "qr100", OTHER, "stall_s") == 3
     assert median(seconds, "qr100", BASE, "share") == 1
-    said = rate_findings(rates, seconds)
-    assert said[0].startswith(
+
+
+@pytest.fixture(scope="module")
+def notebook(study: Study) -> Notebook:
+    return Notebook("insert_benchmark_report", study)
+
+
+def test_missed_rates_are_named(notebook: Notebook) -> None:
+    missed = notebook["rates"].filter(~pl.col("on_target")).select("step", "dbms", "missed").rows()
+    assert missed == [("qr100", OTHER, 6), ("qp100", OTHER, 6)]
+    sentences = page.rate_findings(notebook["rates"], notebook["seconds"])
+    assert sentences[0].startswith(
         "my2.base missed the rate of inserts: qr100 166 of 200 rows/s (166–166), qp100 156 of 200"
     )
-    assert "the longest stall is 10 s (10–10, my2.base in qp100), 6 rounds" in said[-1]
+    assert "the longest stall is 10 s (10–10, my2.base in qp100), 6 rounds" in sentences[-1]
+
+
+def test_debt_is_that_of_the_moment_before_a_step(notebook: Notebook) -> None:
+    debt = stats.absolute(notebook["debt"])
+    assert median(debt, "qr100", BASE, "waited_s") == 5
+    assert median(debt, "qr100", BASE, "history_length") == 0
+    assert median(debt, "qp100", BASE, "history_length") == 1000
+    assert median(debt, "qp100", BASE, "checkpoint_age_mb") == 16
+    assert debt.filter(step="qp100", metric="waited_s").is_empty(), "nothing was to settle there"
+
+
+def test_published_colours_mark_the_least_and_the_most_of_a_column(notebook: Notebook) -> None:
+    cells = cells_of(notebook.shown("insert-throughput"))
+    colours = {cell.rpartition(" ")[2] for row in cells for cell in row[1:]}
+    assert {"red", "green"} <= colours
+    assert [row[0] for row in cells] == [BASE, PS0, OTHER]
+    assert all(row[-1].rpartition(" ")[2] in ("grey", "red") for row in cells if row[0] == OTHER), "missed its rate"
+    assert "blue" in str(cells_of(notebook.shown("insert-relative")))
+
+
+def test_what_a_study_has_not_is_left_out(tmp_path: Path) -> None:
+    loads = made_up.Shape(rounds=1, steps=("l.i0", "l.x"))
+    notebook = Notebook("insert_benchmark_report", rqps.load("inserts", data=made_up.write(tmp_path, loads)))
+    for name in ("insert-rate", "insert-debt", "insert-seconds-on-target", "insert-percentiles-query"):
+        assert name not in notebook.html
+    assert "No step of this study had a rate of inserts to reach." in notebook.html
 
 
 def test_a_rate_that_all_reached_always_is_short(tmp_path: Path) -> None:
-    quiet = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
-    said = rate_findings(steps.insert_rates(quiet), steps.seconds_on_target(quiet))
-    assert said[0] == "Every dbms reached the rate of inserts in every step, by the published rule."
-    assert said[1] == "Every second of every step was on target, 1 round."
-
-
-def test_missing_rates_and_debts_are_named(tmp_path: Path) -> None:
-    loads = made_up.Shape(rounds=1, steps=("l.i0", "l.x"))
-    study = rqps.load("inserts", data=made_up.write(tmp_path, loads))
-    said = repr(page.findings(study))
-    assert "No step of this study had a rate of inserts to reach." in said
-    assert "rate of inserts" in repr(page.summary_table(study, "rate of inserts"))
-    assert "rate of inserts" in repr(page.number_table(study, "seconds on target"))
-    assert "inherited" in repr(page.number_table(study, "debt"))
-    assert "was waited for" in repr(page.settling_chart(study))
-    assert "query that was timed" in repr(page.response_times(study, "query"))
+    quiet = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=0.05)))
+    notebook = Notebook("insert_benchmark_report", quiet)
+    assert "Every dbms reached the rate of inserts in every step, by the published rule." in notebook.html
+    assert "Every second of every step was on target, 1 round." in notebook.html
+    sources = notebook["wide"].with_columns(source=notebook["source"])["source"]
+    assert set(sources) == {"mostly memory"}
 
 
 seconds_of_inserts = st.lists(st.integers(0, 400), min_size=1, max_size=60)
@@ -97,7 +171,7 @@ def marked(rows: list[int], rate: float = 100.0) -> pl.DataFrame:
     frame = pl.DataFrame({"operations": rows}).with_columns(
         second=pl.int_range(pl.len()), run=pl.lit("r"), step=pl.lit("q"), client=pl.lit(0), rate=pl.lit(rate)
     )
-    return steps.marked(frame, pl.col("rate"))
+    return page.marked(frame, pl.col("rate"))
 
 
 @given(seconds_of_inserts)
@@ -115,7 +189,7 @@ def test_a_second_that_did_its_rows_is_on_target_and_one_without_any_near_is_not
 def test_the_longest_stall_is_the_longest_row_of_seconds_below_target(rows: list[int]) -> None:
     seconds = marked(rows)
     words = "".join("x" if reached else "." for reached in seconds["on_target"])
-    (found,) = steps.stalls(seconds).to_dicts()
+    (found,) = page.stalls(seconds).to_dicts()
     assert found["stall_s"] == max(map(len, words.split("x")))
     assert found["share"] == pytest.approx(words.count("x") / len(words))
 
@@ -198,36 +272,6 @@ def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> 
     assert min(counts) < max(counts) == 4, "beyond the p99.9 of a few lies none"
 
 
-def test_debt_is_that_of_the_moment_before_a_step(study: Study) -> None:
-    found = steps.debt(study)
-    assert median(found, "qr100", BASE, "waited_s") == 5
-    assert median(found, "qr100", BASE, "history_length") == 0
-    assert median(found, "qp100", BASE, "history_length") == 1000
-    assert median(found, "qp100", BASE, "checkpoint_age_mb") == 16
-    assert found.filter(step="qp100", metric="waited_s").is_empty(), "nothing was to settle there"
-    lines = steps.settling(study)
-    assert set(lines["step"]) == {"qr100"}
-    assert lines.filter(measure="dirty_mb", run="r01@my1.base@here")["value"].to_list()[-1] == 0
-
-
-@pytest.mark.parametrize(("misses", "word"), [(0.0, "memory"), (0.05, "mostly memory"), (2.5, "the disk")])
-def test_reads_of_the_disk_are_counted(misses: float, word: str, tmp_path: Path) -> None:
-    study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=misses)))
-    found = steps.reads(study)
-    assert set(steps.where_pages_come_from(found)["reads_from"]) == {word}
-    (said,) = read_findings(found)
-    how = "mostly from memory" if word == "mostly memory" else f"from {word}"
-    assert f"read {how}: {misses:.3f} pages not in the buffer pool per operation" in said
-
-
-def test_pages_that_the_server_read_but_the_device_did_not_came_from_the_page_cache(tmp_path: Path) -> None:
-    study = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1, misses=2.5)))
-    quiet = steps.reads(study).with_columns(
-        pl.when(metric="device_reads").then(0.0).otherwise("estimate").alias("estimate")
-    )
-    assert set(steps.where_pages_come_from(quiet)["reads_from"]) == {"the system's page cache"}
-
-
 def test_every_column_can_be_followed_to_its_rows(study: Study) -> None:
     assert set(published_columns.PUBLISHED) <= set(published_columns.SOURCES)
     rows = published_columns.rounds_of_column(study, "qr100", OTHER, "cpupq")
@@ -237,44 +281,14 @@ def test_every_column_can_be_followed_to_its_rows(study: Study) -> None:
         assert Path(study.place, f"run={run}", name).is_file()
 
 
-rates_of_dbms = st.lists(st.tuples(st.floats(1, 1e6), st.sampled_from([None, True, False])), min_size=1, max_size=9)
-
-
-@given(rates_of_dbms)
-def test_published_colours_mark_the_least_and_the_most_of_a_column(rows: list[tuple[float, bool | None]]) -> None:
-    values, met = [value for value, _ in rows], [each for _, each in rows]
-    colours = of_throughput(values, met)
-    of_met = [value for value, each in rows if each is not False]
-    if not of_met:
-        assert set(colours) == {GREY}
-        return
-    least, most = min(values), max(of_met)
-    for (value, each), colour in zip(rows, colours, strict=True):
-        if least >= 0.8 * most:
-            assert colour != RED
-        elif value == least:
-            assert colour == RED, "also where the rate was missed"
-        if each is False:
-            assert colour in (GREY, RED)
-        elif value == most and not (least < 0.8 * most and value <= least):
-            assert colour == GREEN
-
-
-@given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=9))
-def test_the_longest_response_is_red(values: list[float]) -> None:
-    colours = of_longest(values)
-    assert colours[values.index(max(values))] == RED
-    if GREEN in colours:
-        assert min(values) < 0.8 * max(values)
-
-
 def test_curves_reach_the_last_whole_second_of_what_a_step_is_named_for(study: Study) -> None:
     late = study.steps.with_columns(pl.col("elapsed_s") - 0.5)
     for rows, seconds in ((study.steps, 10), (late, 9)):
         found = stats.throughput_over_time(study.intervals, rows).filter(step="qr100", dbms=BASE)
         assert found["second"].to_list() == list(range(seconds))
         assert found["estimate"][0] == pytest.approx(16_000, rel=0.02), "queries, without the rows beside them"
-    writes = steps.steps_over_time(study, queries=False)
+    writes = stats.throughput_over_time(study.intervals, study.steps.filter(pl.col("kind") != "l.x"))
+    writes = writes.filter(pl.col("step").str.starts_with("l."))
     assert writes["step"].unique(maintain_order=True).to_list() == ["l.i0", "l.i1", "l.i2"]
     assert writes.filter(step="l.i1", dbms=BASE)["estimate"][0] == pytest.approx(18_000, rel=0.02), (
         "inserted, not deleted"
@@ -291,3 +305,34 @@ def test_only_a_study_of_the_insert_benchmark_has_its_page(study: Study, tmp_pat
 def test_a_missed_rate_of_rows_is_no_warning_on_queries(study: Study) -> None:
     assert study.steps.filter(target_held=False).height
     assert "target" not in set(stats.all_warnings(study)["kind"])
+
+
+def test_the_columns_are_those_that_are_published_in_their_order(tmp_path: Path) -> None:
+    shape = made_up.Shape(stalls={(OTHER, "qr100"): range(3, 6)}, noise=0.0)
+    columns = published_columns.columns_text(rqps.load("inserts", data=made_up.write(tmp_path, shape)))
+    assert columns.note.startswith(
+        "Medians of 6 rounds; ± how far the 97 % intervals reach. Lines in the order my1.base, "
+    )
+    head, first, reach, *others = columns.texts["qr100"].splitlines()
+    published = (
+        "ips qps rps rmbps wps wmbps rpq rkbpq wpi wkbpi csps cpups cspq cpupq dbgb1 dbgb2 rss maxop p50 p99 tag"
+    )
+    assert head.split() == published.split()
+    line = "195 15610 0 0.0 1 0.2 0.000 0.000 0.005 1.024 48000 20.0 3.075 26 0.2 2.0 0.5 0.002 8000 8000 my1.base"
+    assert first.split() == line.split()
+    assert set(reach.split()) == {"±0"}
+    relative = others[others.index("relative to my1.base") + 1].split()
+    assert relative[:4] == ["1.00", "1.10", "-", "-"], "nothing is divided by 0"
+    assert relative[-1] == "my1.ps0"
+
+
+def test_names_stay_text_wherever_they_stand(tmp_path: Path) -> None:
+    shape = made_up.Shape(rounds=2, dbms={BASE: 1.0, "my2.<img src=x onerror=alert(1)>": 0.7})
+    notebook = Notebook("insert_benchmark_report", rqps.load("inserts", data=made_up.write(tmp_path, shape)))
+    assert notebook.html.count("&lt;img") > 20
+    assert "<img" not in notebook.html
+    assert "Medians" in notebook.shown("insert-corrected-cpu") or "±" in notebook.html
+
+
+def test_percents_are_whole_only_where_nothing_or_all_is_meant() -> None:
+    assert [show.in_percent(value) for value in (1.0, 0.9996, 0.0004, 0.0)] == ["100 %", "100.0 %", "0.0 %", "0 %"]

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 import rqps
 import synthetic_inserts as made_up
-from rqps.pages import insert_benchmark_report as page
 from rqps.published import read
 from rqps.published.releases import inserts_beside, inserts_differ
 from rqps.store import Study
@@ -57,11 +56,9 @@ def test_the_performance_schema_stands_beside_the_same_release_without_it(beside
     assert set(beside["compared"]) == {"8.0 to 5.6", "8.0 without the performance schema"}, "there is no 5.7 here"
 
 
-def test_a_study_with_nothing_in_common_says_so(tmp_path: Path) -> None:
+def test_a_study_may_have_nothing_in_common(tmp_path: Path) -> None:
     alone = rqps.load("inserts", data=made_up.write(tmp_path, made_up.Shape(rounds=1)))
-    beside = inserts_beside(read(), alone)
-    assert beside.is_empty()
-    assert "nothing in common" in repr(page.beside(alone))
+    assert inserts_beside(read(), alone).is_empty()
 
 
 def test_differences_between_the_studies_are_named(study: Study) -> None:

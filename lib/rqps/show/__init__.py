@@ -42,6 +42,7 @@ from rqps.show.sentences import amount, brackets, comparison, finding, inconclus
 from rqps.show.table import (
     Column,
     cut,
+    numbers_table,
     pivoted,
     ratio_cell,
     ratio_colour,
@@ -51,6 +52,7 @@ from rqps.show.table import (
     table,
     two_lines,
     whose,
+    with_interval,
 )
 from rqps.show.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
 from rqps.show.words import (
@@ -62,12 +64,15 @@ from rqps.show.words import (
     Text,
     by_host,
     coverage_of,
+    duration_us,
     in_order,
+    in_percent,
     interval_of,
     legend_of,
     ratio,
     rounds_of,
     signs_of,
+    sized,
     smallest_effect,
     verdict_words,
 )

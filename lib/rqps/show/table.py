@@ -291,25 +291,27 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
 
 
 def numbers_table(
-    values: pl.DataFrame,
-    columns: Sequence[Column],
+    numbers: pl.DataFrame,
+    forms: Mapping[str, Callable[[float], str]],
     base: str,
     *,
     name: str,
     title: str = "",
     note: str = "",
     by: str = "step",
-) -> GT:
-    """One row per step and dbms, one column per metric, with the interval below its number.
-
-    The base is the first row of each step or, grouped by dbms, the first group.
+) -> GT | Sentences:
+    """Metrics of the tidy frame as columns, one row per step and dbms: each number as its `forms` write it, and its
+    interval. The base stands first in each step; or, by dbms, before the rest.
     """
-    rows = values.filter(pl.col("metric").is_in([column.name for column in columns]))
+    rows = numbers.filter(pl.col("metric").is_in(list(forms)))
+    if rows.is_empty():
+        return Nothing(["No step of this study has such a number."])
     is_me = pl.col("dbms") != base
     listed = pl.col("dbms").cast(pl.Enum(in_order(rows["dbms"])))
     order: list[Any] = ["position", is_me] if by == "step" else [is_me, listed, "position"]
     wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
-    shown = [column for column in columns if column.name in wide[0]]
+    shown = [Column(metric, "", with_interval(form), align="right") for metric, form in forms.items()]
+    shown = [column for column in shown if column.name in wide[0]]
     note = f"{note} {medians_of(rows)}".strip()
     of_row = "dbms" if by == "step" else "step"
     return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)

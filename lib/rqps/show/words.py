@@ -76,12 +76,15 @@ class Text(str):
 
 @dataclass(frozen=True)
 class Folded:
-    """Texts below headings that open them on a page; as lines elsewhere. What is in them stays text."""
+    """Texts below headings that open them in a notebook and on a page; printed, they are lines."""
 
     note: str
     texts: Mapping[str, str]
 
     def __repr__(self) -> str:
+        return f"{self.note} (print it to see {', '.join(self.texts)})"
+
+    def __str__(self) -> str:
         return "\n\n".join([self.note, *(f"{heading}\n{text}" for heading, text in self.texts.items())])
 
     def _repr_html_(self) -> str:

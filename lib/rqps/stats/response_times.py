@@ -1,10 +1,12 @@
-"""Response times from full histograms: percentiles with and without the limiter, and the published buckets."""
+"""Response times from histograms of every statement: percentiles, with and without the wait for a rate limiter, and
+the percent of the statements in published buckets."""
 
 from math import inf
 
 import polars as pl
 
-from rqps.stats import absolute, usable, version_order
+from rqps.stats.comparison import absolute
+from rqps.stats.metrics import usable, version_order
 from rqps.store.read import Study
 
 STATEMENTS = {"insert": "inserts", "delete": "deletes", "query": "queries"}
@@ -32,14 +34,14 @@ def percentiles(study: Study) -> pl.DataFrame:
     wanted = pl.DataFrame({"percentile": list(PERCENTILES), "share": list(PERCENTILES.values())})
     rank, width = pl.col("share") * pl.col("all"), (pl.col("below_us") - pl.col("from_us")).clip(0)
     inside = (rank - (pl.col("below") - pl.col("transactions"))) / pl.col("transactions")
-    found = (
+    values = (
         counted.join(wanted, how="cross", maintain_order="left_right")
         .filter(pl.col("below") >= rank, (pl.col("percentile") == LONGEST) | (pl.col("all") - rank >= 1))
         .group_by(*keys, "percentile", maintain_order=True)
         .first()
         .select(*keys, "percentile", value=pl.col("from_us") + width * inside.clip(0, 1))
     )
-    return _in_order(absolute(found, keys=[*KEYS, "percentile"]), study.card.base)
+    return _in_order(absolute(values, keys=[*KEYS, "percentile"]), study.card.base)
 
 
 def buckets(study: Study) -> pl.DataFrame:
@@ -50,9 +52,9 @@ def buckets(study: Study) -> pl.DataFrame:
     keys = [*KEYS, "run"]
     of_bucket = counted.group_by(*keys, "bucket").agg(pl.col("transactions").sum())
     names = pl.DataFrame({"bucket": list(BUCKETS)})
-    every = counted.select(keys).unique(maintain_order=True).join(names, how="cross")
+    all_buckets = counted.select(keys).unique(maintain_order=True).join(names, how="cross")
     percent = 100 * pl.col("transactions") / pl.col("transactions").sum().over(keys)
-    shares = every.join(
+    shares = all_buckets.join(
         of_bucket.with_columns(value=percent), on=[*keys, "bucket"], how="left", maintain_order="left"
     )
     shares = shares.select(*keys, "bucket", pl.col("value").fill_null(0.0))
@@ -81,13 +83,13 @@ def _longest(study: Study) -> pl.DataFrame:
 
 def _by_statement(study: Study, rows: pl.LazyFrame, value: pl.Expr, *more: str) -> pl.DataFrame:
     timed = rows.filter(pl.col("second") >= 0, pl.col("kind").is_in(_IN_ORDER))
-    found = timed.group_by("run", "step", pl.col("kind").alias("statement"), *more).agg(value).collect()
+    values = timed.group_by("run", "step", pl.col("kind").alias("statement"), *more).agg(value).collect()
     steps = usable(study.steps).join(version_order(study.runs), on="dbms", maintain_order="left")
     places = steps.select("host", "step", "position", "rank", "dbms", "run")
-    return places.join(found, on=["run", "step"], maintain_order="left")
+    return places.join(values, on=["run", "step"], maintain_order="left")
 
 
-def _in_order(found: pl.DataFrame, base: str) -> pl.DataFrame:
+def _in_order(rows: pl.DataFrame, base: str) -> pl.DataFrame:
     """Statements as in the published tables, then steps as they were run, the base first."""
     place = pl.col("statement").replace_strict(_IN_ORDER, range(len(_IN_ORDER)))
-    return found.sort("host", place, "position", pl.col("dbms") != base, "rank", maintain_order=True)
+    return rows.sort("host", place, "position", pl.col("dbms") != base, "rank", maintain_order=True)

@@ -1,15 +1,15 @@
-"""The columns of the published report, better numbers for those that it has wrong, and the raw rows of each."""
+"""The columns of the insert benchmark's published report, corrected numbers for those that it has wrong, and the raw
+rows behind each."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import polars as pl
 
-from rqps.pages.insert_benchmark_report.steps import asks_queries, main_seconds, with_insert_rate
-from rqps.show import Row, by_host, coverage_of, in_order, rounds_of, table
-from rqps.show.words import Folded, on_host
-from rqps.stats import absolute, compare, rounds, strongest, tidy
+from rqps.show import Row, by_host, coverage_of, in_order, rounds_of
+from rqps.show.words import Folded
+from rqps.stats import absolute, compare, rounds, tidy, usable
 from rqps.stats.metrics import HOST_CPU_S, SHOWN_BY_VMSTAT, vmstat_averages
+from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
 
 VMSTAT_S = 5
@@ -56,8 +56,27 @@ SOURCES = _PUBLISHED | _CORRECTED
 """The file of each column, and the calculation by which anybody can repeat it: `=` before a formula in SQL."""
 PUBLISHED = tuple(_PUBLISHED)
 """The published columns in their order; after them stands the dbms."""
-_NOTE = "rate: qps in q*, ips in l.*; cpus: the CPUs of the host."
 _OF_STEP = ["run", "step"]
+
+
+def asks_queries() -> pl.Expr:
+    """True for steps that ask queries while rows come and go (q100, qr100, qp100), false for loads (l.i0 to l.i2)."""
+    return pl.col("unit") == "query"
+
+
+def with_insert_rate(study: Study) -> pl.DataFrame:
+    """The usable steps with `ips`, rows inserted (in l.x: indexed) per second of the step by all clients."""
+    inserted = study.intervals.filter(pl.col("kind") == "insert", pl.col("second") >= 0)
+    rows = inserted.group_by(_OF_STEP).agg(pl.col("operations").sum().alias("inserted")).collect()
+    joined = usable(study.steps).join(rows, on=_OF_STEP, how="left", maintain_order="left")
+    achieved = pl.col("inserted").fill_null(0) / pl.col("elapsed_s")
+    return joined.with_columns(pl.when(asks_queries()).then(achieved).otherwise("operations_per_s").alias("ips"))
+
+
+def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
+    """Operations of each client in every second, of the kind that gives the step its throughput."""
+    main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
+    return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
 
 
 def columns(study: Study) -> pl.DataFrame:
@@ -68,8 +87,8 @@ def columns(study: Study) -> pl.DataFrame:
     longest = [(pl.col("latency_max_us").filter(kind=kind).max() / 1e6).alias(f"max_{kind}_s") for kind in kinds]
     timed = study.intervals.filter(pl.col("second") >= 0, pl.col("kind").is_in(kinds))
     responses = timed.group_by(_OF_STEP).agg(longest).collect()
-    for found in (_sampled(study.counters), sizes, responses, _rates_reached(study)):
-        steps = steps.join(found, on=_OF_STEP, how="left", maintain_order="left")
+    for values in (_sampled(study.counters), sizes, responses, _rates_reached(study)):
+        steps = steps.join(values, on=_OF_STEP, how="left", maintain_order="left")
     steps = steps.with_columns(
         pl.when(asks_queries()).then("operations_per_s").otherwise(0.0).alias("qps"),
         pl.when(asks_queries()).then("operations_per_s").otherwise("ips").alias("rate"),
@@ -89,20 +108,11 @@ def columns_over_rounds(study: Study) -> pl.DataFrame:
     return absolute(columns(study)).sort("host", "position", pl.col("dbms") != study.card.base, maintain_order=True)
 
 
-def column_rounds(study: Study, compared: pl.DataFrame, column: str) -> list[Any]:
-    """Tables of the rounds behind a column of what changed most, and of the file and calculation of every column."""
-    host, step, dbms = strongest(compared)
-    every = [{"column": name, "file": file, "calculated": how} for name, (file, how) in SOURCES.items()]
-    note = f"{column} of {dbms}{on_host(compared, host)} in {step}: its median is in the columns above."
-    traced = table(rounds_of_column(study, step, dbms, column).filter(host=host), name="trace-column", note=note)
-    return [traced, table(every, name="column-sources", note=_NOTE)]
-
-
 def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.DataFrame:
     """The rounds behind a column of one step and dbms, and the run and file that each value is calculated from."""
     file, how = SOURCES[column]
-    found = columns(study).filter(step=step, dbms=dbms, metric=column)
-    return found.select("host", "round", "value", "run", pl.lit(file).alias("file"), pl.lit(how).alias("calculated"))
+    values = columns(study).filter(step=step, dbms=dbms, metric=column)
+    return values.select("host", "round", "value", "run", pl.lit(file).alias("file"), pl.lit(how).alias("calculated"))
 
 
 def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
@@ -117,8 +127,8 @@ def _rates_reached(study: Study) -> pl.DataFrame:
     seconds = main_seconds(study, study.steps.filter(pl.col("kind") != "l.x"))
     first = seconds.filter(client=1).group_by(_OF_STEP).agg(rates_reached("operations"))
     of_all = seconds.group_by(*_OF_STEP, "second").agg(pl.col("operations").sum())
-    every = of_all.group_by(_OF_STEP).agg(rates_reached("operations", "_all"))
-    return every.join(first, on=_OF_STEP, how="left")
+    together = of_all.group_by(_OF_STEP).agg(rates_reached("operations", "_all"))
+    return together.join(first, on=_OF_STEP, how="left")
 
 
 def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
@@ -153,8 +163,8 @@ def columns_text(study: Study) -> Folded:
 
 def _lines(rows: pl.DataFrame, digits: int | None) -> Iterator[list[str]]:
     for (dbms,), of_dbms in rows.group_by("dbms", maintain_order=True):
-        found = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
-        cells = {name: found.get(name) for name in PUBLISHED}
+        of_metric = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
+        cells = {name: of_metric.get(name) for name in PUBLISHED}
         forms = {name: f".{_DIGITS.get(name, 3) if digits is None else digits}f" for name in PUBLISHED}
         yield [*(format(row["estimate"], forms[name]) if row else "-" for name, row in cells.items()), str(dbms)]
         if any(reaches := [_reach(row) for row in cells.values()]):

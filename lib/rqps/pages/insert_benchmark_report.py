@@ -1,39 +1,73 @@
-"""The report in sentences. Each number has its interval and its rounds, and a verdict says what these support."""
+"""The page of the insert benchmark: seconds on target, stalls, and its findings in sentences."""
 
 import re
 from collections.abc import Sequence
 
 import polars as pl
 
-from rqps.pages.insert_benchmark_report.steps import insert_rates, reads, seconds_on_target, where_pages_come_from
-from rqps.show import Row, Sentences, brackets, in_order, interval_of, ratio, rounds_of
-from rqps.stats import config_changes, relate, relate_configs
+from rqps.published.insert_columns import asks_queries
+from rqps.show import Row, brackets, interval_of, ratio, rounds_of
+from rqps.stats import absolute, config_changes, relate_configs, tidy, usable
 from rqps.stats.metrics import THROUGHPUT
+from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
 from rqps.terminal import percent
 
+ON_TARGET = 0.95
+"""The share of its rate that a step or a second has to reach, as published."""
+RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
+"""The published colours."""
 _SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
 _SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
-_COUNTED = {"misses": "pages not in the buffer pool", "device_reads": "reads of the device by the whole host"}
+_OF_STEP = ["run", "step"]
 
 
-def findings(study: Study) -> Sentences:
-    """Sentences on the speed of each dbms, on the rate of inserts, and on where pages were read from."""
-    rates = rate_findings(insert_rates(study), seconds_on_target(study))
-    return Sentences([*insert_findings(study), *rates, *read_findings(reads(study))])
+def seconds_on_target(study: Study) -> pl.DataFrame:
+    """Longest stall, longest time from when an insert was due until it was done, and shares of seconds on target: of
+    all clients together and of the worst of them. The mean of a step need not show a stall."""
+    steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
+    rate = steps.select(*_OF_STEP, "target_per_s", "clients")
+    of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
+    of_client = seconds_of(study.clients, steps, ["insert"])
+    target = pl.col("target_per_s")
+    together = stalls(marked(of_all.join(rate, on=_OF_STEP), target))
+    alone = stalls(marked(of_client.join(rate, on=_OF_STEP), target / pl.col("clients")))
+    worst = alone.group_by(_OF_STEP).agg(pl.col("share").min().alias("share_of_worst_client"))
+    due = study.latencies.filter(pl.col("kind") == "insert due", pl.col("transactions") > 0)
+    latest = due.group_by(_OF_STEP).agg((pl.col("below_us").max() / 1e6).alias("latest_insert_s")).collect()
+    for more in (together.drop("client"), worst, latest):
+        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
+    metrics = ("share", "share_of_worst_client", "stall_s", "latest_insert_s")
+    return absolute(tidy(steps, metrics, study.runs))
 
 
-def insert_findings(study: Study) -> list[str]:
+def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
+    """Seconds with `on_target`; rows that slipped over the edge of a second count, where its neighbour has more."""
+    rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
+    around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
+    reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate
+    return seconds.with_columns(reached.alias("on_target")).sort(*of_line, "second")
+
+
+def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
+    """Per step and client: the `share` of seconds on target, and `stall_s`, the longest row of seconds below it."""
+    lengths = pl.col("on_target").rle()
+    below = lengths.struct.field("len").filter(~lengths.struct.field("value"))
+    return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(
+        pl.col("on_target").mean().alias("share"), below.max().fill_null(0).cast(pl.Float64).alias("stall_s")
+    )
+
+
+def findings(study: Study, related: pl.DataFrame) -> list[str]:
     """A finding for each dbms against the study's base; one with another config against the base of its own build."""
-    related = relate(study)[1]
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     changes = {(row["dbms"], row["instead_of"]): row["change"] for row in config_changes(study.conditions).to_dicts()}
     several = related["host"].n_unique() > 1
     compared = pl.concat([within, others]).filter(metric=THROUGHPUT).sort("host", maintain_order=True)
     return [
-        (f"On {host}: " if several else "") + _finding(found.to_dicts(), changes.get((me, base), ""))
-        for (host, me, base), found in compared.group_by("host", "dbms", "base", maintain_order=True)
+        (f"On {host}: " if several else "") + _finding(rows.to_dicts(), changes.get((me, base), ""))
+        for (host, me, base), rows in compared.group_by("host", "dbms", "base", maintain_order=True)
     ]
 
 
@@ -74,62 +108,33 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     """Sentences on the rate of inserts: by the published rule, and second by second."""
     if rates.is_empty():
         return ["No step of this study had a rate of inserts to reach."]
-    said = []
+    sentences = []
     for _, missed in rates.filter(~pl.col("on_target")).group_by("host", "dbms", maintain_order=True):
-        each = [
+        steps = [
             f"{row['step']} {row['estimate']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
             for row in missed.to_dicts()
         ]
-        said.append(f"{missed['dbms'][0]} missed the rate of inserts: {', '.join(each)}, {rounds_of(missed['n'])}.")
-    if not said:
+        sentences.append(
+            f"{missed['dbms'][0]} missed the rate of inserts: {', '.join(steps)}, {rounds_of(missed['n'])}."
+        )
+    if not sentences:
         some = [
             f"{row['dbms']} missed it in {row['step']} in {row['missed']} of {rounds_of([row['n']])}"
             for row in rates.filter(pl.col("missed") > 0).to_dicts()
         ]
         but = f", though not in every round: {', '.join(some)}" if some else ""
-        said.append(f"Every dbms reached the rate of inserts in every step, by the published rule{but}.")
+        sentences.append(f"Every dbms reached the rate of inserts in every step, by the published rule{but}.")
     share = seconds.filter(metric="share").sort("estimate", "position", maintain_order=True).to_dicts()
     stall = seconds.filter(metric="stall_s").sort("estimate", descending=True, maintain_order=True).to_dicts()
     if stall and not any(row["estimate"] or row["high"] for row in stall):
-        said.append(f"Every second of every step was on target, {rounds_of(row['n'] for row in stall)}.")
+        sentences.append(f"Every second of every step was on target, {rounds_of(row['n'] for row in stall)}.")
     elif stall:
         least, longest = share[0], stall[0]
         of_stall = brackets(longest, ".0f", after=f"{longest['dbms']} in {longest['step']}", rounds=False)
         reach = "" if least["low"] is None else f" ({100 * least['low']:.1f}–{100 * least['high']:.1f})"
-        said.append(
+        sentences.append(
             f"At least {100 * least['estimate']:.1f} %{reach} of a step's seconds were on target (least: "
             f"{least['dbms']} in {least['step']}); the longest stall is {longest['estimate']:.0f} s{of_stall}, "
             f"{rounds_of(row['n'] for row in share)}."
         )
-    return said
-
-
-def read_findings(found: pl.DataFrame) -> list[str]:
-    """Sentences on the source of each step's pages, and the counts that show it."""
-    if found.is_empty():
-        return ["No step of this study gave a number."]
-    named = where_pages_come_from(found)
-    said = []
-    for (where,), steps in named.group_by("reads_from", maintain_order=True):
-        mine = found.join(steps, on=["host", "step", "dbms"], how="semi")
-        source = str(where).replace("memory", "from memory") if "memory" in str(where) else f"from {where}"
-        said.append(f"{_of_steps(steps, named)} read {source}: {_counted(mine)}.")
-    return said
-
-
-def _of_steps(some: pl.DataFrame, every: pl.DataFrame) -> str:
-    """Steps by name, each with its dbms unless those are all."""
-    names = []
-    for (step,), rows in some.group_by("step", maintain_order=True):
-        whom = "" if rows.height == every.filter(step=step).height else f" ({', '.join(rows['dbms'])})"
-        names.append(f"{step}{whom}")
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _counted(found: pl.DataFrame) -> str:
-    each = []
-    for metric, what in _COUNTED.items():
-        if values := sorted(found.filter(metric=metric)["estimate"]):
-            reach = " to ".join(in_order(f"{value:.3f}" for value in (values[0], values[-1])))
-            each.append(f"{reach} {what} per operation")
-    return f"{' and '.join(each) or 'not counted'} (medians of {rounds_of(found['n'])})"
+    return sentences
