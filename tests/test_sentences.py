@@ -66,7 +66,7 @@ WRITES_INTERVALS = {
     "pages/cost_per_operation/tables.py": "the published text of costs",
     "pages/point_lookups/__init__.py": "shares in percent",
     "pages/perf_schema_overhead/sentences.py": "shares in percent",
-    "pages/insert_benchmark_report/sentences.py": "shares in percent",
+    "pages/insert_benchmark_report.py": "shares in percent",
 }
 
 
