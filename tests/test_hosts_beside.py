@@ -12,7 +12,6 @@ import pytest
 import rqps
 from browser import PHONE, Browser, opened
 from great_tables import GT
-from rqps.pages.cost_per_operation import two_measures
 from rqps.pages.one_regression import gather
 from rqps.pages.relative_throughput import host_tables
 from rqps.report import build
@@ -21,7 +20,7 @@ from rqps.report.profiles import Links
 from rqps.report.rounds import rounds_page
 from rqps.show import Sentences, conditions, trace
 from rqps.show.sections import differences_table
-from rqps.stats import between_hosts, measured, relate
+from rqps.stats import between_hosts, relate
 from rqps.store import Study, write_study_card
 from synthetic import Shape, card, manifest, tables, write_rows
 from synthetic_report import only_relative_throughput
@@ -133,11 +132,6 @@ def test_the_number_that_is_checked_has_the_rounds_of_its_own_host(study: Study)
     assert "@small" in traced
     assert f"{ME} on small against {BASE}" in traced
     assert not re.search("@big|@twin", traced)
-
-
-def test_the_cpu_of_hosts_is_not_pooled(study: Study) -> None:
-    said = two_measures(measured(study)).sentences
-    assert [each.split(" the server")[0] for each in said] == [f"On {host}" for host in FACTORS]
 
 
 def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_each(study: Study) -> None:
