@@ -114,7 +114,7 @@ def _reasons(health: Health) -> Iterator[tuple[bool, str]]:
 
 
 def machine(study: Study) -> GT | Sentences:
-    """What the doctor finds wrong with the machine as the first run of each host found it."""
+    """Findings of the doctor on the machine as the first run of each host found it."""
     rows = []
     for (host,), runs in study.runs.group_by("host", maintain_order=True):
         [text] = study.manifests.filter(folder=runs["folder"][0]).collect()["manifest"]
