@@ -203,7 +203,7 @@ def test_a_folder_that_is_no_report_stays(data: Path, notebooks: Path, tmp_path:
     kept = tmp_path / "synthetic/notes.txt"
     kept.parent.mkdir()
     kept.write_text("somebody's own")
-    with pytest.raises(RqpsError, match="synthetic: is there already, and no report"):
+    with pytest.raises(RqpsError, match="synthetic: exists and is not a report"):
         build("synthetic", data, tmp_path, notebooks)
     assert kept.read_text() == "somebody's own"
 

@@ -45,8 +45,8 @@ def check(
     path = path.parent if path.name == "index.html" else path
     files = _files(path)
     index = files.get("index.html", b"").decode(errors="replace")
-    found, digest = _STUDY.search(index), _DIGEST.search(index)
-    if not found:
+    name_of_study, digest = _STUDY.search(index), _DIGEST.search(index)
+    if not name_of_study:
         raise RqpsError(f"{path}: not a report", fix="give the folder of one, or the file that --single-file made")
     with Scratch() as scratch:
         enclosed = None if study else next((name for name in files if name.endswith(SUFFIX)), None)
@@ -56,7 +56,7 @@ def check(
             if digest and digest[1] != sha256(Path(study)):
                 what = f"{path}: {enclosed} is not the file that was put into this report"
                 raise RqpsError(what, fix="have the report sent again")
-        study = study or Markup(found[1]).unescape()
+        study = study or Markup(name_of_study[1]).unescape()
         check_whole(study, data)
         made = _files(build(study, data, scratch / "report", notebooks).parent)
     pages = [name for name in files if name.endswith(".html")]
@@ -71,14 +71,14 @@ def _files(path: Path) -> Mapping[str, bytes]:
     if not path.is_dir():
         return unpacked(path)
     return {
-        each.relative_to(path).as_posix(): each.read_bytes()
-        for each in sorted(path.rglob("*"))
-        if each.suffix in (".html", SUFFIX)
+        file.relative_to(path).as_posix(): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.suffix in (".html", SUFFIX)
     }
 
 
 def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
-    theirs, ours = (_Lines(each.decode(errors="replace")).lines for each in (page, again))
+    theirs, ours = (_Lines(html.decode(errors="replace")).lines for html in (page, again))
     differ = [(mine, yours) for mine, yours in zip(theirs, ours, strict=False) if mine[1] != yours[1]]
     if len(theirs) != len(ours):
         yield f"{name}: {len(theirs):,} lines with numbers, and its data give {len(ours):,}; the first that differ:"
@@ -93,14 +93,14 @@ def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
 def _where_they_differ(*texts: str) -> Iterator[str]:
     """Texts, and of long ones the part in which they differ, with some words before it.
 
-    >>> [len(each) for each in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
+    >>> [len(text) for text in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
     [62, 62]
     """
     alike = next((at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), 0)
     start = max(alike - WORDS_BEFORE, 0) if max(map(len, texts)) > LONGEST_SHOWN else 0
-    for each in texts:
-        shown = each[start:][:LONGEST_SHOWN]
-        yield f"{'…' * (start > 0)}{shown}{'…' * (not each.endswith(shown))}"
+    for text in texts:
+        shown = text[start:][:LONGEST_SHOWN]
+        yield f"{'…' * (start > 0)}{shown}{'…' * (not text.endswith(shown))}"
 
 
 class _Lines(HTMLParser):
@@ -134,7 +134,7 @@ class _Lines(HTMLParser):
         if self._skipped:
             return
         text = _HASH.sub('"data"', data) if self._within == "script" else data
-        for line in filter(None, (each.strip() for part in text.split("\n") for each in _ROWS.split(part))):
+        for line in filter(None, (line.strip() for part in text.split("\n") for line in _ROWS.split(part))):
             if self._within in ("h1", "h2"):
                 self._heading, self._row = line, ""
             elif self._row is None:

@@ -83,8 +83,8 @@ def _rounds(study: Study) -> str:
         planned = (len(card.dbms) - len(card.absent)) * card.rounds * hosts
         of_hosts = f" on each of {hosts} hosts" if hosts > 1 else ""
         return f"{rounds_of([card.rounds])}{of_hosts} planned; {finished} of {counted(planned, 'run')} finished"
-    each = Counter(study.runs.select("host", "dbms").rows()).values()
-    rounds = "–".join(map(str, sorted({min(each, default=0), max(each, default=0)})))
+    runs_of = Counter(study.runs.select("host", "dbms").rows()).values()
+    rounds = "–".join(map(str, sorted({min(runs_of, default=0), max(runs_of, default=0)})))
     time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
     return f"{time} where they decide something: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
 
@@ -113,7 +113,7 @@ def _placement(conditions: pl.DataFrame) -> str:
     """The CPUs that things ran on; for each number of clients where that made a difference."""
     known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
     before = sorted({name.rpartition(".")[0] for name in known if "." in name}, key=lambda name: int(name.split()[1]))
-    return "; ".join(f"{each} {_placed(known, f'{each}.')}" for each in before) or _placed(known, "")
+    return "; ".join(f"{clients} {_placed(known, f'{clients}.')}" for clients in before) or _placed(known, "")
 
 
 def _placed(known: Mapping[str, str], before: str) -> str:

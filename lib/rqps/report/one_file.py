@@ -29,17 +29,17 @@ def one_file(folder: Path) -> Path:
     its charts without their pictures, which only show where scripts are off."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))}
     data = {path.name: path.read_bytes() for path in folder.glob(f"*{SUFFIX}")}
-    there = pages.keys() | data.keys()
+    names = pages.keys() | data.keys()
 
-    def linked(found: re.Match[str]) -> str:
-        return found[0] if "://" in found[1] or unquote(found[1]) in there else found[2]
+    def linked(link: re.Match[str]) -> str:
+        return link[0] if "://" in link[1] or unquote(link[1]) in names else link[2]
 
     pages = {name: _LINK.sub(linked, _slim(page)) for name, page in pages.items()}
     before, body, after = pages.pop("index.html").partition("<body>")
     after, end, rest = after.rpartition("</body>")
     files = data | {name: text.encode() for name, text in {**pages, _BUNDLE: vega()}.items()}
-    packed = {name: base64.b64encode(gzip.compress(each, mtime=0)).decode() for name, each in files.items()}
-    scripts = [f'<script type="text/plain" data-file="{name}">{each}</script>\n' for name, each in packed.items()]
+    packed = {name: base64.b64encode(gzip.compress(file, mtime=0)).decode() for name, file in files.items()}
+    scripts = [f'<script type="text/plain" data-file="{name}">{text}</script>\n' for name, text in packed.items()]
     scripts.append(f"<script>{asset('one_file.js')}</script>\n")
     page = "".join([before, body, _CLOSED, after, *scripts, end, rest])
     return write_page(folder.with_name(f"{folder.name}.html"), page)
@@ -49,19 +49,19 @@ def unpacked(file: Path) -> dict[str, bytes]:
     """The pages and the data in such a file, by their names."""
     try:
         text = file.read_text(encoding="utf-8")
-        found = {name: _unzipped(base64.b64decode(packed)) for name, packed in _PACKED.findall(text)}
+        pages = {name: _unzipped(base64.b64decode(packed)) for name, packed in _PACKED.findall(text)}
     except (ValueError, zlib.error) as error:
         raise RqpsError(f"{file}: can't be read as a report: {error}", fix="have it sent again") from error
-    found.pop(_BUNDLE, None)
-    return {"index.html": _PACKED.sub("", text).encode(), **found}
+    pages.pop(_BUNDLE, None)
+    return {"index.html": _PACKED.sub("", text).encode(), **pages}
 
 
 def _unzipped(packed: bytes) -> bytes:
     stream = zlib.decompressobj(wbits=31)
-    found = stream.decompress(packed, MOST_TIMES * len(packed))
+    page = stream.decompress(packed, MOST_TIMES * len(packed))
     if not stream.eof:
         raise ValueError("a page is cut off, or stands for far more than it is")
-    return found
+    return page
 
 
 def _slim(page: str) -> str:

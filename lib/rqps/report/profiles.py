@@ -90,8 +90,8 @@ def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:
-    kept = {name: value for name, value in card.parameters.items() if name not in LENGTHS}
-    return card.workload, card.base, kept
+    parameters = {name: value for name, value in card.parameters.items() if name not in LENGTHS}
+    return card.workload, card.base, parameters
 
 
 def _built(study: Study) -> pl.DataFrame:

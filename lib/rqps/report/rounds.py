@@ -39,14 +39,14 @@ def rounds_page(
     of_builds = [frame.filter(pl.col("base") != base) for frame in relate_configs(study, compared)]
     rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))
     words |= {"title": f"Rounds · {study.card.study}", "heading": "The rounds of every number"}
-    found = numbers(study, rounds, compared, files, profiles)
-    told: dict[str, Any] = {"contents": {}, "to_rounds": Markup(""), "logs": any(files.values())}
-    page = render("rounds.html.j2", **words, **told, study=study.card.study, numbers=found)
+    shown: dict[str, Any] = {"contents": {}, "to_rounds": Markup(""), "logs": any(files.values())}
+    shown["numbers"] = numbers(study, rounds, compared, files, profiles)
+    page = render("rounds.html.j2", **words, **shown, study=study.card.study)
     return page, links_to_rounds(base, compared)
 
 
 def folder_of_unit(folder: str) -> Path:
-    """The folder that has the notebook of a run: of one dbms of a duet, the duet's."""
+    """The folder with the notebook of a run; the sides of a duet share the duet's folder."""
     path = Path(folder)
     return path.parent if path.parent.name.startswith("run=") else path
 
@@ -61,7 +61,7 @@ def numbers(
     folders = study.runs.select("run", "folder").iter_rows()
     places = {run: (files.get(at), Path(at).relative_to(folder_of_unit(at).parent)) for run, at in folders}
     warned = study.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
-    said = {(run, step): texts for run, step, texts in warned.rows()}
+    warnings = {(run, step): texts for run, step, texts in warned.rows()}
     keys = ["step", "dbms", "base"]
     of_cell = by_host(rounds).sort("round").partition_by(keys, as_dict=True)
     several = compared["host"].n_unique() > 1
@@ -69,8 +69,8 @@ def numbers(
     metrics = [metric for metric in SIDES if metric in set(compared["metric"])]
     for (step, dbms, base), rows in named.group_by(keys, maintain_order=True):
         me, host = rows.select("me", "host").row(0)
-        found = {row["metric"]: row for row in rows.to_dicts()}
-        there = [metric for metric in metrics if metric in found]
+        by_metric = {row["metric"]: row for row in rows.to_dicts()}
+        compared_by = [metric for metric in metrics if metric in by_metric]
         by_round: dict[int, dict[str, Row]] = {}
         for row in of_cell[step, dbms, base].iter_rows(named=True):
             by_round.setdefault(row["round"], {})[row["metric"]] = row
@@ -80,14 +80,14 @@ def numbers(
             "id": f"step={step}&dbms={dbms}{'' if own else f'&base={base}'}",
             "address": address(step, me, base=base, host=host if several else ""),
             "title": f"{step}: {dbms} against {base}",
-            "numbers": [_said(found[metric]) for metric in there],
-            "metrics": [SIDES[metric] for metric in there],
+            "numbers": [_number(by_metric[metric]) for metric in compared_by],
+            "metrics": [SIDES[metric] for metric in compared_by],
             "profile": "" if by is None else f"{profiles.page}{address(step, dbms, by)}",
-            "rounds": [_round(number, of_round, there, places, said) for number, of_round in by_round.items()],
+            "rounds": [_round(number, row, compared_by, places, warnings) for number, row in by_round.items()],
         }
 
 
-def _said(row: Row) -> str:
+def _number(row: Row) -> str:
     takes = f", a verdict takes {row['needs']}" if row["needs"] else ""
     verdict = verdict_words(row["metric"])[row["verdict"]]
     return f"{SIDES[row['metric']]} {number_of(row)}: {verdict}{takes}"
@@ -95,22 +95,22 @@ def _said(row: Row) -> str:
 
 def _round(
     number: int,
-    found: Mapping[str, Row],
+    by_metric: Mapping[str, Row],
     metrics: list[str],
     places: Mapping[str, tuple[str | None, Path]],
-    said: Mapping[tuple[str, str | None], list[str]],
+    warnings: Mapping[tuple[str, str | None], list[str]],
 ) -> dict[str, Any]:
-    first = next(iter(found.values()))
+    first = next(iter(by_metric.values()))
     runs = (first["base_run"], first["run"])
     table = "slices.parquet" if first["duet"] and first["cycles"] else "steps.parquet"
     return {
         "round": number,
         "cells": [
-            [sized(found[metric]["base_value"]), sized(found[metric]["me_value"]), f"{found[metric]['ratio']:.4f}"]
-            if metric in found
+            [sized(row["base_value"]), sized(row["me_value"]), f"{row['ratio']:.4f}"]
+            if (row := by_metric.get(metric))
             else ["–"] * 3
             for metric in metrics
         ],
         "runs": [{"file": file, "raw": f"{place}/{table}"} for file, place in map(places.__getitem__, runs)],
-        "warnings": [text for run in runs for of in (first["step"], None) for text in said.get((run, of), [])],
+        "warnings": [text for run in runs for of in (first["step"], None) for text in warnings.get((run, of), [])],
     }

@@ -92,22 +92,22 @@ def build(
     root = data_folder(data).resolve()
     read = load(study, root)
     name, study = read.card.study, study if study == read.card.study else read.place
-    every = load(study, root, mode=None).runs
-    found = analysis_notebooks(notebooks)
-    analyses = [path for path in found if _applies(path, every, read)]
-    profiles = next((path.stem for path in found if "modes" in asked_by(path)), None)
+    runs = load(study, root, mode=None).runs
+    candidates = analysis_notebooks(notebooks)
+    analyses = [path for path in candidates if _applies(path, runs, read)]
+    profiles = next((path.stem for path in candidates if "modes" in asked_by(path)), None)
     target = (Path(out) if out else root / "report").resolve() / name
     if target.exists() and not (target / "index.html").is_file():
-        raise RqpsError(f"{target}: is there already, and no report", fix="move it away, or give another --out")
-    runs = every.height + read.failed.height
+        raise RqpsError(f"{target}: exists and is not a report", fix="move it away, or give another --out")
+    attempts = runs.height + read.failed.height
     with replacing(target) as folder:
         (folder / "runs").mkdir(parents=True)
-        progress = Progress(len(analyses) * NOTEBOOK_S + runs * RUN_PAGE_S)
+        progress = Progress(len(analyses) * NOTEBOOK_S + attempts * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
         now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
         enclosed = pack(study, folder / f"{name}{SUFFIX}", root)[0] if with_data else None
-        report = _Report(study, read, every, links, root, folder, target.parent, made, progress, enclosed)
+        report = _Report(study, read, runs, links, root, folder, target.parent, made, progress, enclosed)
         _write_index(report, analyses)
         progress.terminal.close()
     return target / "index.html"
@@ -189,8 +189,8 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     numbers = _write_rounds(report, *related, files, screen=next(filter(_takes_a_question, shown), None))
     pages = [_analysis_page(report, notebook, numbers) for notebook in shown]
     reliable, reasons = None, ""
-    if found := reliability(study, notebooks):
-        reliable, reasons = found[0], f"{found[1].stem}.html" if found[1] in shown else ""
+    if judged := reliability(study, notebooks):
+        reliable, reasons = judged[0], f"{judged[1].stem}.html" if judged[1] in shown else ""
     tables = {"runs": run_rows(study, report.runs, files), "failed": run_rows(study, study.failed, files)}
     words = {"title": f"{study.card.study} · rqps", "heading": study.card.question, "made": report.made}
     links = {"contents": {}, "pages": pages, "to_rounds": numbers, "note": report.links.note}
@@ -238,7 +238,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
     page = (report.pages if of_all else report.folder) / f"{notebook.stem}.html"
     if of_all and page.is_file():
         times = [path.stat().st_mtime for path in (notebook, *PUBLISHED.iterdir())]
-        if page.stat().st_mtime > max([*times, *(each.timestamp() for each in report.runs["ended_at"])]):
+        if page.stat().st_mtime > max([*times, *(end.timestamp() for end in report.runs["ended_at"])]):
             return f"../{page.name}", content_of(nbformat.read(notebook, as_version=4)).heading
     parameters = {"study": report.asked, "data": str(report.data)} | (
         _ANY_QUESTION if _takes_a_question(notebook) else {}

@@ -97,7 +97,7 @@ def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]
 def _ratios(rows: pl.DataFrame, names: tuple[str, str], name: str, *more: Column) -> GT:
     cells = [row | {"change": row, "measure": stats.SIDES[row["metric"]]} for row in rows.to_dicts()]
     labels = {"first": names[0], "second": names[1], "change": f"{names[1]} / {names[0]}"}
-    ratios = [Column(each, label, show.ratio_cell, _colour, align="center") for each, label in labels.items()]
+    ratios = [Column(key, label, show.ratio_cell, _colour, align="center") for key, label in labels.items()]
     columns = [Column("step"), Column("dbms"), *more, *ratios]
     return show.table(cells, columns, name=f"both-{name}", note=show.legend_of(rows))
 

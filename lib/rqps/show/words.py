@@ -25,8 +25,8 @@ Row = Mapping[str, Any]
 
 
 class Sentences:
-    """Sentences, shown as a list in a notebook and on a page, where a fold has all but the first few, and as lines
-    elsewhere. Names in them stay text."""
+    """Sentences as a list in a notebook and on a page, where all but the first few are folded, and as lines
+    elsewhere. HTML in them is escaped."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)
@@ -41,11 +41,11 @@ class Sentences:
 
 
 def _listed(sentences: Iterable[str]) -> str:
-    return f"<ul class='findings'>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>"
+    return f"<ul class='findings'>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
 
 
 def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The rows of the steps whose ratios are farthest from 1, of steps too many to read; and what is left out."""
+    """The rows of at most 100 steps, those whose ratios are farthest from 1, and a sentence on the steps left out."""
     steps = rows["step"].n_unique()
     if steps <= MOST_STEPS:
         return rows, ""
@@ -56,7 +56,7 @@ def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFram
 
 
 class Nothing(Sentences):
-    """A sentence on why there is nothing to show; a page leaves it out, and the prose above it."""
+    """The reason why a section is empty; a page omits the section with the prose above it."""
 
     MARK = "rqps-nothing"
 
@@ -65,7 +65,7 @@ class Nothing(Sentences):
 
 
 class Text(str):
-    """Lines of text that keep their columns: in a notebook and on a page they scroll instead of being broken."""
+    """Text in columns: in a notebook and on a page its lines scroll and are not broken."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -110,8 +110,8 @@ def _form_of(value: float) -> str:
 
 
 def interval_of(row: Row, form: str = "", of: str = "") -> str:
-    """The columns `low` and `high` as text, or those that begin with the name `of`: as `form` says, or in the digits
-    of the ratio between them.
+    """The columns `low` and `high` as text, or `OF_low` and `OF_high`, in the format `form` or with the digits of
+    their ratio.
 
     >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
     ('0.60–0.65', 'no interval')
@@ -146,26 +146,26 @@ def coverage_of(coverages: Iterable[float]) -> str:
     >>> coverage_of([0.96875]), coverage_of([0.875, 0.75]), coverage_of([0.0])
     ('97 % intervals', '75 to 88 % intervals', 'no intervals')
     """
-    percent = sorted({round(100 * each) for each in coverages if each > 0})
+    percent = sorted({round(100 * coverage) for coverage in coverages if coverage > 0})
     if not percent:
         return "no intervals"
     return f"{percent[0]} to {percent[-1]} % intervals" if len(percent) > 1 else f"{percent[0]} % intervals"
 
 
 def shown_of(shown: int, steps: int) -> str:
-    """A sentence on the steps that are shown, where not all are."""
+    """A sentence on the number of steps shown; empty if all are."""
     return f" {shown} of {steps} steps are shown." if shown < steps else ""
 
 
 def medians_of(rows: pl.DataFrame, what: str = "Medians") -> str:
-    """The rounds behind the numbers of a table, and the intervals below them, in words."""
+    """A sentence on the rounds and the intervals of a table of medians."""
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
     return f"{what} of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
 def three_digits(value: float) -> str:
-    """Three digits, and all that stand before the point.
+    """A number with three digits, or with all digits before the point.
 
     >>> three_digits(1.4567), three_digits(23.456), three_digits(12345.6)
     ('1.46', '23.5', '12,346')
@@ -174,7 +174,7 @@ def three_digits(value: float) -> str:
 
 
 def reach_of(row: Row, form: Callable[[float], str]) -> str:
-    """An interval, with its unit once.
+    """An interval in the unit of `form`, which is written once.
 
     >>> [reach_of({"low": low, "high": 1400.0}, duration_us) for low in (1200.0, 900.0, 1400.0, None)]
     ['1.2–1.4 ms', '900 µs–1.4 ms', '±0', 'no interval']
@@ -197,7 +197,7 @@ def whole(value: float) -> str:
 
 
 def sized(value: float) -> str:
-    """Three digits or so, whatever the size.
+    """A number of any size with about three digits.
 
     >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
     ('1,234', '12.3', '0.0123', '0')
@@ -225,18 +225,18 @@ def duration_us(value: float) -> str:
 
 
 def signs_of(metric: str) -> dict[str, str]:
-    """The sign of each verdict: a cost that is worse is higher."""
+    """The signs of the verdicts; ▲ is higher, which is worse for a cost."""
     return SIGNS if metric in THROUGHPUTS else COST_SIGNS
 
 
 def verdict_words(metric: str) -> dict[str, str]:
-    """The word of each verdict: an operation is not slower for costing more, it is more expensive."""
+    """The words of the verdicts: throughput is slower or faster, a cost more expensive or cheaper."""
     worse, better = ("slower", "faster") if metric in THROUGHPUTS else ("more expensive", "cheaper")
     return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
 
 
 def legend_of(compared: pl.DataFrame) -> str:
-    """The meaning of the signs, of whatever number: an arrow points where the number goes."""
+    """The legend of the signs; an arrow gives the direction of the number, for costs too."""
     return f"▲ surely higher, ▼ surely lower, = same within {smallest_effect(compared)}, ? unsure."
 
 
@@ -246,24 +246,24 @@ def smallest_effect(compared: pl.DataFrame) -> str:
 
 
 def in_order(values: Iterable[str]) -> list[str]:
-    """Each value once, where it first stands."""
+    """The distinct values, in order of first occurrence."""
     return list(dict.fromkeys(values))
 
 
 def by_host(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with the host in the name of each dbms, where there is more than one host."""
+    """The frame with `dbms on HOST` as its dbms, if it has more than one host."""
     if frame["host"].n_unique() < 2:
         return frame
     return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))
 
 
 def on_host(frame: pl.DataFrame, host: str) -> str:
-    """` on HOST`, where the frame is of more than one host."""
+    """` on HOST`, or nothing if the frame has one host."""
     return f" on {host}" if frame["host"].n_unique() > 1 else ""
 
 
 def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with rows that are alike on several `hosts` as one; without hosts, where there is only one.
+    """The frame with equal rows of several hosts merged into one with `hosts`; with one host, without that column.
 
     >>> frame = pl.DataFrame({"host": ["big", "small", "twin"], "version": ["8.0", "8.4", "8.0"]})
     >>> hosts_together(frame).rows()
@@ -276,10 +276,10 @@ def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The column `warned`, with the warnings of a number that not all have; and a sentence on those that all have."""
-    every = [dict(zip(*each, strict=True)) for each in numbers.select("warnings", "explained").iter_rows()]
-    common = set.intersection(*map(set, every)) if every else set()
-    own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in every]
+    """The frame with `warned`, the warnings that not all numbers share, and a sentence on those that all share."""
+    warnings = [dict(zip(*row, strict=True)) for row in numbers.select("warnings", "explained").iter_rows()]
+    common = set.intersection(*map(set, warnings)) if warnings else set()
+    own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in warnings]
     of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
     return numbers.drop("warnings", "explained").with_columns(pl.Series("warned", own, pl.String)), of_all
 
@@ -290,9 +290,9 @@ def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
 
 
 def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
-    """Steps by their kind alone where all of that kind have one range; else with `between` before the range.
+    """Short names of steps: the kind if all steps of it have one range, else the kind, `between` and the range.
 
-    A step without a range has its own name, and so have steps that would have the same short one.
+    Steps without a range, and steps whose short names would clash, keep their names.
 
     >>> short_steps(pl.DataFrame({
     ...     "step": ["scan_range=100", "read-only_range=10", "read-only_range=100", "qr100"],
@@ -310,14 +310,14 @@ def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
         pl.format("{}" + between + "{}", "kind", "range")
     )
     short = sized.otherwise("kind").alias("short")
-    found = steps.select("step", "kind", "range").unique(maintain_order=True).with_columns(short)
+    named = steps.select("step", "kind", "range").unique(maintain_order=True).with_columns(short)
     as_it_is = pl.col("range").is_null() | (pl.col("short").count().over("short") > 1)
-    named = pl.when(as_it_is).then("step").otherwise("short")
-    return dict(found.select("step", named.alias("short")).iter_rows())
+    shortened = pl.when(as_it_is).then("step").otherwise("short")
+    return dict(named.select("step", shortened.alias("short")).iter_rows())
 
 
 def short_dbms(dbms: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Dbms without the end that all of them have, which is given too: whole words of it only.
+    """Short names of dbms without the ending that all share, and that ending; it consists of complete words.
 
     >>> short_dbms(["my8028_rel_o2nofp.z11a", "my8040_rel_o2nofp.z11a", "my8040adv_rel_o2nofp.z11a"])[1]
     '_rel_o2nofp.z11a'
@@ -327,7 +327,7 @@ def short_dbms(dbms: Iterable[str]) -> tuple[dict[str, str], str]:
     names = list(dict.fromkeys(dbms))
     words = [re.findall(r"^[^._ ]*|[._ ][^._ ]*", name) for name in names]
     end: list[str] = []
-    while len(names) > 1 and all(len(each) > 1 for each in words) and len({each[-1] for each in words}) == 1:
+    while len(names) > 1 and all(len(parts) > 1 for parts in words) and len({parts[-1] for parts in words}) == 1:
         end.insert(0, words[0][-1])
-        words = [each[:-1] for each in words]
-    return {name: "".join(each) for name, each in zip(names, words, strict=True)}, "".join(end)
+        words = [parts[:-1] for parts in words]
+    return {name: "".join(parts) for name, parts in zip(names, words, strict=True)}, "".join(end)
