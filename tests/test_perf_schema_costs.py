@@ -1,6 +1,5 @@
 """Costs of the performance schema, on made-up studies in which the cost of each event is known, and on the sample."""
 
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -201,25 +200,15 @@ def test_what_is_unsure_stands_behind_all_others_by_name(tmp_path: Path) -> None
     assert last.count("point-query (") == len(unsure)
 
 
-def test_the_most_expensive_is_named_with_those_that_meet_it(study: Study, tmp_path: Path) -> None:
-    most = claim(page.cost_chart(page.costs(study)))
-    assert most.startswith("all-enabled costs most: +22% of the CPU of off for point-query")
-    alike = {f"my8.{name}": named(name) for name in ("off", "all-disabled", "waits-only")}
-    alike["my8.again"] = replace(named("waits-only"), name="waits again")
-    both = claim(page.cost_chart(page.costs(rqps.load("synthetic", data=made_up.write(tmp_path, alike)))))
-    assert both.endswith(("The rounds do not separate waits-only from it.", "separate waits again from it."))
-
-
 def test_every_chart_and_table_draws_what_there_is_and_says_what_is_missing(study: Study, sweep: Study) -> None:
     for each in (study, sweep):
         costs = page.costs(each)
-        shown = [page.cost_chart(costs), page.cost_chart(costs, by="release"), page.cost_table(costs)]
+        shown = [page.cost_table(costs)]
         shown += [page.parts_chart(each), *page.client_charts(each), *page.events(each), *page.memory(each, costs)]
         shown += page.by_instructions(costs, each, each)
         for one in shown:
             assert isinstance(one, Sentences) or len(one.to_json() if hasattr(one, "to_json") else one.as_raw_html())
     none = page.costs(study, "no-such-scenario")
-    assert isinstance(page.cost_chart(none), Sentences)
     assert isinstance(page.cost_table(none), Sentences)
     assert page.findings(none).sentences == ()
 

@@ -34,10 +34,10 @@ FOLDED_PER_UNIT = 1_000_000
 """Folded stacks are whole numbers: millionths of a µs or of an instruction, so that rounding loses nothing."""
 
 
-def flame_trees(costs: pl.DataFrame, base: str) -> pl.DataFrame:
+def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
     """The tree of every host, step and dbms that has a round in common with the base, one after the other."""
     trees = [
-        _tree(pair, FOLD_BELOW).select(*TREE, host=pl.lit(host), step=pl.lit(step), dbms=pl.lit(dbms))
+        _tree(pair, fold_below).select(*TREE, host=pl.lit(host), step=pl.lit(step), dbms=pl.lit(dbms))
         for host, step, dbms, pair in pairs(costs, base)
     ]
     keys = dict.fromkeys(("host", "step", "dbms"), pl.String)

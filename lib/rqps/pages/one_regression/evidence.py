@@ -17,6 +17,9 @@ from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 from rqps.study import build_and_config
 
+FOLD_BELOW = 0.003
+"""The screen has the trees of all questions, so only of frames that can be seen before zooming in."""
+
 
 class Question(NamedTuple):
     """One step of one dbms against a base."""
@@ -176,7 +179,7 @@ def _profiles(
         parts["layers"].append(breakdown(in_layers(mine), base, smallest_effect=least))
         parts["components"].append(breakdown(mine, base, smallest_effect=least))
         parts["functions"].append(breakdown(mine, base, "function", least))
-        trees = flame_trees(mine, base)
+        trees = flame_trees(mine, base, FOLD_BELOW)
         parts["trees"].append(trees.with_columns(base=pl.lit(base)))
     return {name: pl.concat(frames) if frames else empty for name, frames in parts.items()}
 

@@ -5,7 +5,7 @@ from html import escape
 
 import polars as pl
 
-from rqps.pages.one_regression.evidence import Evidence, Question, disturbed
+from rqps.pages.one_regression.evidence import FOLD_BELOW, Evidence, Question, disturbed
 from rqps.pages.one_regression.next_steps import next_steps
 from rqps.profile.instructions import COUNTED
 from rqps.show import Row, Sentences, brackets, comparison, cut, finding, rounds_of, signs_of, verdict_words
@@ -37,7 +37,6 @@ TITLES = {
 STYLE = """
 .rqps-questions table.plain { font-size: 12.5px; font-variant-numeric: tabular-nums; margin: 0; }
 .rqps-questions table.plain th, .rqps-questions table.plain td { padding: 2px 10px 2px 0; text-align: left; }
-.rqps-questions table.plain .number { text-align: right; white-space: nowrap; }
 .rqps-questions table.plain td:first-child { overflow-wrap: anywhere; min-width: 90px; }
 .rqps-questions .table { margin: 2px 0 6px; }
 .rqps-questions p { margin: 3px 0; }
@@ -47,6 +46,8 @@ STYLE = """
 .rqps-question > summary { font-weight: 600; font-size: 17px; margin: 6px 0; }
 .rqps-claim { font-size: 15px; }
 """
+_ALIGNED = ", ".join(f".rqps-questions .r{n} :is(td, th):nth-child({n})" for n in range(1, 7))
+_ALIGNED += " { text-align: right; white-space: nowrap; }"
 MOST_COUNTERS, MOST_FUNCTIONS, FEW_SETTINGS, LONGEST, LONGEST_WARNING = 12, 15, 8, 24, 60
 EVENT = "perf_schema/"
 """In front of the names of events, among the status counters of a study with scenarios of the performance schema."""
@@ -65,7 +66,7 @@ def screen(evidence: Evidence) -> Drawing | Sentences:
     )
     claim = _claim(evidence, evidence.first)
     how = f"{counted(len(questions), 'question')}: {evidence.study.card.question}"
-    html = f'<div class="rqps-questions"><style>{STYLE}{PARTS_STYLE}</style>{_lists(questions, evidence)}'
+    html = f'<div class="rqps-questions"><style>{STYLE}{_ALIGNED}{PARTS_STYLE}</style>{_lists(questions, evidence)}'
     html += f"{shared_names(names)}{sections}</div>"
     return Drawing(claim, how, html)
 
@@ -142,14 +143,12 @@ def _plain(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), more: str = ""
 ) -> str:
     """A small table; its cells are HTML."""
-    mark = [' class="number"' if place in numbers else "" for place in range(len(heads))]
-    head = "".join(f'<th scope="col"{mark[place]}>{escape(each)}</th>' for place, each in enumerate(heads))
-    body = "".join(
-        "<tr>" + "".join(f"<td{mark[place]}>{cell}</td>" for place, cell in enumerate(row)) + "</tr>" for row in rows
-    )
+    aligned = "".join(f" r{place + 1}" for place in numbers)
+    head = "".join(f'<th scope="col">{escape(title)}' for title in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}' for cell in row)}" for row in rows)
     below = f"<p><small>{escape(more)}</small></p>" if more else ""
     return (
-        f'<div class="table" style="overflow-x:auto"><table class="plain"><thead><tr>{head}</tr></thead>'
+        f'<div class="table" style="overflow-x:auto"><table class="plain{aligned}"><thead><tr>{head}</thead>'
         f"<tbody>{body}</tbody></table></div>{below}"
     )
 
@@ -232,7 +231,7 @@ def _made_of(evidence: Evidence, question: Question) -> str:
 def _flame(evidence: Evidence, question: Question, tree: Tree, names: list[str], *, picture: bool) -> str:
     unit = evidence.of(question, evidence.layers)["unit"][0]
     sides = {"base": question.base, "me": question.me, "unit": unit}
-    how = f"<details><summary>How to read a flame graph</summary><p>{escape(how_of(unit))}</p></details>"
+    how = f"<details><summary>How to read a flame graph</summary><p>{escape(how_of(unit, FOLD_BELOW))}</p></details>"
     claim = claim_of(tree, **sides)
     return figure_of(tree, "", claim, "", title=question.step, **sides, names=names, picture=picture) + how
 

@@ -1,4 +1,4 @@
-"""The cost of each scenario, by scenario, by release and as a table; and throughput against the number of clients."""
+"""The cost of each scenario as tables, and throughput against the number of clients."""
 
 from typing import Any
 
@@ -13,110 +13,19 @@ from rqps.show import COST_SIGNS, SERIES, SIGNS, Column, Nothing, Row, Sentences
 from rqps.show.lines import NUMBERS_AXIS, panels
 from rqps.show.theme import numbers
 from rqps.stats import absolute, measured
-from rqps.stats.metrics import CPU, THROUGHPUT
+from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.scenarios import ranked, scenario_costs, scenarios
 from rqps.store.read import Study
 
-MOST_ROWS = 72
-PANEL_PX, PANEL_HEIGHT_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 150, 320, 120
+PANEL_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 320, 120
 _GREY = "#9aa4ad"
-_OF_COST = ("step", "dbms", "base", "scenario", "n", "share", "low", "high", "added", "base_estimate", "verdict")
 _OF_CLIENTS = ("scenario", "build", "load", "step", "dbms", "clients", "n", "estimate", "low", "high")
 NONE = "This study has no two scenarios of the performance schema of one build."
-
-_TOOLTIP = [
-    *("verdict:N", *numbers("+.1%", names=("share", "low", "high"))),
-    alt.Tooltip("added:Q", format=",.2f", title="added, µs"),
-    alt.Tooltip("base_estimate:Q", format=",.2f", title="without it, µs"),
-]
 
 
 def costs(study: Study, against: str = OFF) -> pl.DataFrame:
     """The tidy frame of server CPU per operation against a scenario, the cheapest first and those unsure last."""
     return ranked(scenario_costs(study, against))
-
-
-def cost_chart(costs: pl.DataFrame, by: str = "scenario") -> Any:
-    """CPU that each scenario adds to an operation, in percent: in rows by step, or in panels over the releases."""
-    if costs.is_empty():
-        return Sentences([NONE])
-    if by == "release":
-        return _over_releases(costs)
-    places = _shares(costs).with_columns(step_on_build(costs).alias("place")).head(MOST_ROWS)
-    rows = show.with_rows(places, "place", "scenario")
-    axis, height = show.row_axis(rows, "place", "scenario")
-    tooltip = ["row:N", "against:N", *_TOOLTIP]
-    data = show.slim(rows, "row", "label", "against", "coverage", *_OF_COST)
-    base = alt.Chart(data).encode(y=axis, tooltip=tooltip, color=show.verdict_colour(CPU))
-    room = show.room(1.25, rows["share"] if rows["high"].is_null().all() else rows["high"])
-    percent = alt.Axis(format="+.0%", tickCount=8)
-    x = alt.X("share:Q", title=f"server CPU per operation, against {costs['against'][0]}", axis=percent, scale=room)
-    how = (
-        f"CPU time of the server's process over operations, against {costs['against'][0]} of the same build and "
-        f"round: mean of {show.rounds_of(rows['n'])}, the bar its interval "
-        f"({show.coverage_of(rows['coverage'])}); behind it the µs added."
-    )
-    return show.on_rows(show.interval_ticks(base, x, "low", "high"), height, _most_expensive(costs), how)
-
-
-def _shares(costs: pl.DataFrame) -> pl.DataFrame:
-    """Costs with `share, low, high` of the CPU without the scenario, `label`, and the verdict in words."""
-    return costs.with_columns(
-        pl.col("estimate").sub(1).alias("share"),
-        pl.col("low", "high") - 1,
-        pl.col("verdict").replace(show.verdict_words(CPU)),
-        pl.format("{} µs", pl.col("added").map_elements("{:+,.2f}".format, pl.String)).alias("label"),
-    )
-
-
-def _over_releases(costs: pl.DataFrame) -> Any:
-    if costs["build"].n_unique() < 2:
-        return Nothing(["This study has the scenarios of one build only."])
-    names = in_order(costs.sort("estimate")["scenario"])
-    base = alt.Chart().encode(
-        x=alt.X("build:N", sort=in_order(costs["build"]), title=None, axis=alt.Axis(labelAngle=0, grid=False)),
-        color=alt.Color("scenario:N", title=None, scale=alt.Scale(domain=names, range=list(SERIES))),
-        tooltip=["step:N", "build:N", "scenario:N", *_TOOLTIP],
-    )
-    y = alt.Y("share:Q", title=None, axis=alt.Axis(format="+.0%", tickCount=5))
-    data = show.slim(_shares(costs).with_columns(verdict=costs["verdict"]), "build", *_OF_COST)
-    panel = _lines_with_intervals(base, y, data).properties(height=PANEL_HEIGHT_PX)
-    how = (
-        f"Server CPU per operation, against {costs['against'][0]} of the same build and round: mean of "
-        f"{show.rounds_of(costs['n'])} with its interval."
-    )
-    claim, steps = _from_release_to_release(costs), in_order(costs["step"])
-    return panels(panel, "step", steps, claim, how, width_px=PANEL_PX)
-
-
-def _most_expensive(costs: pl.DataFrame) -> str:
-    """The most expensive row, and those of the same step whose intervals meet its."""
-    rows = costs.filter(verdict="slower").sort("estimate", descending=True)
-    if rows.is_empty():
-        return f"The rounds show no scenario to cost more than {costs['against'][0]}."
-    most, several = rows.row(0, named=True), costs["build"].n_unique() > 1
-    cost = f"{most['estimate'] - 1:+.0%} of the CPU of {most['against']} for {most['step']}"
-    cost += f"{' on ' + most['build'] if several else ''}, {most['added']:,.1f} µs per operation."
-    near = rows.filter(pl.col("step") == most["step"], pl.col("dbms") != most["dbms"], pl.col("high") >= most["low"])
-    if near.is_empty():
-        return f"{most['scenario']} costs most: {cost}"
-    others = [f"{row['scenario']} on {row['build']}" if several else row["scenario"] for row in near.to_dicts()]
-    return f"{most['scenario']} costs {cost} The rounds do not separate {' and '.join(others)} from it."
-
-
-def _from_release_to_release(costs: pl.DataFrame) -> str:
-    """The cost of `default` for the first step, in the releases where it is least and where it is most."""
-    of_step = costs.filter(step=costs["step"][0])
-    name = "default" if "default" in of_step["scenario"] else of_step["scenario"][0]
-    rows = of_step.filter(scenario=name)
-    sure, unsure = rows.filter(pl.col("verdict") != "unsure").sort("estimate"), rows.filter(verdict="unsure")
-    what = f"{name} costs {rows['step'][0]}"
-    if sure.is_empty():
-        return f"It is unsure in every release whether {what} anything."
-    each = [f"{row['estimate'] - 1:+.0%} ({row['build']})" for row in sure.to_dicts()]
-    reach = f"from {each[0]} to {each[-1]}" if len(each) > 1 else each[0]
-    but = f"; {' and '.join(unsure['build'])} {'is' if unsure.height == 1 else 'are'} unsure" if unsure.height else ""
-    return f"{what} {reach} of CPU{but}."
 
 
 def cost_table(costs: pl.DataFrame) -> GT | Sentences:
