@@ -22,6 +22,8 @@ def png(chart: dict[str, Any]) -> bytes:
     """A picture of a chart."""
     import vl_convert
 
+    if not any(chart.get("datasets", {"": True}).values()):
+        chart = {"mark": "point", "data": {"values": []}}  # panels of no rows have no size
     # A tall picture at full sharpness would weigh more than all the rest of its page.
     height = chart.get("height")
     scale = PLAIN if isinstance(height, int | float) and height > TALL_PX else SHARP
