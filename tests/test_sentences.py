@@ -63,8 +63,7 @@ BY_HAND = re.compile(r"\(\{(?:show\.)?(?:interval_of|reach_of)\(|\[.low.\]\)?:[^
 """An interval in an f-string's brackets."""
 WRITES_INTERVALS = {
     "show/table.py": "the published text of ratios",
-    "pages/cost_per_operation/tables.py": "the published text of costs",
-    "pages/point_lookups/__init__.py": "shares in percent",
+    "pages/cost_per_operation.py": "the published text of costs",
     "pages/perf_schema_overhead/sentences.py": "shares in percent",
     "pages/insert_benchmark_report.py": "shares in percent",
 }
