@@ -314,8 +314,8 @@ class Campaign:
     def _doing(self, study: Path, before: set[Path]) -> str:
         """The phase that `rqps run` is in."""
         for partial in study.glob(".run=*.partial"):
-            said = noted(partial)
-            named = (phase for phase in ("starting", "warming up", "stopping", "writing") if said.startswith(phase))
+            text = noted(partial)
+            named = (phase for phase in ("starting", "warming up", "stopping", "writing") if text.startswith(phase))
             return next(named, "a step")
         if list(self.cache.glob(f"data/*/{PREFIX}*")) or list(self.cache.glob(f"data/{PREFIX}*")):
             return "loading"
@@ -327,13 +327,13 @@ class Campaign:
             return "nobody, it had ended"
         there = self.processes(process.pid)
         victims = (fault.victim, "server", "load generator", "kernel", "rqps")
-        hit = next(each for each in victims if each == "everything" or part_in(each) in there)
+        hit = next(victim for victim in victims if victim == "everything" or part_in(victim) in there)
         if hit == "everything":
             chosen = [each for some in there.values() for each in some]
         else:
             chosen = [random.Random(fault.number).choice(there[part_in(hit)])]
             if hit != part_in(hit):
-                chosen = [each for each in ours(process.pid) if group_of(each) == group_of(chosen[0])]
+                chosen = [child for child in ours(process.pid) if group_of(child) == group_of(chosen[0])]
         number = signal.Signals[f"SIG{fault.signal}"]
         for each in chosen:
             send(each, number)
@@ -346,11 +346,11 @@ class Campaign:
     def processes(self, rqps_pid: int) -> dict[str, list[psutil.Process]]:
         """Those that we started, and those that they started, by the part that they play."""
         found: dict[str, list[psutil.Process]] = {}
-        for each in ours(rqps_pid):
+        for process in ours(rqps_pid):
             with suppress(psutil.NoSuchProcess):
-                words = " ".join(each.cmdline())
+                words = " ".join(process.cmdline())
                 part = next((part for name, part in PARTS.items() if name in words), "helper")
-                found.setdefault("rqps" if each.pid == rqps_pid else part, []).append(each)
+                found.setdefault("rqps" if process.pid == rqps_pid else part, []).append(process)
         return found
 
     def _still_running(self) -> list[str]:
@@ -358,7 +358,7 @@ class Campaign:
         try:
             until(lambda: not ours(), patience_s=ENDS_S)
         except AssertionError:
-            return [f"still running: {each}" for each in ours()]
+            return [f"still running: {process}" for process in ours()]
         locks = (*self.folder.rglob("*.lock"), *self.folder.rglob(IN_USE))
         return [f"still locked: {path}" for path in locks if is_locked(path)]
 
@@ -413,7 +413,7 @@ class Campaign:
         """All runs of a study."""
         runs_file, host = read_runs_file(self.folder / "runs.yaml", PARAMETERS), this_host()
         there = StudyFolder(self.study(study)).duets(host)
-        return {each.run for run in unfold(runs_file, study, host, there) for each in run.members}
+        return {member.run for run in unfold(runs_file, study, host, there) for member in run.members}
 
 
 def unlike(due: set[str], study: rqps.Study) -> list[str]:
@@ -426,12 +426,12 @@ def unlike(due: set[str], study: rqps.Study) -> list[str]:
 def ours(waited_for: int = 0) -> list[psutil.Process]:
     """The processes that are below us; those that have ended are gone then, but the one that somebody waits for."""
     found = []
-    for each in psutil.Process().children(recursive=True):
+    for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess, ChildProcessError):
-            if each.status() != psutil.STATUS_ZOMBIE:
-                found.append(each)
-            elif each.pid != waited_for and each.ppid() == os.getpid():
-                os.waitpid(each.pid, os.WNOHANG)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+            elif process.pid != waited_for and process.ppid() == os.getpid():
+                os.waitpid(process.pid, os.WNOHANG)
     return found
 
 
@@ -475,15 +475,15 @@ def ended(code: int, words: str) -> str:
 
 def table(outcomes: Sequence[Outcome], seed: int) -> str:
     """The outcomes by victim and phase, as a table in Markdown."""
-    phases = [phase for phase in PHASES if any(each.phase == phase for each in outcomes)]
-    rows = {(each.hit, each.ended) for each in outcomes}
-    counts = Counter((each.hit, each.ended, each.phase) for each in outcomes)
-    order = [*VICTIMS, *sorted({each.hit for each in outcomes} - {*VICTIMS})]
+    phases = [phase for phase in PHASES if any(outcome.phase == phase for outcome in outcomes)]
+    rows = {(outcome.hit, outcome.ended) for outcome in outcomes}
+    counts = Counter((outcome.hit, outcome.ended, outcome.phase) for outcome in outcomes)
+    order = [*VICTIMS, *sorted({outcome.hit for outcome in outcomes} - {*VICTIMS})]
     lines = [
         f"| {hit} | {how} | {' | '.join(str(counts[hit, how, phase] or '') for phase in phases)} |"
         for hit, how in sorted(rows, key=lambda row: (order.index(row[0]), row[1]))
     ]
-    bad = sum(bool(each.wrong) for each in outcomes)
+    bad = sum(bool(outcome.wrong) for outcome in outcomes)
     head = f"{len(outcomes)} faults by seed {seed}, {bad} with anything wrong after it."
     heading = f"| victim | the command | {' | '.join(phases)} |"
     return "\n".join([head, "", heading, "|---|---|" + "---:|" * len(phases), *lines])

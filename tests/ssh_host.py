@@ -125,9 +125,9 @@ class Computer:
     def share_cache(self, *but: str) -> None:
         """Lets it have the builds and tables of this user, so that none is fetched twice."""
         (self.rqps / "cache").mkdir(parents=True, exist_ok=True)
-        for each in cache_dir().iterdir():
-            if not each.name.startswith((*NOT_SHARED, *but)):
-                (self.rqps / "cache" / each.name).symlink_to(each)
+        for path in cache_dir().iterdir():
+            if not path.name.startswith((*NOT_SHARED, *but)):
+                (self.rqps / "cache" / path.name).symlink_to(path)
 
     def lend_environment(self) -> None:
         """An environment in the place of the one that `rqps hosts prepare` would make for some minutes: the packages

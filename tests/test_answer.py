@@ -40,7 +40,7 @@ def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[
     assert second.startswith("CPU per operation changes by +")
     assert " µs (+" in second
     assert " in user space, " in second
-    assert [each.partition(";")[0] for each in others] == ["All comparisons are conclusive"]
+    assert [text.partition(";")[0] for text in others] == ["All comparisons are conclusive"]
 
 
 def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path: Path) -> None:

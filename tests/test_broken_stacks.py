@@ -66,8 +66,8 @@ def test_threads_without_a_name_are_connections_where_they_serve_a_client() -> N
         row("[unknown]", "do_command_twice", samples=1, role="unknown"),
         row("[unknown]", "do_command", samples=3, role="main"),
     )
-    found = repaired(stacks).group_by("role").agg(pl.col("samples").sum())
-    assert dict(found.rows()) == {"connection": 9, "unknown": 1, "main": 3}
+    rows = repaired(stacks).group_by("role").agg(pl.col("samples").sum())
+    assert dict(rows.rows()) == {"connection": 9, "unknown": 1, "main": 3}
 
 
 def test_several_paths_share_a_broken_stack_as_often_as_each_was_seen() -> None:

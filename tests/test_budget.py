@@ -46,9 +46,11 @@ class Scripted(InterimAnalyses):
 
 
 def measured(run: Run, folder: StudyFolder) -> None:
-    for each in run.members:
-        facts = manifest(each.dbms, each.round, run=each.run, mode=each.mode, identity=each.identity, host=each.host)
-        write_manifest(folder.finished(each.run), facts)
+    for member in run.members:
+        facts = manifest(
+            member.dbms, member.round, run=member.run, mode=member.mode, identity=member.identity, host=member.host
+        )
+        write_manifest(folder.finished(member.run), facts)
 
 
 def spent(folder: StudyFolder, verdicts: Scripted, seconds: float = 1e6, **changes: Any) -> list[str]:
@@ -59,7 +61,7 @@ def spent(folder: StudyFolder, verdicts: Scripted, seconds: float = 1e6, **chang
         budget.plan(runs_file, "demo", "h", folder.duets("h"))
         for run in budget.rounds(runs_file, "demo", "h", folder, watcher):
             measured(run, folder)
-            others = sorted(each.dbms for each in run.members if each.dbms != "old.base")
+            others = sorted(member.dbms for member in run.members if member.dbms != "old.base")
             units.append(" ".join([run.unit.removesuffix("@h"), *others]))
     return [unit for unit in units if unit[0] == "r"]
 

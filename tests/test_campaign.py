@@ -19,8 +19,8 @@ def test_after_a_fault_nothing_is_left_and_nothing_is_lost(short: Path) -> None:
         asked = ["--faults", "20", "--folder", str(short / kinds[0]), "--only", *kinds]
         command = [sys.executable, str(Path(__file__).with_name("campaign.py")), *asked]
         campaigns.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-    said = [each.communicate()[0] for each in campaigns]
-    assert [each.returncode for each in campaigns] == [0] * len(SHARES), "\n".join(said)
+    said = [campaign.communicate()[0] for campaign in campaigns]
+    assert [campaign.returncode for campaign in campaigns] == [0] * len(SHARES), "\n".join(said)
     assert sum(words.count(": SIG") for words in said) == 20, "\n".join(said)
 
 

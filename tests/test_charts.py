@@ -226,7 +226,7 @@ def test_names_stay_text_in_tables_and_sentences(study: Study) -> None:
     shown = [
         show.ratio_table(named).as_raw_html(),
         sections.warnings_table(warnings).as_raw_html(),
-        *(each.as_raw_html() for each in sections.conditions_tables(conditions)),
+        *(table.as_raw_html() for table in sections.conditions_tables(conditions)),
         show.Sentences([HOSTILE])._repr_html_(),
     ]
     for html in shown:

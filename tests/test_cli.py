@@ -150,12 +150,12 @@ def test_plan_says_what_each_host_takes_and_all_of_them(house: House) -> None:
     hosts = "hosts:\n  slow: {ssh: slow, parameters: {sysbench: {seconds: 60}}}\n  fast: {ssh: fast}\nstudies:"
     named = "    base: my1.base\n    hosts: [slow, fast]\n"
     file.write_text(file.read_text().replace("studies:", hosts).replace("    base: my1.base\n", named))
-    said = rqps("plan", "demo", cwd=house.path).stdout
-    assert "2 dbms × 3 rounds = 6 runs on slow; base is my1.base" in said
-    assert "2 dbms × 3 rounds = 6 runs on fast; base is my1.base" in said
+    output = rqps("plan", "demo", cwd=house.path).stdout
+    assert "2 dbms × 3 rounds = 6 runs on slow; base is my1.base" in output
+    assert "2 dbms × 3 rounds = 6 runs on fast; base is my1.base" in output
     for left in ("7 min 0 s", "4 min 0 s"):
-        assert said.count(f"about {left} for what is not done") == 1
-    assert said.endswith("demo: all 2 hosts at once, about 7 min 0 s\n")
+        assert output.count(f"about {left} for what is not done") == 1
+    assert output.endswith("demo: all 2 hosts at once, about 7 min 0 s\n")
 
 
 def test_plan_finds_every_mistake_that_run_would_end_with(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,9 +181,9 @@ def test_plan_finds_every_mistake_that_run_would_end_with(house: House, monkeypa
 
 def test_one_round_of_one_dbms_is_said_in_the_singular(house: House) -> None:
     house.ask(builds=1)
-    said = rqps("plan", "demo", cwd=house.path).stdout
-    assert "1 dbms × 1 round = 1 run on" in said
-    assert said.startswith("demo: 1 run, 1 missing\n")
+    output = rqps("plan", "demo", cwd=house.path).stdout
+    assert "1 dbms × 1 round = 1 run on" in output
+    assert output.startswith("demo: 1 run, 1 missing\n")
 
 
 def test_show_has_what_is_shown_to_differ_first(tmp_path: Path) -> None:
@@ -243,10 +243,10 @@ def test_status_says_what_can_be_reported(house: House) -> None:
 
 def test_plan_says_what_a_budget_buys(house: House) -> None:
     house.ask(rounds=6, seconds=10, builds=3, method="duet")
-    said = rqps("plan", "demo", "--budget", "20m", cwd=house.path).stdout
-    assert f"3 dbms in turns, within a budget, on {this_host()}; base is my1.base" in said
+    output = rqps("plan", "demo", "--budget", "20m", cwd=house.path).stdout
+    assert f"3 dbms in turns, within a budget, on {this_host()}; base is my1.base" in output
     buys = "20 min 0 s are enough for about 30 rounds of 3 dbms in turns, which resolve 2 % in 1 of 1 steps"
-    assert said.startswith(f"demo: 1 run, 1 missing\n  {buys}")
+    assert output.startswith(f"demo: 1 run, 1 missing\n  {buys}")
     too_short = rqps("plan", "demo", "--budget", "20s", cwd=house.path)
     assert (too_short.returncode, too_short.stdout) == (1, "")
     assert "a round of all 3 dbms takes about 40 s, and the budget is 20 s" in too_short.stderr

@@ -60,7 +60,7 @@ def test_many_parameters_are_shown_by_their_first_and_last(tmp_path: Path) -> No
 def test_the_first_page_counts_the_runs_that_it_lists(study: Study) -> None:
     """Also those of the base with itself, of which a round has two."""
     both = pl.concat([study.runs, study.runs.head(2).with_columns(mode=pl.lit("health"))])
-    said = dict(facts_of(study, both))
-    assert said["when"].endswith(f", {both.height} runs.")
+    facts = dict(facts_of(study, both))
+    assert facts["when"].endswith(f", {both.height} runs.")
     one, beside = study.runs.height, "2 more of the base with itself, in which it has two sides"
-    assert said["runs"].endswith(f"{one} of {one} runs finished; {beside}")
+    assert facts["runs"].endswith(f"{one} of {one} runs finished; {beside}")

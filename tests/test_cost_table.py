@@ -81,14 +81,14 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
     counters = pl.LazyFrame(counted, schema_overrides={"host_write_kb": pl.Float64})
     alike = dict.fromkeys(("build_digest", "identity", "workload", "parameters", "placement"), "")
     runs = pl.DataFrame([identity | alike | {"version": "8.0.1", "listed": 0, "unit": "r", "side": None}])
-    found = dict(as_published(steps, counters, runs).select("metric", "value").rows())
+    facts = dict(as_published(steps, counters, runs).select("metric", "value").rows())
     lines = vmstat(seconds)
-    assert found.keys() == PUBLISHED.keys() - {"wKB/o"}
-    assert found["cs/o"] == pytest.approx(published_average(lines, 2) / 2.5)
+    assert facts.keys() == PUBLISHED.keys() - {"wKB/o"}
+    assert facts["cs/o"] == pytest.approx(published_average(lines, 2) / 2.5)
     busy = published_average(lines, 3) + published_average(lines, 4)
     # A half of a percent may be cut off on either side of it in floating point.
-    assert found["cpu/o"] == pytest.approx(busy / 2.5, abs=2 / 2.5)
-    assert found["r/o"] == pytest.approx(sum(each["reads"] for each in seconds) / len(seconds) / 2.5)
+    assert facts["cpu/o"] == pytest.approx(busy / 2.5, abs=2 / 2.5)
+    assert facts["r/o"] == pytest.approx(sum(each["reads"] for each in seconds) / len(seconds) / 2.5)
 
 
 def test_whole_percent_of_the_host_for_an_operation(study: Study) -> None:
@@ -198,5 +198,7 @@ def test_47_steps_of_10_builds_stay_light(many: Study) -> None:
 def test_groups_are_estimated_as_each_would_be_alone(rows: list[tuple[str, float]]) -> None:
     found = MEDIAN.estimate(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
     for row in found.to_dicts():
-        alone = pl.DataFrame([each for each in rows if each[0] == row["key"]], schema=["key", "value"], orient="row")
+        alone = pl.DataFrame(
+            [record for record in rows if record[0] == row["key"]], schema=["key", "value"], orient="row"
+        )
         assert MEDIAN.estimate(alone, ["key"], "value").to_dicts() == [row]

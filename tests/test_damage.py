@@ -137,9 +137,9 @@ def test_status_goes_on_with_the_other_studies_and_reads_every_byte_where_asked(
     ask = ["status", "--runs-yaml", str(house.path / "runs.yaml")]
     assert main(ask) == 0
     assert main([*ask, "--check"]) == 1
-    said = capsys.readouterr()
-    assert "asked.json: can't be read: its bytes are not those that were measured" in said.err
-    assert "other: 6 runs, 6 missing" in said.out.splitlines()
+    captured = capsys.readouterr()
+    assert "asked.json: can't be read: its bytes are not those that were measured" in captured.err
+    assert "other: 6 runs, 6 missing" in captured.out.splitlines()
 
 
 def test_a_copy_of_a_whole_study_is_as_good(study: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_flipped_bit_that_left_the_time_alone_ends_in_numbers_or_words(study: 
     """Nobody looks at digests then, unless asked to: but nothing worse comes of it."""
     chance, before = random.Random(18), peak_bytes()
     for _ in range(FLIPS // 3):
-        path = chance.choice([each for each in files_of(first_run(study)) if each.suffix == ".parquet"])
+        path = chance.choice([file for file in files_of(first_run(study)) if file.suffix == ".parquet"])
         content, was = path.read_bytes(), path.stat()
         flip(path, chance.randrange(8 * len(content)), unnoticed=True)
         with suppress(RqpsError):

@@ -41,18 +41,18 @@ def compared(study: Study) -> pl.DataFrame:
 
 def test_findings_say_what_is_decided_and_nothing_more(study: Study, compared: pl.DataFrame) -> None:
     deciding = stats.deciding(compared)
-    said = page.findings(study, compared).sentences
+    sentences = page.findings(study, compared).sentences
     decided = deciding.filter(pl.col("verdict").is_in(["slower", "faster"]))
-    assert {each.partition(" ")[0] for each in said[:-1]} == set(decided["kind"].replace(page.AS_PUBLISHED))
+    assert {text.partition(" ")[0] for text in sentences[:-1]} == set(decided["kind"].replace(page.AS_PUBLISHED))
     unsure = deciding.filter(verdict="unsure").height
-    assert f"leave {unsure} of {deciding.height} comparisons unsure" in said[-1]
+    assert f"leave {unsure} of {deciding.height} comparisons unsure" in sentences[-1]
     alike = compared.with_columns(verdict=pl.lit("unsure"))
     assert len(page.findings(study, alike).sentences) == 1
 
 
 def test_instructions_that_were_counted_once_decide_no_finding(reads: Study) -> None:
-    said = page.findings(reads, relate(reads)[1]).sentences
-    assert not [sentence for sentence in said if "of the instructions of an operation." in sentence]
+    sentences = page.findings(reads, relate(reads)[1]).sentences
+    assert not [sentence for sentence in sentences if "of the instructions of an operation." in sentence]
 
 
 def test_releases_are_named_by_their_versions_in_their_order(study: Study) -> None:

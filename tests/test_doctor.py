@@ -45,9 +45,9 @@ def burner() -> Iterator[Child]:
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
-    said: list[str] = []
-    found = examine(tmp_path_factory.mktemp("data"), said.append)
-    assert [line.split()[0] for line in said] == ["watching", "spinning"], "what takes seconds is announced"
+    messages: list[str] = []
+    found = examine(tmp_path_factory.mktemp("data"), messages.append)
+    assert [line.split()[0] for line in messages] == ["watching", "spinning"], "what takes seconds is announced"
     return found
 
 

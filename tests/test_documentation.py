@@ -96,7 +96,7 @@ def test_the_what_ifs_of_the_readme_name_what_is_there() -> None:
     study = rqps.load("where-did-it-go", ROOT / "data")
     calls = [each for each in ast.walk(ast.parse(examples)) if isinstance(each, ast.Call)]
     for call in calls:
-        given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
         assert given["step"] in set(study.steps["step"])
         assert given.get("base", study.card.base) in study.card.dbms
         assert given.keys() <= set(inspect.signature(rqps.what_if).parameters)

@@ -67,8 +67,8 @@ def all_of(study: Study) -> Iterator[Any]:
 
 
 def test_a_duet_finds_the_ratios_that_it_was_made_with_whatever_the_machine_does(study: Study) -> None:
-    found = relate(study)[1].filter(metric="operations_per_s")
-    for row in found.to_dicts():
+    rows = relate(study)[1].filter(metric="operations_per_s")
+    for row in rows.to_dicts():
         assert row["estimate"] == pytest.approx(SPEED[row["dbms"]], rel=0.01)
         assert row["verdict"] == "slower"
 
@@ -125,7 +125,7 @@ def test_counters_of_the_host_stand_once_for_all_servers_of_a_duet(study: Study)
 def test_the_picture_of_a_duet_goes_from_slices_to_rounds(study: Study) -> None:
     rounds, compared = relate(study)
     spec = show.duet(study, rounds, compared).to_dict()
-    rows = {tuple(sorted(each[0])): each for each in spec["datasets"].values()}
+    rows = {tuple(sorted(dataset[0])): dataset for dataset in spec["datasets"].values()}
     slices = next(each for columns, each in rows.items() if "slice" in columns)
     cycles, of_rounds = rows["cycle", "ratio"], rows["cycles", "ratio", "round"]
     assert {row["dbms"] for row in slices} == {BASE, "my2.base"}
@@ -183,9 +183,9 @@ def test_equal_rounds_have_a_verdict_and_no_width() -> None:
     step = {"host": "here", "metric": "operations_per_s", "base": BASE, "dbms": "my2.base", "base_value": 1.0}
     ratios = {f"step {number}": (1.0, 0.5)[number % 2] for number in range(1000)}
     rows = [{**step, "step": name, "me_value": ratio, "ratio": ratio} for name, ratio in ratios.items()] * 4
-    found = compare(pl.DataFrame(rows))
-    assert found.height == 1000
-    assert dict(found.group_by("estimate", "verdict").len().select("estimate", "verdict").rows()) == {
+    compared = compare(pl.DataFrame(rows))
+    assert compared.height == 1000
+    assert dict(compared.group_by("estimate", "verdict").len().select("estimate", "verdict").rows()) == {
         1.0: "same",
         0.5: "slower",
     }
@@ -209,9 +209,9 @@ def test_a_base_of_another_host_leaves_a_row_that_says_why(tmp_path: Path) -> No
         write_rows(folder, facts, in_turns(tables(facts, shape), facts, shape))
     mixed = rqps.load("synthetic", data=data)
     assert relate(mixed)[1].is_empty()
-    said = all_warnings(mixed).filter(kind="uncompared")
-    assert said.select("host", "dbms", "step").height == 4
-    assert set(said["text"]) == {f"no verdict: in no round {BASE} gave a number on the same host"}
+    rows = all_warnings(mixed).filter(kind="uncompared")
+    assert rows.select("host", "dbms", "step").height == 4
+    assert set(rows["text"]) == {f"no verdict: in no round {BASE} gave a number on the same host"}
     shown = [drawn(each) for each in all_of(mixed)]
     assert any(NOT_COMPARED in each for each in shown)
     assert any("in no round" in each for each in shown)
@@ -257,7 +257,7 @@ def test_a_round_in_which_nothing_was_used_has_no_ratio_and_spoils_no_other() ->
     ratios = {f"step {number}": [1.0, 1.1, 0.9, 1.05, 0.95, 1.02] for number in range(5)}
     ratios["step 0"][0] = 0.0
     rows = [{**step, "step": name, "me_value": each, "ratio": each} for name, of in ratios.items() for each in of]
-    found = compare(pl.DataFrame(rows))
-    assert found["n"].to_list() == [5, 6, 6, 6, 6]
-    assert found.select(pl.col("estimate", "low", "high").is_finite().all()).row(0) == (True, True, True)
-    assert set(found["verdict"]) == {"unsure"}
+    compared = compare(pl.DataFrame(rows))
+    assert compared["n"].to_list() == [5, 6, 6, 6, 6]
+    assert compared.select(pl.col("estimate", "low", "high").is_finite().all()).row(0) == (True, True, True)
+    assert set(compared["verdict"]) == {"unsure"}

@@ -236,9 +236,9 @@ def test_no_network_for_maven(tmp_path: Path, cache: Path, said: list[str], monk
 
 
 def test_progress_reports_percent_and_time_left() -> None:
-    said: list[str] = []
+    messages: list[str] = []
     now = iter([0.0, 1.0, 5.0, 5.5, 10.0])
-    progress = Progress(said.append, "mine: downloading", 100_000_000, lambda: next(now))
+    progress = Progress(messages.append, "mine: downloading", 100_000_000, lambda: next(now))
     for done in (10_000_000, 50_000_000, 55_000_000, 100_000_000):
         progress.reach(done)
-    assert said == ["mine: downloading: 50% of 100 MB, 5 s left", "mine: downloading: 100% of 100 MB, 0 s left"]
+    assert messages == ["mine: downloading: 50% of 100 MB, 5 s left", "mine: downloading: 100% of 100 MB, 0 s left"]

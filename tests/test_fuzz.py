@@ -154,7 +154,7 @@ def studies() -> dict[Path, list[Path]]:
     data = write_study(place / "data", dbms=("my1.base",), rounds=1)
     packed = [pack("synthetic", place / name, data)[0] for name in ("sent", "sent.rqps")]
     found = (data / "raw/study=synthetic", *packed)
-    return {each: sorted(each.rglob("*.parquet")) if each.is_dir() else [each] for each in found}
+    return {path: sorted(path.rglob("*.parquet")) if path.is_dir() else [path] for path in found}
 
 
 def rows(study: Path) -> list[pl.DataFrame]:

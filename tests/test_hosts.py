@@ -75,8 +75,8 @@ class Hosts(Place):
         pattern = "data/raw/study=small/.run=*/progress.txt"
 
         def is_in_a_step() -> bool:
-            there = (each for each in notes.glob(pattern) if each.stat().st_mtime >= since)
-            return any("point-query" in each.read_text() for each in there)
+            there = (path for path in notes.glob(pattern) if path.stat().st_mtime >= since)
+            return any("point-query" in path.read_text() for path in there)
 
         self.wait("step of b", is_in_a_step, process)
 
@@ -87,7 +87,7 @@ class Hosts(Place):
     def nothing_is_left(self) -> None:
         for computer in self.each.values():
             computer.until_idle()
-            assert [str(each) for each in computer.rqps.glob("data/raw/study=*/.run=*")] == []
+            assert [str(file) for file in computer.rqps.glob("data/raw/study=*/.run=*")] == []
         assert [path.name for path in self.study.glob(".run=*")] == []
 
 
@@ -144,10 +144,10 @@ def test_while_hosts_measure_others_see_it_nobody_gets_in_and_ctrl_c_stops_all_i
 
     workers = [computer.worker() for computer in hosts.each.values()]
     listening = [
-        each.laddr
+        connection.laddr
         for pid in (process.pid, *workers)
-        for each in psutil.Process(pid).net_connections("inet")
-        if each.status == psutil.CONN_LISTEN
+        for connection in psutil.Process(pid).net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
     ]
     assert len(listening) >= 3
     assert {address.ip for address in listening} == {LOOPBACK}

@@ -65,9 +65,9 @@ def study(data: Path) -> Study:
 
 
 def test_each_host_is_compared_with_its_own_base_and_nothing_is_pooled(study: Study) -> None:
-    found = relate(study)[1].filter(metric="operations_per_s")
-    assert found.height == 2 * len(FACTORS)
-    for row in found.to_dicts():
+    rows = relate(study)[1].filter(metric="operations_per_s")
+    assert rows.height == 2 * len(FACTORS)
+    for row in rows.to_dicts():
         assert row["n"] == 6
         assert row["estimate"] == pytest.approx(0.7 * FACTORS[row["host"]], rel=0.02)
 
@@ -98,7 +98,7 @@ def test_the_interval_between_hosts_covers_the_truth_as_often_as_it_says() -> No
 
 
 def test_what_differs_between_hosts_stands_side_by_side_and_the_rest_once(study: Study) -> None:
-    found = [each.as_raw_html() for each in conditions(study) if isinstance(each, GT)]
+    found = [condition.as_raw_html() for condition in conditions(study) if isinstance(condition, GT)]
     page, (differ,) = " ".join(found), [each for each in found if "rqps-hosts-differ" in each]
     for host in FACTORS:
         assert f">{host}</th>" in differ
@@ -119,7 +119,7 @@ def test_settings_of_hosts_are_beside_the_base_of_their_own() -> None:
 
 
 def test_hosts_that_agree_and_hosts_that_do_not_are_told_in_words(study: Study) -> None:
-    (said,) = (each for each in host_tables(relate(study)[1]) if isinstance(each, Sentences))
+    (said,) = (table for table in host_tables(relate(study)[1]) if isinstance(table, Sentences))
     small, twin = said.sentences
     assert small.startswith("small and big differ in 2 of 2 comparisons by the interval of each")
     assert f"beside its own base {ME} does 0." in small
@@ -135,9 +135,9 @@ def test_the_number_that_is_checked_has_the_rounds_of_its_own_host(study: Study)
 
 
 def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_each(study: Study) -> None:
-    said = dict(facts_of(study, study.runs))
-    assert said["runs"] == "6 rounds on each of 3 hosts planned; 36 of 36 runs finished"
-    assert [said[f"load of {host}"] for host in FACTORS] == ["table_rows 1000", "table_rows 500", "table_rows 1000"]
+    facts = dict(facts_of(study, study.runs))
+    assert facts["runs"] == "6 rounds on each of 3 hosts planned; 36 of 36 runs finished"
+    assert [facts[f"load of {host}"] for host in FACTORS] == ["table_rows 1000", "table_rows 500", "table_rows 1000"]
 
 
 @pytest.mark.page
@@ -149,7 +149,7 @@ def test_the_rounds_of_a_number_lead_to_the_screen_of_its_host(
     html, _ = rounds_page(study, *relate(study), files, Links(), made="today", screen=screen.name)
     links = re.findall(rf'<a href="{screen.name}(#[^"]*)"', html)
     assert len(links) == 2 * len(FACTORS)
-    fragment = unescape(next(each for each in links if each.endswith("small")))
+    fragment = unescape(next(link for link in links if link.endswith("small")))
     with opened(browser, screen, PHONE, fragment=fragment) as tab:
         assert shown(tab) == [f"point-query: {ME} on small against {BASE}"]
         choose(tab, "host", "twin")
@@ -175,4 +175,4 @@ def test_on_a_page_the_hosts_stand_below_each_other_and_of_one_host_nothing_is_s
         ]
         assert tab.complaints() == []
     one = relate(study)[1].filter(host="big")
-    assert ["one host" in str(each) for each in host_tables(one)] == [True]
+    assert ["one host" in str(table) for table in host_tables(one)] == [True]

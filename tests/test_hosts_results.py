@@ -20,8 +20,8 @@ def test_every_run_of_runs_yaml_is_the_same_at_its_host(study: str) -> None:
     """Runs go as text, so that whatever a parameter is, there is nothing that can't be pickled."""
     runs = unfold(RUNS_FILE, study, "far")
     there = RUNS.validate_json(RUNS.dump_json(tuple(runs)), context=PARAMETERS)
-    assert [each.identity for run in there for each in run.members] == [
-        each.identity for run in runs for each in run.members
+    assert [member.identity for run in there for member in run.members] == [
+        member.identity for run in runs for member in run.members
     ]
     assert there == tuple(runs)
 

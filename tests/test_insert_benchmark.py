@@ -164,7 +164,7 @@ def test_nothing_is_lost_or_counted_twice(said: dict[tuple[int, str, int], dict[
             of_kind = [row for row in rows if row["kind"] == kind]
             assert sum(row["transactions"] for row in of_kind) == statements[kind]
             assert sum(row["operations"] for row in of_kind) == 50 * statements[kind]
-    seen = {(each.client, each.kind, each.second) for each in seconds}
+    seen = {(second.client, second.kind, second.second) for second in seconds}
     assert seen == set(said), "also those in which nothing was done"
 
 

@@ -133,9 +133,9 @@ def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path,
     digests = digested(before)
 
     place.ask(RUNS_YAML.replace("dbms: [my5624.base]", "dbms: [my5624.base, my5624.ps0]"))
-    said = place.run(1, **disk(True))
-    assert "l.i0: " in said
-    assert "The table 'pi1' is full" in said
+    output = place.run(1, **disk(True))
+    assert "l.i0: " in output
+    assert "The table 'pi1' is full" in output
     assert list(place.study.glob("run=*")) == [before]
     assert digested(before) == digests
     (failed,) = place.study.glob("failed/run=*")

@@ -230,7 +230,7 @@ def test_headers_of_vmstat_count_as_lines_without_load_as_published(tmp_path: Pa
     short = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=100, steps=("l.i0",))
     long = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=105, steps=("l.i0",))
     studies = [rqps.load("inserts", data=made_up.write(tmp_path / str(each.seconds), each)) for each in (short, long)]
-    found = [published_columns.columns(each) for each in studies]
+    found = [published_columns.columns(one_study) for one_study in studies]
     first, second = (float(each.filter(metric="csps")["value"].item()) for each in found)
     assert second == pytest.approx(first * 21 / 22, rel=0.001)
 
@@ -284,9 +284,9 @@ def test_every_column_can_be_followed_to_its_rows(study: Study) -> None:
 def test_curves_reach_the_last_whole_second_of_what_a_step_is_named_for(study: Study) -> None:
     late = study.steps.with_columns(pl.col("elapsed_s") - 0.5)
     for rows, seconds in ((study.steps, 10), (late, 9)):
-        found = stats.throughput_over_time(study.intervals, rows).filter(step="qr100", dbms=BASE)
-        assert found["second"].to_list() == list(range(seconds))
-        assert found["estimate"][0] == pytest.approx(16_000, rel=0.02), "queries, without the rows beside them"
+        table = stats.throughput_over_time(study.intervals, rows).filter(step="qr100", dbms=BASE)
+        assert table["second"].to_list() == list(range(seconds))
+        assert table["estimate"][0] == pytest.approx(16_000, rel=0.02), "queries, without the rows beside them"
     writes = stats.throughput_over_time(study.intervals, study.steps.filter(pl.col("kind") != "l.x"))
     writes = writes.filter(pl.col("step").str.starts_with("l."))
     assert writes["step"].unique(maintain_order=True).to_list() == ["l.i0", "l.i1", "l.i2"]

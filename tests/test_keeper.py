@@ -113,5 +113,5 @@ def test_the_program_ends_when_its_keeper_is_killed() -> None:
 def test_the_program_runs_on_its_cpus_alone() -> None:
     cpu = max(os.sched_getaffinity(0))
     command = keeper.command("exec", ["/bin/cat", "/proc/self/status"], cpus=(cpu,))
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert f"Cpus_allowed_list:\t{cpu}\n" in said
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"Cpus_allowed_list:\t{cpu}\n" in output

@@ -125,14 +125,14 @@ def test_charts_are_drawings_that_answer_the_pointer(
     assert charts == len(all_charts(study))
     with shown(browser, lab, name) as tab:
         tab.wait_for(f"{CHARTS} === {charts}")
-        assert not [said for said in tab.complaints() if "Vega" in said or "vega" in said]
+        assert not [complaint for complaint in tab.complaints() if "Vega" in complaint or "vega" in complaint]
         mark = "document.querySelector('.vega-embed .mark-rect path')"
         box = tab.box(mark)
         assert box["width"] > 20
         tab.mouse(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, "mouseMoved")
         tab.wait_for("document.querySelector('#vg-tooltip-element.visible')?.textContent.includes('verdict')")
         assert tab.requests() == [
-            each for each in tab.requests() if each.startswith((lab, lab.replace("http", "ws")))
+            request for request in tab.requests() if request.startswith((lab, lab.replace("http", "ws")))
         ]
 
 

@@ -235,7 +235,7 @@ def job_of(folder: Path, runs_yaml: str) -> Job:
     (run,) = unfold(read_runs_file(file, PARAMETERS), "small", "test")
     ready = make_ready([run], print)
     partial = begin(StudyFolder(folder / "study"), run)
-    jobs = [ready[each.dbms].job(each, partial, None) for each in run.members]
+    jobs = [ready[member.dbms].job(member, partial, None) for member in run.members]
     job = jobs[0].model_copy(update={"beside": tuple(jobs[1:])})
     job.write()
     return job
@@ -256,7 +256,7 @@ def test_tables_of_each_server_and_its_events(threads: int, tmp_path: Path) -> N
     runs = runs.replace("base: my5624.base", "base: my8033.silent").replace("{steps", f"{{threads: {threads}, steps")
     job = job_of(tmp_path, runs)
     measure(job)
-    found = {each.run.dbms: each.tables for each in job.members}
+    found = {member.run.dbms: member.tables for member in job.members}
     for folder in found.values():
         for name, schema in TABLES.items():
             if name in MODE_TABLES or name in WORKLOAD_TABLES:
@@ -364,9 +364,9 @@ def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_cal
     process = in_a_step(place)
     until(lambda: list(place.study.glob(".run=*.partial/logs/*point-query*")) or "1/2" in place.doing())
     os.kill(mysqlds(place)[0], signal.SIGKILL)
-    said = ended(process, 1)
-    assert "the server my" in said
-    assert ".base ended in the middle of it, by SIGKILL" in said
+    output = ended(process, 1)
+    assert "the server my" in output
+    assert ".base ended in the middle of it, by SIGKILL" in output
     assert place.servers() == []
     (failed,) = place.study.glob("failed/run=*")
     assert sorted(path.parent.parent.name for path in failed.rglob("mysqld.err")) == ["my5624.base", "my8033.base"]
@@ -382,15 +382,15 @@ def test_a_budget_is_spent_on_rounds_and_health_and_the_next_run_goes_on(place: 
     place.wait("the second round", lambda: list(place.study.glob("run=r01@*/*/manifest.json")), process)
     place.wait("its first step", lambda: place.doing().startswith("point-query"), process)
     process.send_signal(signal.SIGINT)
-    said = ended(process, 130)
-    assert re.search(r"small: 4 min 0 s are enough for about \d+ rounds? of 2 dbms in turns, ", said)
-    assert "stopped by SIGINT" in said
+    output = ended(process, 130)
+    assert re.search(r"small: 4 min 0 s are enough for about \d+ rounds? of 2 dbms in turns, ", output)
+    assert "stopped by SIGINT" in output
     assert place.servers() == []
     first = {path: path.stat().st_mtime_ns for path in place.study.glob("run=*/*/manifest.json")}
     assert {path.parent.name for path in first} == {"my5624.base", "my8033.base"}
-    said = ended(place.start("--budget", "3m"), 0)
-    assert re.search(r"small: 3 min 0 s are enough for about \d+ more rounds? of 2 dbms in turns, ", said)
-    assert re.search(r"small: after 2 rounds, \d+ of \d+ comparisons are decided", said)
+    output = ended(place.start("--budget", "3m"), 0)
+    assert re.search(r"small: 3 min 0 s are enough for about \d+ more rounds? of 2 dbms in turns, ", output)
+    assert re.search(r"small: after 2 rounds, \d+ of \d+ comparisons are decided", output)
     assert all(path.stat().st_mtime_ns == at for path, at in first.items())
     rounds = sorted(path.name.partition("@")[0].removeprefix("run=") for path in place.study.glob("run=*"))
     assert rounds == ["r01", "r02"], "a budget so short is spent on what is asked"
@@ -414,9 +414,9 @@ def test_point_lookups_in_turns_are_kept_with_the_generator_that_asked(tmp_path:
     asked_of = "{engines: [memory], kinds: [pk, cover-force], clients: [4], table_rows: 2000}"
     job = job_of(tmp_path, "\n".join([*above, f"    parameters: {asked_of}"]))
     measure(job)
-    for each in job.members:
-        assert {"sysbench", "mysqlslap"} & read_manifest(each.tables).tools.keys() == {"sysbench"}
-        steps, slices = (pl.read_parquet(each.tables / f"{name}.parquet") for name in ("steps", "slices"))
+    for member in job.members:
+        assert {"sysbench", "mysqlslap"} & read_manifest(member.tables).tools.keys() == {"sysbench"}
+        steps, slices = (pl.read_parquet(member.tables / f"{name}.parquet") for name in ("steps", "slices"))
         assert steps["step"].to_list() == ["memory.pk@4", "memory.cover-force@4"]
         assert steps["errors"].to_list() == [0, 0]
         assert steps["client_context_switches"].is_null().all(), "the generator worked for both"

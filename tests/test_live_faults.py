@@ -38,9 +38,9 @@ def test_one_that_is_killed_before_it_answers(kill: Callable[[int], None], how: 
     build, translated, copied = prepared("my5624.common", short)
     with pytest.raises(RqpsError) as caught:
         instance.start(build, copied, Start(short / "mysqld.err", started=kill), translated.arguments)
-    said = caught.value.message
-    assert f"my5624 (5.6.24) did not start, {how}; " in said
-    assert "it wrote nothing into its error log" in said or f"{short}/mysqld.err:\n" in said
+    text = caught.value.message
+    assert f"my5624 (5.6.24) did not start, {how}; " in text
+    assert "it wrote nothing into its error log" in text or f"{short}/mysqld.err:\n" in text
     assert not list(Path(os.environ["TMPDIR"]).glob(f"{PREFIX}*/mysqld*"))
 
 
@@ -124,7 +124,7 @@ def test_a_keeper_that_is_killed_while_its_server_stops_fails_the_run(tmp_path: 
     for each in map(psutil.Process, pids):
         if "keeper.py" in " ".join(each.cmdline()):
             each.kill()
-    said = ended(process, 1)
-    assert "the server did not stop in order, it ended with its keeper, which ended by SIGKILL" in said
+    output = ended(process, 1)
+    assert "the server did not stop in order, it ended with its keeper, which ended by SIGKILL" in output
     assert len(list(place.study.glob("failed/run=*"))) == 1
     assert not list(place.study.glob("run=*"))

@@ -184,20 +184,20 @@ def test_older_forms_of_the_benchmark(house: Inserts) -> None:
 def test_all_is_reported_by_second_and_client(house: Inserts) -> None:
     parameters = asked(clients=2, seconds=2)
     house.do_all(parameters, "l.i2")
-    said = house.do("qp100", parameters)
-    columns = said.columns
+    answer = house.do("qp100", parameters)
+    columns = answer.columns
     assert (columns["unit"], columns["clients"], columns["target_per_s"], columns["errors"]) == ("query", 2, 200.0, 0)
-    inserts = [row for row in said.intervals if row["kind"] == "insert"]
+    inserts = [row for row in answer.intervals if row["kind"] == "insert"]
     assert [row["operations"] for row in inserts if row["operations"]] == [200, 200], "its share in each second"
     for kind in ("insert", "delete", "query"):
-        ours = sum(row["operations"] for row in said.more["clients"] if row["kind"] == kind)
-        assert ours == sum(row["operations"] for row in said.intervals if row["kind"] == kind)
-    due = {row["kind"]: 0 for row in said.latencies}
-    for row in said.latencies:
+        ours = sum(row["operations"] for row in answer.more["clients"] if row["kind"] == kind)
+        assert ours == sum(row["operations"] for row in answer.intervals if row["kind"] == kind)
+    due = {row["kind"]: 0 for row in answer.latencies}
+    for row in answer.latencies:
         due[row["kind"]] += row["transactions"]
     assert (due["insert"], due["delete"], due["insert due"], due["delete due"]) == (8, 8, 8, 8)
     assert due["query"] == columns["operations"] == columns["transactions"]
-    before, after = said.more["engine"]
+    before, after = answer.more["engine"]
     assert (before["moment"], before["rows_low"]) == ("before", 1001)
     assert (after["moment"], after["rows_low"]) == ("after", 1201)
     assert after["tables_kb"] > 100
@@ -207,12 +207,12 @@ def test_all_is_reported_by_second_and_client(house: Inserts) -> None:
 
 
 def test_the_index_step_has_its_own_time(house: Inserts) -> None:
-    said = house.do_all(asked(clients=2), "l.x")["l.x"]
-    assert said.columns["operations"] == 2 * 3100
-    (first, second) = [row for row in said.more["clients"] if row["kind"] == "index" and row["transactions"]]
+    answer = house.do_all(asked(clients=2), "l.x")["l.x"]
+    assert answer.columns["operations"] == 2 * 3100
+    (first, second) = [row for row in answer.more["clients"] if row["kind"] == "index" and row["transactions"]]
     assert (first["operations"], second["operations"]) == (3100, 3100)
     longest = max(first["latency_max_us"], second["latency_max_us"]) / 1e6
-    assert longest <= said.columns["elapsed_s"]
+    assert longest <= answer.columns["elapsed_s"]
 
 
 @pytest.mark.parametrize("dbms", ["my5534.common", "my5624.common", "my97.common"])
@@ -228,7 +228,9 @@ def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
             assert 0 <= after["checkpoint_age_kb"] < 32 * 1024, step
             assert after["history_length"] >= 0
         assert found["qr100"].more["engine"][-2]["dirty_kb"] <= 0.01 * 256 * 1024
-        assert not [each for said in found.values() for each in said.warnings if each.kind in ("rows", "not settled")]
+        assert not [
+            warning for said in found.values() for warning in said.warnings if warning.kind in ("rows", "not settled")
+        ]
 
 
 def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -> None:

@@ -62,10 +62,10 @@ def test_what_is_late_is_forgiven_or_made_up_for(house: Inserts) -> None:
     house.do_all(asked(), "qr100")
     late, elapsed_s = {}, {}
     for limiter in ("forgiving", "catching-up"):
-        said = put_off(house, asked(seconds=3, limiter=limiter), 1.5)
-        due = [row for row in said.latencies if row["kind"] == "insert due" and row["from_us"] > 4e5]
-        late[limiter], elapsed_s[limiter] = sum(row["transactions"] for row in due), said.columns["elapsed_s"]
-        assert operations(said, "insert") == 300
+        answer = put_off(house, asked(seconds=3, limiter=limiter), 1.5)
+        due = [row for row in answer.latencies if row["kind"] == "insert due" and row["from_us"] > 4e5]
+        late[limiter], elapsed_s[limiter] = sum(row["transactions"] for row in due), answer.columns["elapsed_s"]
+        assert operations(answer, "insert") == 300
     assert late["forgiving"] >= 2, "all that was due while nobody could write"
     assert elapsed_s["forgiving"] > 3.4, "the second that came too late begins anew"
     assert late["catching-up"] >= 4, "those of the next second are late as well"
@@ -84,10 +84,12 @@ def test_a_lock_that_is_waited_for_too_long_is_counted_and_asked_for_again(house
         load.wait_for_end()
         load.wait_until_gone()
     house.ask("SET GLOBAL innodb_lock_wait_timeout = 50")
-    said = house.workload.answers("l.i1", parameters, load)[0]
-    assert said.columns["retries"] >= 1
-    assert sum(row["retries"] for row in said.more["clients"] if row["kind"] == "delete") == said.columns["retries"]
-    assert [each.kind for each in said.warnings] == ["retries"]
+    answer = house.workload.answers("l.i1", parameters, load)[0]
+    assert answer.columns["retries"] >= 1
+    assert (
+        sum(row["retries"] for row in answer.more["clients"] if row["kind"] == "delete") == answer.columns["retries"]
+    )
+    assert [warning.kind for warning in answer.warnings] == ["retries"]
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
@@ -109,13 +111,13 @@ def test_a_deadlock_is_counted_and_done_again(house: Inserts) -> None:
         query(holding, "ROLLBACK")
         load.wait_for_end()
         load.wait_until_gone()
-    said = house.workload.answers("l.i1", parameters, load)[0]
+    answer = house.workload.answers("l.i1", parameters, load)[0]
     assert house.ask(met) == [(before + 1,)]
     # One is the deadlock's; on a busy machine locks may be waited for too long as well.
-    retries = {row["kind"]: row["retries"] for row in said.more["clients"] if row["retries"]}
+    retries = {row["kind"]: row["retries"] for row in answer.more["clients"] if row["retries"]}
     assert retries.keys() == {"delete"}
-    assert said.columns["retries"] == retries["delete"] >= 1
-    assert [each.kind for each in said.warnings] == ["retries"]
+    assert answer.columns["retries"] == retries["delete"] >= 1
+    assert [warning.kind for warning in answer.warnings] == ["retries"]
     assert house.ask("SELECT COUNT(*) FROM rqps.pi1") == [(3100,)]
 
 
@@ -142,13 +144,13 @@ def test_what_can_not_settle_is_reported(house: Inserts) -> None:
     with house.holding("START TRANSACTION WITH CONSISTENT SNAPSHOT"):  # so that nothing is purged
         house.do("l.i2", parameters)
         had = house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'")
-        said = house.do("qr100", parameters)
-    *settling, before, _ = said.more["engine"]
+        answer = house.do("qr100", parameters)
+    *settling, before, _ = answer.more["engine"]
     assert {row["moment"] for row in settling} == {"settling"}
     assert settling[-1]["second"] >= 2
     assert before["waited_s"] >= 2
     assert before["history_length"] > 100
-    (warning,) = said.warnings
+    (warning,) = answer.warnings
     assert warning.kind == "not settled"
     assert warning.text.startswith("the writes before were not settled within 2 s")
     assert house.ask("SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had, "all is set back"
@@ -158,8 +160,8 @@ def test_the_wait_ends_when_all_is_settled_or_when_it_was_published_to_end(house
     for wait in ("settled", "published"):
         house.empty()
         parameters = asked(wait=wait, wait_seconds=3, steps=("l.i0", "l.x", "qp100"))
-        said = house.do_all(parameters)["qp100"]
-        *_, last, before, _ = said.more["engine"]
+        answer = house.do_all(parameters)["qp100"]
+        *_, last, before, _ = answer.more["engine"]
         if wait == "settled":
             assert left(last) == ""
         else:

@@ -73,7 +73,7 @@ def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def on(*servers: tuple[str, str]) -> pytest.MarkDecorator:
     """Runs a test on each of these, by version and scenario."""
-    return pytest.mark.parametrize("started", servers, indirect=True, ids=[" ".join(each) for each in servers])
+    return pytest.mark.parametrize("started", servers, indirect=True, ids=[" ".join(server) for server in servers])
 
 
 def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> dict[str, int]:
@@ -149,7 +149,7 @@ def check_moved(version: str, name: str, events: Mapping[str, int]) -> None:
         must |= {"memory", "transaction"} if name in ("default", "all-enabled") else set()
     assert must <= moved, name
     if name in ONLY:
-        assert all(each.startswith((ONLY[name], "idle")) for each in moved), name
+        assert all(text.startswith((ONLY[name], "idle")) for text in moved), name
 
 
 @on(*AT_START)

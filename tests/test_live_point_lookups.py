@@ -50,7 +50,7 @@ def test_each_client_does_the_published_query_and_nothing_else(kind: str, house:
         (clients if "Connect root@localhost on rqps_innodb using Socket" in said else others).append(Counter(said))
     ours = [said for said in (*clients, *others) if "Query SET NAMES utf8mb4" in said]
     asking = {"Connect root@localhost on rqps_innodb using Socket": 1, f"Query {KINDS[kind].query}": 25, "Quit": 1}
-    assert [said for said in clients if said not in ours] == [asking] * 4
+    assert [client for client in clients if client not in ours] == [asking] * 4
     coming_and_going = {"Connect root@localhost on  using Socket": 1, "Quit": 1}
     whole = [said for said in others if said not in ours and len(said) > 1]
     assert whole == [coming_and_going], "mysqlslap's own"
@@ -176,7 +176,7 @@ def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) 
         answer = here.workload.answers("innodb.pk@4", parameters, load)[0]
         assert answer.columns["operations"] == 20
         assert answer.columns["errors"] == 20 + load.counted.refused
-        first, second = (each.text for each in answer.warnings if each.kind == "errors")
+        first, second = (warning.text for warning in answer.warnings if warning.kind == "errors")
         assert first.startswith("40 queries were asked for, the server did 20: mysqlslap: Error when connecting")
         assert second.startswith("20 connections were refused and tried again")
 

@@ -29,9 +29,11 @@ def test_a_duet_of_equal_servers_gives_a_ratio_for_each_step(tmp_path: Path) -> 
 
 def test_a_server_that_burns_says_how_long_it_did_for_each_packet(tmp_path: Path) -> None:
     rows, table = proven("power", tmp_path, "--size", "3", "--rounds", "1", "--published", "0")
-    said = rows.select("unit", pl.col("note").str.json_decode(pl.Struct({"loops": pl.Int64, "burnt_us": pl.Float64})))
-    burning = said.unnest("note").filter(pl.col("unit") != "calibration")
-    assert said.unnest("note").filter(unit="calibration")["loops"].unique().to_list() == [0]
+    selected = rows.select(
+        "unit", pl.col("note").str.json_decode(pl.Struct({"loops": pl.Int64, "burnt_us": pl.Float64}))
+    )
+    burning = selected.unnest("note").filter(pl.col("unit") != "calibration")
+    assert selected.unnest("note").filter(unit="calibration")["loops"].unique().to_list() == [0]
     assert set(burning["unit"]) == {"duet, 3 %", "rounds, 3 %"}
     assert (burning["loops"] > 0).all()
     assert (burning["burnt_us"] > 0).all()

@@ -119,8 +119,8 @@ def test_all_steps_on_two_releases(short: Path) -> None:
     assert study.steps.filter(pl.col("latency_p50_us") > pl.col("latency_max_us")).is_empty()
 
     by_second = study.intervals.filter(kind="readrandom").group_by("run", "step").agg(pl.col("operations").sum())
-    whole = study.steps.filter(kind="readrandom").select("run", "step", "operations")
-    assert by_second.collect().sort("run", "step").rows() == whole.sort("run", "step").rows()
+    rows = study.steps.filter(kind="readrandom").select("run", "step", "operations")
+    assert by_second.collect().sort("run", "step").rows() == rows.sort("run", "step").rows()
 
     status = study.status.collect()
     numbers = status.with_columns(pl.col("value").cast(pl.Float64))
@@ -182,16 +182,16 @@ def test_releases_that_write_take_turns_and_do_nothing_between_them(short: Path)
     of_slices = slices_of(study).group_by(keys).agg(pl.col("server_cpu_us").sum() / 1e6, pl.col("busy_us").sum())
     status = study.status.filter(moment="after").collect().pivot("name", index=keys, values="value")
     cpu_s = sum(pl.col(f"{ground}_cpu_s").cast(pl.Float64) for ground in ("foreground", "background"))
-    found = study.steps.join(of_slices, on=keys).join(status.with_columns(load_cpu_s=cpu_s), on=keys)
-    assert found.height == 12
+    rows = study.steps.join(of_slices, on=keys).join(status.with_columns(load_cpu_s=cpu_s), on=keys)
+    assert rows.height == 12
     behind = pl.col("background_cpu_s").cast(pl.Float64) / pl.col("foreground_cpu_s").cast(pl.Float64)
-    assert found.filter(behind > 0.2, kind="readrandom").is_empty(), "a wait until a time that is past would spin"
-    outside = found.filter(pl.col("server_cpu_us") < 0.8 * pl.col("load_cpu_s"))
+    assert rows.filter(behind > 0.2, kind="readrandom").is_empty(), "a wait until a time that is past would spin"
+    outside = rows.filter(pl.col("server_cpu_us") < 0.8 * pl.col("load_cpu_s"))
     assert outside.is_empty(), outside.select(*keys, "server_cpu_us", "load_cpu_s")
     own_us = pl.col("elapsed_s_right").cast(pl.Float64) * 1e6
-    assert found.filter(pl.col("busy_us") > 1.001 * own_us).is_empty(), "what others do takes none of its time"
-    assert found.filter(pl.col("latency_mean_us") > own_us).is_empty()
-    assert set(found.filter(kind="fillseq")["operations"]) == {100_000}
+    assert rows.filter(pl.col("busy_us") > 1.001 * own_us).is_empty(), "what others do takes none of its time"
+    assert rows.filter(pl.col("latency_mean_us") > own_us).is_empty()
+    assert set(rows.filter(kind="fillseq")["operations"]) == {100_000}
 
 
 @pytest.mark.parametrize(("number", "reason"), [("KILL", "ended with code -9"), ("STOP", "did not end its turn")])
@@ -219,8 +219,8 @@ def test_a_side_that_is_killed_or_hangs_ends_the_step(short: Path, number: str, 
         finally:
             over.set()
             striking.join()
-    assert [each.process.poll() is not None for each in load.drivers] == [True, True]
-    assert [each.pids for each in sides] == [(), ()]
+    assert [driver.process.poll() is not None for driver in load.drivers] == [True, True]
+    assert [side.pids for side in sides] == [(), ()]
 
 
 def test_a_config_that_names_a_format_reads_files_of_that_format(short: Path) -> None:

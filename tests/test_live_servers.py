@@ -106,8 +106,8 @@ def statements(connection: instance.Connection) -> int:
     """Statements that the server did for the load: selects by their own counter, since SHOW is none of them."""
     names = ("Com_select", "Com_update", "Com_insert")
     wait_for_closing(connection)
-    found = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
-    return sum(int(found[name]) for name in names)
+    facts = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
+    return sum(int(facts[name]) for name in names)
 
 
 def test_a_round_starts_from_the_same_bytes(short: Path) -> None:

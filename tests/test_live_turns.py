@@ -66,10 +66,10 @@ def test_cycles_are_two_orders_of_all_and_the_step_counts_as_a_whole(study: rqps
     last_of_each = slices.group_by("dbms").agg(pl.col("cycle").max())["cycle"]
     of_both = slices.filter(pl.col("cycle") < last_of_each.min())
     assert set(of_both.group_by("cycle", "dbms").len()["len"]) == {2}
-    found = rounds(measured(study), study.runs, "my5624.base").filter(metric="operations_per_s")
-    assert found["cycles"].null_count() == found.height == 4
+    rows = rounds(measured(study), study.runs, "my5624.base").filter(metric="operations_per_s")
+    assert rows["cycles"].null_count() == rows.height == 4
     values = dict(study.steps.filter(step="l.i1").select("dbms", "operations_per_s").rows())
-    (ratio,) = found.filter(step="l.i1")["ratio"]
+    (ratio,) = rows.filter(step="l.i1")["ratio"]
     assert ratio == pytest.approx(values["my5624.lazy"] / values["my5624.base"])
 
 
@@ -89,9 +89,9 @@ def test_whoever_is_killed_nobody_stays_stopped(victim: str, tmp_path: Path) -> 
     if victim == "server":
         waiting = [pid for pid in place.servers() if "mysqld" in (Path(f"/proc/{pid}") / "exe").readlink().name]
         os.kill(waiting[0], signal.SIGKILL)
-        said = ended(process, 1)
-        assert "the server my5624." in said
-        assert "by SIGKILL" in said
+        output = ended(process, 1)
+        assert "the server my5624." in output
+        assert "by SIGKILL" in output
     elif victim == "kernel":
         pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
         os.kill(pids[0], signal.SIGKILL)

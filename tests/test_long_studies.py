@@ -128,7 +128,7 @@ def test_a_night_in_which_the_clock_is_changed_is_as_long_as_it_is() -> None:
             Hours.read("22:00-06:00"), datetime.fromisoformat(f"{day} 12:00").timestamp(), 1
         )
     ]
-    assert [each / 3600 for each in lengths] == [7, 8, 9]
+    assert [length / 3600 for length in lengths] == [7, 8, 9]
 
 
 def test_runs_are_put_into_as_many_nights_as_they_need() -> None:
@@ -137,8 +137,8 @@ def test_runs_are_put_into_as_many_nights_as_they_need() -> None:
     runs = unfold(study(rounds=4), "demo", "h")
     seconds = runs[0].estimated_seconds + 10
     two_and_a_half = (datetime(2026, 6, 10, 22) + timedelta(seconds=2.5 * seconds)).strftime("%H:%M:%S")
-    said = Hours.read(f"22:00-{two_and_a_half}").plan(runs, noon_s)
-    assert said.startswith(f"{-(-len(runs) // 2)} days from 22:00-")
+    text = Hours.read(f"22:00-{two_and_a_half}").plan(runs, noon_s)
+    assert text.startswith(f"{-(-len(runs) // 2)} days from 22:00-")
     assert Hours.read("22:00-06:00").plan(runs[:1], noon_s).startswith("1 night from 22:00-06:00, the last until")
 
 
@@ -227,7 +227,7 @@ class Screen:
     def until(self, *words: str) -> str:
         """What it draws when it has all of these words."""
         drawn = ""
-        while not all(each in drawn for each in words):
+        while not all(word in drawn for word in words):
             drawn = (drawn + next_of(self._ours).decode()).rpartition("\x1b[H\x1b[2J")[2]
         return drawn
 
@@ -291,10 +291,10 @@ def test_half_a_run_of_before_a_reboot_is_cleared_away_though_its_id_is_another_
     for name in (f"owner-{socket.gethostname()}.txt", "pids.txt"):
         (partial / name).write_text(f"{os.getpid()}\n")
         os.utime(partial / name, (0, 0))
-    said: list[str] = []
-    clear_stale(folder, said.append)
+    messages: list[str] = []
+    clear_stale(folder, messages.append)
     assert folder.partials() == ()
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 def test_the_log_of_a_study_of_days_is_short() -> None:

@@ -228,7 +228,7 @@ def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study)
     load = "those of 1 s, by sysbench 1.0.20" if sliced else load
     for words in ("5.5.34, 5.6.24", "40 hyperthread cores", f"ours {load}"):
         assert words in said
-    assert any("--number-of-queries" in each for each in lookups_contradictions(figures))
+    assert any("--number-of-queries" in contradiction for contradiction in lookups_contradictions(figures))
 
 
 def test_a_study_of_other_releases_has_nothing_beside_it(study: rqps.Study) -> None:

@@ -77,9 +77,9 @@ def test_over_releases_the_base_stands_in_its_place(summary: pl.DataFrame, study
 
 def test_findings_of_many_steps_are_summed_up_by_group(summary: pl.DataFrame, study: Study) -> None:
     within, gains, changes = configs(study, *relate(study))
-    said = findings(summary, within, gains, changes).sentences
-    assert len(said) == 1 + 4 + 1, "the other release, four groups, the other config"
-    assert said[-2] == (
+    sentences = findings(summary, within, gains, changes).sentences
+    assert len(sentences) == 1 + 4 + 1, "the other release, four groups, the other config"
+    assert sentences[-2] == (
         "Writes (2 steps): in the median step my2.base runs at 0.67x (0.35 to 1.000) of my1.base. Worst: "
         "update-index 0.35x (0.35–0.35) in my2.base; 6 rounds."
     )
@@ -95,9 +95,9 @@ def test_findings_stay_short_whatever_the_number_of_dbms(summary: pl.DataFrame, 
     one, median = summary.filter(dbms="my2.base"), pl.col("estimate")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), estimate=median / (1 + k)) for k in range(9)]
     _, gains, changes = configs(study, *relate(study))
-    said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
-    assert len(said) == 5 + 1 + 4
-    assert max(map(len, said)) < 500
+    sentences = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
+    assert len(sentences) == 5 + 1 + 4
+    assert max(map(len, sentences)) < 500
 
 
 def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_a_study_of_unknown_steps_is_one_group(tmp_path: Path) -> None:
     _, gains, changes = configs(other, rounds, compared)
     assert compared["step"].unique(maintain_order=True).to_list() == [f"step-{number}" for number in range(13)]
     assert by_group(compared)["group"].n_unique() == 1
-    said = findings(compared, compared.clear(), gains.clear(), changes).sentences
-    assert said[2].startswith(
+    sentences = findings(compared, compared.clear(), gains.clear(), changes).sentences
+    assert sentences[2].startswith(
         "Other steps (13 steps): in the median step my2.base runs at 0.70x (0.69 to 0.71) of my1.base, "
     )
 

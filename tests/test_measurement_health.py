@@ -30,9 +30,9 @@ def of_rounds(tmp_path: Path, rounds: int = 6, **changes: Any) -> Health:
 def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path) -> None:
     found = judged(tmp_path, health=6)
     assert found.belief == "believed"
-    said = page.in_a_sentence(found)
-    assert said.startswith("This study is reliable: my1.base against itself differs by 0.2 % ± ")
-    assert said.endswith(" the noise floor is 1.4 % in 4 of 4 steps; no round was disturbed by other processes.")
+    text = page.in_a_sentence(found)
+    assert text.startswith("This study is reliable: my1.base against itself differs by 0.2 % ± ")
+    assert text.endswith(" the noise floor is 1.4 % in 4 of 4 steps; no round was disturbed by other processes.")
     assert page.advice(found) == ""
 
 
@@ -97,9 +97,9 @@ def test_others_are_doubted_where_they_met_one_side_only(tmp_path: Path) -> None
 def test_a_study_of_rounds_is_judged_by_their_spread(tmp_path: Path) -> None:
     found = of_rounds(tmp_path, noise=0.2)
     assert found.belief == "coarse"
-    said = page.in_a_sentence(found)
-    assert "resolves only large differences" in said
-    assert said.endswith("my1.base was not measured against itself.")
+    text = page.in_a_sentence(found)
+    assert "resolves only large differences" in text
+    assert text.endswith("my1.base was not measured against itself.")
     assert "duets where the steps can be sliced" in page.advice(found)
 
 

@@ -43,7 +43,9 @@ def tags(cell: NotebookNode) -> list[str]:
 def is_set_up(cell: NotebookNode) -> bool:
     """Parameters or imports, which need no prose of their own."""
     statements = ast.parse(cell.source).body
-    return "parameters" in tags(cell) or all(isinstance(each, ast.Import | ast.ImportFrom) for each in statements)
+    return "parameters" in tags(cell) or all(
+        isinstance(statement, ast.Import | ast.ImportFrom) for statement in statements
+    )
 
 
 def text_of(outputs: list[NotebookNode]) -> str:
@@ -127,7 +129,7 @@ def test_what_is_to_be_read_ships_with_what_it_shows(notebook: Path) -> None:
         return
     for cell in cells:
         assert bool(cell.execution_count) == bool(cell.outputs), cell.source
-        assert not [each for each in cell.outputs if each.output_type == "error"], cell.source
+        assert not [output for output in cell.outputs if output.output_type == "error"], cell.source
         if CHECKED in tags(cell):
             assert text_of(cell.outputs), f"run it and keep what it shows: {cell.source}"
     headings = [cell.source for cell in read(notebook).cells if cell.source.startswith("## ")]
@@ -154,8 +156,8 @@ def shown(
     data = tmp_path_factory.mktemp("data")
     (data / "sample").symlink_to(ROOT / "data" / "sample")  # and nothing that was measured here
     (data / "startup.py").write_text(WITHOUT_GRAMMAR)
-    tests = [each for each in request.session.items if isinstance(each, pytest.Function)]
-    asked = [each.callspec.params["notebook"] for each in tests if "shown" in each.fixturenames]
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    asked = [test.callspec.params["notebook"] for test in tests if "shown" in test.fixturenames]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as at_once:
         yield {notebook: at_once.submit(shows, notebook, data) for notebook in ANALYSIS if notebook in asked}
 

@@ -73,7 +73,7 @@ def test_a_study_is_read_from_a_bucket(data: Path) -> None:
     )
     assert_frame_equal(stats.relate(far)[1], stats.relate(near)[1])
     assert stats.health(far).missing == stats.health(near).missing
-    assert [each.card.study for each in rqps.load_levels(far.place)] == ["synthetic"]
+    assert [level.card.study for level in rqps.load_levels(far.place)] == ["synthetic"]
 
 
 def test_a_study_is_packed_from_a_bucket_into_a_file(tmp_path: Path, packed: Path) -> None:

@@ -11,8 +11,8 @@ from rqps.measure.machine import device_of, mount_of
 
 def test_the_mount_of_a_path_is_the_one_that_df_names(tmp_path: Path) -> None:
     for path in (tmp_path, Path("/proc/self"), Path("/dev/shm"), Path("/")):
-        said = subprocess.run(["df", "--output=target", path], capture_output=True, text=True).stdout
-        assert getattr(mount_of(path), "mountpoint", None) == said.splitlines()[1]
+        output = subprocess.run(["df", "--output=target", path], capture_output=True, text=True).stdout
+        assert getattr(mount_of(path), "mountpoint", None) == output.splitlines()[1]
 
 
 def test_memory_has_no_device_and_so_no_reads() -> None:

@@ -119,8 +119,8 @@ def test_this_machine_is_described_in_json(tmp_path: Path) -> None:
 
 
 def test_the_description_names_no_user_and_no_host(tmp_path: Path) -> None:
-    said = json.dumps(describe_machine(tmp_path)).lower().replace(str(tmp_path), "")
-    words = set(said.replace('"', " ").replace(",", " ").replace("=", " ").replace("/", " ").split())
+    text = json.dumps(describe_machine(tmp_path)).lower().replace(str(tmp_path), "")
+    words = set(text.replace('"', " ").replace(",", " ").replace("=", " ").replace("/", " ").split())
     assert not words & {getpass.getuser(), socket.gethostname().lower()}
     assert str(tmp_path).lower() not in json.dumps(describe_machine(tmp_path)).lower()
 

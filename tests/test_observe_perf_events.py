@@ -81,7 +81,7 @@ def test_the_events_of_the_cpu_are_counted_or_unknown() -> None:
 def test_too_few_files_are_no_reason_to_fail() -> None:
     with Child(waiting_threads(8)) as process, ExitStack() as opened:
         # The limit is on the numbers of files, and a file gets the lowest that is free.
-        highest = max(int(each.name) for each in Path("/proc/self/fd").iterdir())
+        highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
         while (last := opened.enter_context(open(os.devnull)).fileno()) < highest:  # noqa: PTH123
             pass
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)

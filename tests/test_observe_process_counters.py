@@ -121,9 +121,9 @@ def test_switches_add_up_over_kept_and_new_threads(kept: dict[int, tuple[int, in
 
 def test_processes_of_one_engine_are_added_up_and_an_engine_may_have_none() -> None:
     with Child(waiting_threads(1)) as one, Child(waiting_threads(3)) as other:
-        before = [read_process(each.pid) for each in (one, other)]
+        before = [read_process(process.pid) for process in (one, other)]
         both = read_processes([one.pid, other.pid])
-        after = [read_process(each.pid) for each in (one, other)]
+        after = [read_process(process.pid) for process in (one, other)]
     assert both is not None
     assert len(both.switches_by_thread or ()) == 6
     for name in ("context_switches", "cpu_s"):  # which go on while they are read

@@ -50,7 +50,7 @@ def test_its_numbers_are_those_of_every_other_page(evidence: page.Evidence) -> N
 
 
 def test_a_base_is_the_study_s_or_the_release_before_or_the_same_build(evidence: page.Evidence) -> None:
-    pairs = {(each.base, each.me) for each in evidence.questions}
+    pairs = {(question.base, question.me) for question in evidence.questions}
     assert pairs == {("my1.base", "my2.base"), ("my1.base", "my2.ps0"), ("my2.base", "my2.ps0")}
 
 

@@ -83,7 +83,7 @@ def test_it_becomes_the_same_folders_again(data: Path, tmp_path: Path) -> None:
         if path.suffix == ".parquet":
             assert_frame_equal(pl.read_parquet(after[name]), pl.read_parquet(path), check_exact=True)
         else:
-            texts = (json.loads(each.read_text()) for each in (after[name], path))
+            texts = (json.loads(place.read_text()) for place in (after[name], path))
             ours, theirs = ({key: of for key, of in text.items() if key not in OF_FILES} for text in texts)
             assert ours == theirs, name
     same(rqps.load(folder, mode=None), rqps.load("synthetic", data, None))

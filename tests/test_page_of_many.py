@@ -133,7 +133,7 @@ def test_rows_are_chosen_by_name_and_by_what_is_sure(browser: Browser, report: P
         tab.run(f"{bar}.dispatchEvent(new Event('input'))")
         rows = tab.run(f"{shown}.map(r => r.cells[0].textContent)")
         assert len(rows) > 2
-        assert [each for each in rows if each.startswith("update-")] == rows[1:], "below the heading of their group"
+        assert [row for row in rows if row.startswith("update-")] == rows[1:], "below the heading of their group"
         assert tab.run(f"{bar}.textContent").endswith(f"{len(rows) - 1} of 47 rows")
         tab.run(f"{bar}.querySelector('[type=search]').value = ''")
         for signs, rows in (("▲▼", True), ("▼", True), ("▲", False)):

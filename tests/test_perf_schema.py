@@ -115,13 +115,15 @@ def test_at_the_start_threads_stay_watched_and_every_consumer_is_set() -> None:
         "--performance-schema-instrument=wait/%=ON",
         "--performance-schema-instrument=thread/%=ON",
     )
-    assert sum("-consumer-" in each for each in arguments) == len(CONSUMERS)
+    assert sum("-consumer-" in argument for argument in arguments) == len(CONSUMERS)
     assert "--performance-schema-consumer-events-waits-history-long=ON" in arguments
     assert "--performance-schema-consumer-statements-digest=OFF" in arguments
 
 
 def test_a_version_whose_threads_are_no_instruments_is_not_asked_for_them() -> None:
-    assert not any("thread/" in each for each in put(named("waits-only"), Known(INSTRUMENTS, CONSUMERS)).arguments)
+    assert not any(
+        "thread/" in argument for argument in put(named("waits-only"), Known(INSTRUMENTS, CONSUMERS)).arguments
+    )
 
 
 def test_5_5_is_set_afterwards_and_consumers_go_off_first() -> None:
@@ -393,7 +395,7 @@ def test_a_pattern_without_wildcards_fits_itself_only_and_a_wildcard_everything(
     name=st.sampled_from(list(INSTRUMENTS)),
 )
 def test_the_longest_pattern_that_fits_decides(switches: list[Switch], name: str) -> None:
-    fitting = [each for each in switches if fits(each.pattern, name)]
+    fitting = [switch for switch in switches if fits(switch.pattern, name)]
     found = decides(switches, name)
     assert (found is None) == (not fitting)
     if found:

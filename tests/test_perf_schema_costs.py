@@ -173,16 +173,16 @@ def test_steps_are_joined_by_their_name_without_the_clients(sweep: Study, study:
 
 
 def test_sentences_say_what_costs_more_and_rank_nothing_that_is_unsure(study: Study, tmp_path: Path) -> None:
-    said = page.findings(page.costs(study)).sentences
-    assert said[0].startswith("All of it costs 2.19")
-    assert "µs of CPU for point-query (+22%" in said[0]
+    sentences = page.findings(page.costs(study)).sentences
+    assert sentences[0].startswith("All of it costs 2.19")
+    assert "µs of CPU for point-query (+22%" in sentences[0]
     beside = page.findings(page.costs(study, "all-disabled")).sentences
     assert "Recording stages changes point-query by less than 2 %." in beside
     noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4, counted=True))
     counted = rqps.load("synthetic", data=tmp_path, mode="instructions")
-    said = page.findings(page.costs(noisy), counted).sentences
-    assert all("has an unsure cost" in each for each in said)
-    whole = next(each for each in said if each.startswith("All of it"))
+    sentences = page.findings(page.costs(noisy), counted).sentences
+    assert all("has an unsure cost" in each for each in sentences)
+    whole = next(text for text in sentences if text.startswith("All of it"))
     assert whole.endswith(" By instructions: +22.1% of point-query.")
 
 

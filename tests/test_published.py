@@ -108,8 +108,8 @@ def test_the_small_tables_are_there_whole(numbers: Published) -> None:
     ],
 )
 def test_numbers_are_in_place(numbers: Published, host: str, step: str, build: str, value: str) -> None:
-    found = numbers.rqps.filter(section=f"Results: {host}", source="regressions-8040-2024", step=step, build=build)
-    assert found["printed"].to_list() == [value]
+    rows = numbers.rqps.filter(section=f"Results: {host}", source="regressions-8040-2024", step=step, build=build)
+    assert rows["printed"].to_list() == [value]
 
 
 def test_every_source_is_quoted_with_what_is_known_of_it(numbers: Published) -> None:
@@ -223,13 +223,13 @@ def test_rounding_is_taken_into_account(folder: Path, ratio: str, agrees: str) -
     row = "Results: beelink,sb.met.scan.range100.pk1.dop1,relative,beelink,1,x.my8040_rel_o2nofp"
     (line,) = (number for number, text in enumerate(rows, 1) if row in text and ",o/s," in text)
     change(path, line, "value", ratio)
-    found = view(read(folder), "ratios").filter(me_printed="43", base_printed="55", metric="o/s")
-    assert found["agrees"].to_list() == [agrees]
+    table = view(read(folder), "ratios").filter(me_printed="43", base_printed="55", metric="o/s")
+    assert table["agrees"].to_list() == [agrees]
 
 
 def test_the_contradictions_are_the_ones_that_were_looked_at(numbers: Published) -> None:
-    found = contradictions(numbers).select("source", "kind", "found", "place", "difference", "rounding")
-    assert "\n".join(" | ".join(row) for row in found.iter_rows()) + "\n" == GOLDEN.read_text()
+    rows = contradictions(numbers).select("source", "kind", "found", "place", "difference", "rounding")
+    assert "\n".join(" | ".join(row) for row in rows.iter_rows()) + "\n" == GOLDEN.read_text()
 
 
 def test_a_contradiction_goes_where_its_cause_goes(folder: Path) -> None:
@@ -261,8 +261,8 @@ def test_a_finding_is_calculated_from_the_figures_of_the_day(folder: Path) -> No
         ("0.52", "agrees", "rQPS is 0.52: 48 % less."),
     ):
         change(path, line, "value", value)
-        found = checked(read(folder)).filter(half)
-        assert found.select("kind", "evidence").rows() == [(kind, evidence)]
+        table = checked(read(folder)).filter(half)
+        assert table.select("kind", "evidence").rows() == [(kind, evidence)]
 
 
 def test_a_check_that_can_not_be_evaluated_is_named(folder: Path) -> None:

@@ -53,8 +53,8 @@ def test_steps_are_matched_by_their_published_label_and_stand_in_groups(found: B
         ("Range queries with aggregation", "read-only.pre_range=10"),
         ("Writes", "update-index_range=100"),
     ]
-    said = [*what_differs(found)]
-    assert said[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
+    messages = [*what_differs(found)]
+    assert messages[-1] == "Of our steps these are in none of their tables: read-only-sum_range=1000."
 
 
 def test_every_printed_table_is_a_column_but_for_the_copied_one(numbers: Published, found: Beside) -> None:
@@ -99,12 +99,12 @@ def test_other_releases_are_not_comparable(numbers: Published, tmp_path: Path) -
 
 
 def test_what_differs_names_host_threads_seconds_and_size(found: Beside) -> None:
-    said = "\n".join(what_differs(found))
-    assert "Threads: theirs 24, 1, 16 (scan 8), 24 (scan 8), 40 (scan 8); ours 1." in said
-    assert "Seconds: theirs 300, writes 600, not said; ours 5." in said
-    assert "8 x 10,000,000 rows" in said
-    assert "not said x 1,000 rows" in said
-    assert "neither a count nor a spread" in said
+    text = "\n".join(what_differs(found))
+    assert "Threads: theirs 24, 1, 16 (scan 8), 24 (scan 8), 40 (scan 8); ours 1." in text
+    assert "Seconds: theirs 300, writes 600, not said; ours 5." in text
+    assert "8 x 10,000,000 rows" in text
+    assert "not said x 1,000 rows" in text
+    assert "neither a count nor a spread" in text
     assert found.conditions.height == len(found.theirs) + len(found.ours) == 8
 
 
@@ -128,8 +128,8 @@ def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers
     write_manifest(run, facts.model_copy(update={"placement": free}))
     found = beside(numbers, "synthetic", data)
     assert not found.ours
-    (said, nothing) = [*what_differs(found)]
-    assert said.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
+    (text, nothing) = [*what_differs(found)]
+    assert text.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
     assert nothing.startswith("No study of sysbench has been measured here")
 
 

@@ -451,8 +451,8 @@ def test_the_absolute_table_is_of_medians(study: Study) -> None:
 def test_findings_say_what_the_numbers_say(study: Study) -> None:
     rounds_, compared = relate(study)
     found = configs(study, rounds_, compared)
-    said = findings(compared, *found).sentences
-    assert said == (
+    sentences = findings(compared, *found).sentences
+    assert sentences == (
         "my2.base is slower than my1.base in 2 of 2 steps. It runs at 0.70x (point-query, 0.70–0.70) to "
         "0.70x (update-index, 0.70–0.70) of my1.base; means of 6 rounds.",
         "point-query: my2.base runs at 0.70x of my1.base (0.70–0.70, 6 rounds), and it uses 1.43x the CPU of "
@@ -469,15 +469,15 @@ def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> No
     one, median = compare(ratios).filter(dbms="my2.base"), pl.col("estimate")
     many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), estimate=median / (1 + k)) for k in range(7)]
     _, gains, changes = configs(study, *relate(study))
-    said = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
-    assert [sentence.split()[0] for sentence in said[:5]] == [f"other{number}.base" for number in range(2, 7)]
-    assert said[5].startswith("Of 7 dbms compared, these are the 5 that changed most")
+    sentences = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
+    assert [sentence.split()[0] for sentence in sentences[:5]] == [f"other{number}.base" for number in range(2, 7)]
+    assert sentences[5].startswith("Of 7 dbms compared, these are the 5 that changed most")
 
 
 def test_too_few_rounds_find_nothing_but_what_it_would_take(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path, rounds=3))
     rounds_, compared = relate(study)
     found = configs(study, rounds_, compared)
-    said = findings(compared, *found).sentences
-    assert said[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
-    assert "4 of 4 comparisons (point-query of my2.base, " in said[-1]
+    sentences = findings(compared, *found).sentences
+    assert sentences[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
+    assert "4 of 4 comparisons (point-query of my2.base, " in sentences[-1]

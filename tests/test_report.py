@@ -77,13 +77,13 @@ def test_a_duet_has_one_page_with_the_logs_of_all_its_servers(notebooks: Path, t
         (unit / name).write_text(f"{'.' * 2 * MOST_OF_A_LOG}the end of {name} <b>")
     report = build("synthetic", tmp_path, tmp_path / "report", notebooks).parent
     (page,) = (report / "runs").iterdir()
-    said = page.read_text()
+    output = page.read_text()
     assert page.name == "r01@here.html"
-    assert said.count("the end of ") == 3
-    assert "the end of my2.base/logs/mysqld.err &lt;b&gt;</pre>" in said
-    assert len(said) < 4 * MOST_OF_A_LOG + len((report / "index.html").read_text())
+    assert output.count("the end of ") == 3
+    assert "the end of my2.base/logs/mysqld.err &lt;b&gt;</pre>" in output
+    assert len(output) < 4 * MOST_OF_A_LOG + len((report / "index.html").read_text())
     rounds = Tags((report / "rounds.html").read_text())
-    led = [each["href"] for each in rounds.all("a") if "runs/" in (each["href"] or "")]
+    led = [row["href"] for row in rounds.all("a") if "runs/" in (row["href"] or "")]
     assert set(led) == {"runs/r01%40here.html"}
     assert len(led) >= 2 * len(Shape().steps), "base and me of each step"
 

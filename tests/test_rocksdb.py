@@ -42,7 +42,7 @@ def a_build(version: str, program: str = "librocksdbjni-linux64.so") -> Build:
 
 
 def test_the_flags_of_steps_and_setups_are_known() -> None:
-    given = [common(), *(each.flags for each in steps().values()), *(each.flags for each in setups().values())]
+    given = [common(), *(step.flags for step in steps().values()), *(setup.flags for setup in setups().values())]
     assert {name for each in given for name in each} <= flags.known().keys()
 
 
@@ -190,8 +190,8 @@ def test_a_plan_says_where_the_disk_is_too_small(tmp_path: Path) -> None:
     for size, many in keys.items():
         (tmp_path / "runs.yaml").write_text(text.replace("KEYS", str(many)))
         runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
-        said = plan_text(state(runs_file, "tried", tmp_path), {"rx": "maven"}, 0, [])
-        assert ("not enough room: a run needs about" in said) == (size == "large")
+        line = plan_text(state(runs_file, "tried", tmp_path), {"rx": "maven"}, 0, [])
+        assert ("not enough room: a run needs about" in line) == (size == "large")
 
 
 @pytest.mark.parametrize(

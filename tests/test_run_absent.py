@@ -65,7 +65,7 @@ def test_its_runs_are_left_out_every_time_and_the_study_is_whole_without_them(ho
     assert "demo: 4 runs measured" in words
     assert house.folders() == [f"run=r{number:02}@my1.{config}" for number in (1, 2) for config in ("base", "mem")]
     assert house.failures() == []
-    assert [each.state for each in house.states()].count("absent") == 2
+    assert [state.state for state in house.states()].count("absent") == 2
     card = read_study_card(house.study)
     assert card.absent == {"my2.mem": WHY}
 

@@ -40,9 +40,9 @@ def measured(story: tuple[House, str], house: House) -> House:
 def units(house: House) -> list[str]:
     """The units in their order, each with those that take part, and its state."""
     return [
-        f"{each.run.unit.removesuffix('@here')} {' '.join(sorted(member.build for member in each.run.members))}: "
-        f"{each.state}"
-        for each in house.states()
+        f"{state.run.unit.removesuffix('@here')} {' '.join(sorted(member.build for member in state.run.members))}: "
+        f"{state.state}"
+        for state in house.states()
     ]
 
 
@@ -119,11 +119,11 @@ def test_servers_that_have_no_room_at_once_are_refused_before_anything_starts(
 
     monkeypatch.setattr("psutil.virtual_memory", Small)
     with pytest.raises(RqpsError) as refused:
-        job.make_ready([each.run for each in house.states()], print)
+        job.make_ready([state.run for state in house.states()], print)
     assert "demo: 2 servers at once take about 3.0 GB of memory, and 2.9 GB are available here" in str(refused.value)
     assert "write `method: rounds` in runs.yaml" in refused.value.fix
     Small.available = 3_000_000_000
-    job.refuse_without_memory([each.run for each in house.states()])
+    job.refuse_without_memory([state.run for state in house.states()])
     runs_yaml.write_text(text)
     Small.available = 1_200_000_000  # the usual buffer pool, and what is beside it
-    job.refuse_without_memory([each.run for each in house.states()])
+    job.refuse_without_memory([state.run for state in house.states()])

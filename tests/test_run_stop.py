@@ -172,10 +172,10 @@ def test_half_done_folders_of_the_living_and_of_other_hosts_are_left_alone(tmp_p
         folder.partial(run).mkdir()
         if host:
             (folder.partial(run) / f"owner-{host}.txt").write_text(str(os.getpid() if run == "living" else 2**22))
-    said: list[str] = []
-    clear_stale(folder, said.append)
+    messages: list[str] = []
+    clear_stale(folder, messages.append)
     assert {path.name for path in folder.partials()} == {".run=living.partial", ".run=elsewhere.partial"}
-    assert len(said) == 2
+    assert len(messages) == 2
 
 
 def private_folder(house: House, temporary: Path) -> Path:

@@ -26,7 +26,7 @@ def test_a_study_is_measured_once_and_nothing_twice(house: House) -> None:
     assert "demo: 2 runs measured in " in words
     assert words.splitlines()[-1].endswith("next: rqps report demo")
     assert house.folders() == ["run=r01@my1.base", "run=r01@my2.base"]
-    assert [each.state for each in house.states()] == ["done", "done"]
+    assert [state.state for state in house.states()] == ["done", "done"]
     folder = house.study / "run=r01@my1.base@here"
     assert sorted(path.name for path in folder.iterdir()) == ["asked.json", "logs", "manifest.json", "notebook.ipynb"]
     assert json.loads((folder / "notebook.ipynb").read_text())["cells"][-1]["execution_count"] == 7
@@ -39,11 +39,11 @@ def test_a_study_is_measured_once_and_nothing_twice(house: House) -> None:
     assert "2 done already" in words
 
     house.ask(rounds=2)
-    assert [each.state for each in house.states()] == ["done", "done", "missing", "missing"]
+    assert [state.state for state in house.states()] == ["done", "done", "missing", "missing"]
 
 
 def test_the_order_of_steps_across_runs_with_a_failed_one(house: House) -> None:
-    first, second = (house.name(each.run) for each in house.states())
+    first, second = (house.name(state.run) for state in house.states())
     house.script({first: "raise"})
     assert house.run()[0] == 1
     assert house.noted() == [
@@ -53,9 +53,9 @@ def test_the_order_of_steps_across_runs_with_a_failed_one(house: House) -> None:
     ]
     house.script({})
     house.log.unlink()
-    assert [(each.state, each.attempts) for each in house.states()] == [("failed", 1), ("done", 0)]
+    assert [(state.state, state.attempts) for state in house.states()] == [("failed", 1), ("done", 0)]
     assert house.run()[0] == 0
-    assert [(each.state, each.attempts) for each in house.states()] == [("done", 1), ("done", 0)]
+    assert [(state.state, state.attempts) for state in house.states()] == [("done", 1), ("done", 0)]
     assert house.noted() == ["setup 1", *(f"{what} {first}" for what in ("prepare", "run", "stopped", "cleanup"))]
 
 
@@ -101,7 +101,7 @@ def test_the_study_goes_on_after_failures_and_its_exit_code_says_so(story: Story
 
 @pytest.mark.parametrize(("fault", "said"), SAID.items())
 def test_a_failure_is_reported_at_once_and_at_the_end_and_kept(story: Story, fault: str, said: str) -> None:
-    failed = next(each for each in story.house.states() if FAULTS[story.house.name(each.run)] == fault)
+    failed = next(state for state in story.house.states() if FAULTS[story.house.name(state.run)] == fault)
     assert (failed.state, failed.attempts) == ("failed", 1)
     assert said in (failed.last_error or "")
     at_once, at_the_end = story.words.split("demo: ")[0].split("failed: ", 1)
@@ -153,7 +153,7 @@ def test_changed_parameters_are_named_and_the_old_data_set_aside_on_request(tmp_
     assert house.run()[0] == 0
     before = {path: path.read_bytes() for path in house.study.rglob("*") if path.is_file()}
     house.ask(builds=1, rounds=2, seconds=2)
-    assert [each.state for each in house.states()] == ["other", "missing"]
+    assert [state.state for state in house.states()] == ["other", "missing"]
 
     code, words = house.run()
     assert code == 1
@@ -164,7 +164,7 @@ def test_changed_parameters_are_named_and_the_old_data_set_aside_on_request(tmp_
 
     code, words = house.run("--archive")
     assert code == 0
-    assert [each.state for each in house.states()] == ["done", "done"]
+    assert [state.state for state in house.states()] == ["done", "done"]
     old = next(house.study.parent.glob("study=demo.until-*"))
     assert {old / path.relative_to(house.study): text for path, text in before.items()} == {
         path: path.read_bytes() for path in old.rglob("*") if path.is_file()
@@ -194,7 +194,7 @@ def the_study_ends_in_order(house: House, fault: str, **popen: Any) -> None:
     assert house.partials() == []
     assert house.kernels() == []
     assert house.failures() == []
-    assert [each.state for each in house.states()] == ["done", "missing"]
+    assert [state.state for state in house.states()] == ["done", "missing"]
 
 
 def test_while_tables_are_written_and_on_from_there(tmp_path: Path, small_disk: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ def test_while_tables_are_written_and_on_from_there(tmp_path: Path, small_disk: 
     the_study_ends_in_order(house, "fill", **small_disk)
     house.script({})
     assert house.run(**small_disk)[0] == 0
-    assert [each.state for each in house.states()] == ["done", "done"]
+    assert [state.state for state in house.states()] == ["done", "done"]
 
 
 def test_where_files_may_not_grow(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_run_whose_folder_is_removed_meanwhile_fails_for_that_reason_and_the_s
     assert code == 1
     assert "failed at " in words
     assert "its folder was removed, or emptied, while it was measured" in words
-    assert sorted(each.state for each in house.states()) == ["done", "failed"]
+    assert sorted(state.state for state in house.states()) == ["done", "failed"]
     house.script({})
     assert house.run()[0] == 0
 
@@ -238,4 +238,4 @@ def test_a_study_whose_folder_is_removed_meanwhile_ends_for_that_reason(house: H
     assert house.partials() == []
     house.script({})
     assert house.run()[0] == 0
-    assert [each.state for each in house.states()] == ["done", "done"]
+    assert [state.state for state in house.states()] == ["done", "done"]

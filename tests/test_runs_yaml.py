@@ -96,8 +96,8 @@ def test_duets_are_for_steps_that_can_be_sliced(tmp_path: Path) -> None:
 
     assert read(of("insert-benchmark"), tmp_path).studies["demo"].duet
     old = of("insert-benchmark").replace("8.0.33", "5.5.34")
-    (said,) = refusal(old, tmp_path)
-    assert "can't take turns: MySQL 5.5 loses its connections" in said
+    (line,) = refusal(old, tmp_path)
+    assert "can't take turns: MySQL 5.5 loses its connections" in line
     assert read(old.replace("rounds: 6", "rounds: 6\n    method: rounds"), tmp_path)
     assert read(of("point-lookups"), tmp_path).studies["demo"].duet
     assert not read(of("point-lookups", "rounds"), tmp_path).studies["demo"].duet

@@ -30,9 +30,9 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.folder, self.cache = folder, folder / "a/cache"
         self.cache.mkdir(parents=True)
-        for each in cache_dir().iterdir():
-            if not each.name.startswith(NOT_SHARED):
-                (self.cache / each.name).symlink_to(each)
+        for path in cache_dir().iterdir():
+            if not path.name.startswith(NOT_SHARED):
+                (self.cache / path.name).symlink_to(path)
         self.keys = Security.temporary()
         (folder / "key").write_text(str(self.keys.tls_client_key))
         (folder / "certificate").write_text(str(self.keys.tls_client_cert))
@@ -89,7 +89,7 @@ class Site:
 
     def in_a_step(self) -> bool:
         notes = (self.cache.parent / "data/raw/study=small").glob(".run=*/progress.txt")
-        return any("point-query" in each.read_text() for each in notes)
+        return any("point-query" in note.read_text() for note in notes)
 
     def below_the_worker(self) -> list[str]:
         return [str(each) for each in psutil.Process(self.processes[-1].pid).children(recursive=True)]

@@ -202,15 +202,15 @@ def test_a_finding_adds_up_what_it_does_not_name_and_leaves_out_what_is_next_to_
         "my1.base": {(name,): 1_000_000 for name in grown},
         "my2.base": {(name,): 1_000_000 + 1000 * more for name, more in grown.items()},
     }
-    (said,) = breakdown_findings(breakdown(counted(sides), "my1.base"))
-    assert said.endswith("; and 160 ± 1 less for performance schema; 3 other parts come to 199 more.")
-    assert "allocator" not in said, "four parts are named, the largest"
-    assert "network" not in said, "too little of the difference"
+    (text,) = breakdown_findings(breakdown(counted(sides), "my1.base"))
+    assert text.endswith("; and 160 ± 1 less for performance schema; 3 other parts come to 199 more.")
+    assert "allocator" not in text, "four parts are named, the largest"
+    assert "network" not in text, "too little of the difference"
 
 
 def test_too_few_rounds_are_mentioned() -> None:
-    (said,) = breakdown_findings(breakdown(both(2), "my1.base"))
-    assert said.endswith("With 2 rounds these are no verdicts, which take 4.")
+    (text,) = breakdown_findings(breakdown(both(2), "my1.base"))
+    assert text.endswith("With 2 rounds these are no verdicts, which take 4.")
 
 
 def test_runs_that_failed_are_named_with_their_error() -> None:
@@ -230,5 +230,5 @@ def test_runs_that_failed_are_named_with_their_error() -> None:
 
 def test_of_equal_servers_nothing_is_found() -> None:
     stacks, steps = study({"my1.base": POINT, "my2.base": POINT})
-    (said,) = breakdown_findings(breakdown(stack_costs(stacks, steps), "my1.base"))
-    assert "is within its error." in said
+    (text,) = breakdown_findings(breakdown(stack_costs(stacks, steps), "my1.base"))
+    assert "is within its error." in text

@@ -176,7 +176,7 @@ def test_a_pattern_belongs_to_one_component() -> None:
 
 def test_an_older_name_has_one_name_today_which_is_no_older_one() -> None:
     table = yaml.safe_load(files("rqps.engines.mysql").joinpath("renames.yaml").read_text())
-    older = [each["before"].replace("*", word) for each in table["alike"] for word in each["words"]]
+    older = [row["before"].replace("*", word) for row in table["alike"] for word in row["words"]]
     for kind, today in (("functions", renames("mysql").new_name), ("classes", renames("mysql").new_class)):
         older += [name for before in table[kind].values() for name in before]
         assert not today.keys() & set(today.values())

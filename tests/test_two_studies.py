@@ -45,7 +45,7 @@ def test_the_change_has_the_reach_of_both_intervals(data: Path) -> None:
         assert row["estimate"] == pytest.approx(0.9)
         assert row["low"] < 0.9 < row["high"]
         one, other = row["first"], row["second"]
-        widths = [each["high"] / each["low"] for each in (one, other, row)]
+        widths = [record["high"] / record["low"] for record in (one, other, row)]
         assert max(widths[:2]) < widths[2] < widths[0] * widths[1]
 
 

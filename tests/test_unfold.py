@@ -161,8 +161,10 @@ def test_the_first_rounds_are_those_of_the_whole_study() -> None:
 def test_all_dbms_of_a_duet_s_round_are_one_unit_in_random_order() -> None:
     runs = [run for run in unfold(study(method="duet", rounds=9), "demo", "h") if run.mode == "throughput"]
     assert [run.unit for run in runs] == [f"r{number:02}@h" for number in range(1, 10)]
-    assert {each.run for each in runs[0].members} == {f"r01@h/{dbms}" for dbms in ("old.base", "new.base", "new.ps0")}
-    assert len({tuple(each.dbms for each in run.members) for run in runs}) > 1
+    assert {member.run for member in runs[0].members} == {
+        f"r01@h/{dbms}" for dbms in ("old.base", "new.base", "new.ps0")
+    }
+    assert len({tuple(member.dbms for member in run.members) for run in runs}) > 1
 
 
 def test_the_base_is_measured_with_itself_about_once_in_ten_pairs_spread_among_the_rounds() -> None:
@@ -178,8 +180,8 @@ def test_the_base_is_measured_with_itself_about_once_in_ten_pairs_spread_among_t
 
 def test_both_sides_of_a_health_duet_are_the_base() -> None:
     health = [run for run in unfold(study(method="duet", rounds=40), "demo", "h") if run.mode == "health"]
-    assert {each.run for each in health[0].members} == {"h01@h/old.base", "h01@h/old.base.again"}
-    assert {(each.dbms, each.identity) for run in health for each in run.members} == {
+    assert {member.run for member in health[0].members} == {"h01@h/old.base", "h01@h/old.base.again"}
+    assert {(member.dbms, member.identity) for run in health for member in run.members} == {
         ("old.base", health[0].identity)
     }
     assert len({run.run.endswith(".again") for run in health}) == 2  # sides and order of start are drawn anew
@@ -187,6 +189,6 @@ def test_both_sides_of_a_health_duet_are_the_base() -> None:
 
 def test_a_config_may_be_called_as_the_second_side_of_a_health_duet_is() -> None:
     runs = unfold(study(method="duet", dbms=("old.again", "new.again"), base="old.again"), "demo", "h")
-    sides = {each.run: each.dbms for run in runs for each in run.members}
+    sides = {member.run: member.dbms for run in runs for member in run.members}
     assert sides["r01@h/new.again"] == "new.again"
     assert sides["h01@h/old.again"] == sides["h01@h/old.again.again"] == "old.again"

@@ -24,7 +24,7 @@ class Scripted(LocalRunner):
     def write_job(self, run: Run, folder: Path) -> Path:
         file = folder / "logs" / "job.json"
         asked = {name: getattr(run, name) for name in ("study", "run", "dbms", "round", "identity")}
-        members = [{name: getattr(each, name) for name in (*MEMBER, "round", "study")} for each in run.members]
+        members = [{name: getattr(member, name) for name in (*MEMBER, "round", "study")} for member in run.members]
         facts = {"house": str(self.runs_yaml.parent), "folder": str(folder), "members": members, **asked}
         file.write_text(json.dumps(facts))
         return file
@@ -40,7 +40,7 @@ def main(house: Path, study: str, *options: str) -> int:
             runner=Scripted(house / "notebooks", runs_yaml),
             archive="--archive" in options,
             host="here",
-            hours=next((Hours.read(each) for each in options if each[0].isdigit()), None),
+            hours=next((Hours.read(option) for option in options if option[0].isdigit()), None),
         )
     except RqpsError as error:
         print(f"rqps: {error}", file=sys.stderr)

@@ -96,8 +96,8 @@ class Act:
             changes |= {"outcome": "failed", "error": "my1 did not start"}
         for asked in self.asked["members"]:
             facts = {name: asked[name] for name in ("study", "run", "identity", "mode")} | changes
-            whole = manifest(asked["dbms"], asked["round"], **facts)
-            write_manifest(self.folder / asked["run"].partition("/")[2], whole)
+            values = manifest(asked["dbms"], asked["round"], **facts)
+            write_manifest(self.folder / asked["run"].partition("/")[2], values)
         if self.fault == "garbage":
             (self.folder / "manifest.json").write_text('{"schema_version": 1, "run"')
 
