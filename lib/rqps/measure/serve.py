@@ -40,8 +40,8 @@ def serving(job: Job) -> Iterator[list[Serving]]:
     """Runs the servers of a run during the block. They start and stop in parallel, since they mostly wait."""
     with ExitStack() as opened:
         with ThreadPoolExecutor(len(job.members)) as pool:  # which waits for all of them, also where one fails
-            starting = [pool.submit(_open, each, opened) for each in job.members]
-        servings = [each.result() for each in starting]
+            starting = [pool.submit(_open, start, opened) for start in job.members]
+        servings = [start.result() for start in starting]
         try:
             yield servings
         finally:
@@ -56,9 +56,9 @@ def _open(job: Job, opened: ExitStack) -> Serving:
 
 
 def _close(servings: Sequence[Serving]) -> list[str]:
-    servings[0].job.notes.doing(f"stopping {', '.join(each.job.run.dbms for each in servings)}")
+    servings[0].job.notes.doing(f"stopping {', '.join(one.job.run.dbms for one in servings)}")
     with ThreadPoolExecutor(len(servings)) as pool:
-        return list(pool.map(lambda each: each.server.close(), servings))
+        return list(pool.map(lambda one: one.server.close(), servings))
 
 
 @contextmanager

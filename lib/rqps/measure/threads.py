@@ -123,8 +123,8 @@ def threads_table(
             "role": role,
             "threads": len(used),
             "elapsed_s": elapsed_s,
-            "running_s": sum(each.running_ns for each in used.values()) / 1e9,
-            "waiting_s": sum(each.waiting_ns for each in used.values()) / 1e9,
+            "running_s": sum(thread.running_ns for thread in used.values()) / 1e9,
+            "waiting_s": sum(thread.waiting_ns for thread in used.values()) / 1e9,
         }
         rows.append({**row, **{f"seen_{kind}": seen[kind] if seen else None for kind in KINDS}})
     return pl.DataFrame(rows, schema=THREADS)
@@ -174,14 +174,14 @@ def roles(
         voted = votes.setdefault(stack.thread.tid, Counter())
         if role := role_of_frames((frame.name for frame in stack.frames), known):
             voted[role] += stack.samples
-    found = {}
+    by_thread = {}
     for thread, voted in votes.items():
         by_name = role_of_name(reported.get(thread, ""), known) or role_of_name(named.get(thread, ""), known)
         voted.pop("main", None)
         if by_name and by_name != "main":  # a thread that was given no name has that of the process
-            found[thread] = by_name
+            by_thread[thread] = by_name
         elif voted:
-            found[thread] = voted.most_common(1)[0][0]
+            by_thread[thread] = voted.most_common(1)[0][0]
         else:
-            found[thread] = UNKNOWN if by_name else named.get(thread) or UNKNOWN
-    return {**found, main: "main"}
+            by_thread[thread] = UNKNOWN if by_name else named.get(thread) or UNKNOWN
+    return {**by_thread, main: "main"}

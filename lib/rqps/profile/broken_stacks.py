@@ -94,8 +94,8 @@ def _ending() -> pl.Expr:
     # Where libraries have no symbols: a function of theirs that calls one which is not theirs has begun a thread.
     called = second.str.contains(_LIBRARIES) | second.str.contains(_KERNEL)
     begins = (name == _NAMELESS) & first.str.contains(_LIBRARIES) & ~called
-    whole = name.is_in(ROOTS) | begins
-    return pl.when(whole.fill_null(False)).then(pl.lit("root")).otherwise(pl.lit("broken"))
+    complete = name.is_in(ROOTS) | begins
+    return pl.when(complete.fill_null(False)).then(pl.lit("root")).otherwise(pl.lit("broken"))
 
 
 def _path(row: _Row) -> _Path:
@@ -115,27 +115,27 @@ def _scopes(row: _Row) -> tuple[_Scope, _Scope]:
 class _Known:
     """Paths from the roots of threads to functions, as far as they were seen."""
 
-    def __init__(self, callers: pl.DataFrame, whole: pl.DataFrame) -> None:
+    def __init__(self, callers: pl.DataFrame, complete: pl.DataFrame) -> None:
         self._paths: dict[tuple[_Scope, _Frame], Counter[_Path]] = defaultdict(Counter)
         for row in callers.iter_rows(named=True):
             path = _path(row)
             for scope in _scopes(row):
                 self._paths[scope, path[-1]][path] += row["samples"]
-        self._whole = whole.partition_by(_ROLE, as_dict=True)
+        self._whole = complete.partition_by(_ROLE, as_dict=True)
         self._trunks: dict[_Scope, _Path] = {}
 
     def paths_to(self, row: _Row, frame: _Frame) -> list[tuple[_Path, int]]:
         """The paths to a function, and how often each was seen, from the nearest scope that has any."""
         for scope in _scopes(row) if frame[0] != _NAMELESS else ():
-            if found := self._paths.get((scope, frame)):
-                return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+            if paths := self._paths.get((scope, frame)):
+                return sorted(paths.items(), key=lambda item: (-item[1], item[0]))
         return []
 
     def trunk(self, row: _Row) -> _Path:
         """The frames that all complete stacks of a role begin with."""
         role = _scopes(row)[1]
         if role not in self._trunks:
-            paths = [_path(each) for each in self._whole.get(role, pl.DataFrame()).iter_rows(named=True)]
+            paths = [_path(row_) for row_ in self._whole.get(role, pl.DataFrame()).iter_rows(named=True)]
             outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others are sorted between these
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
@@ -178,7 +178,7 @@ def divide(amounts: Sequence[int], shares: Sequence[int]) -> list[list[int]]:
     for amount in amounts:
         owed = [before + amount * share for before, share in zip(owed, shares, strict=True)]
         parts = [amount * share // total for share in shares]
-        owed = [each - part * total for each, part in zip(owed, parts, strict=True)]
+        owed = [debt - part * total for debt, part in zip(owed, parts, strict=True)]
         for _ in range(amount - sum(parts)):
             most = max(range(len(owed)), key=owed.__getitem__)
             parts[most] += 1

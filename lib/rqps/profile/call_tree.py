@@ -74,10 +74,12 @@ def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
     unit, its_unit = (INSTRUCTIONS, "none") if pair.counted else (MICROSECONDS, "microseconds")
     profiles = []
     for dbms, side in ((base, BASE), (me, ME)):
-        there = rows.filter(pl.col(side) > 0)
+        of_side = rows.filter(pl.col(side) > 0)
         head = {"type": "sampled", "name": f"{dbms}, {step}, {unit}", "unit": its_unit, "startValue": 0}
-        samples = [[number_of[name] for name in stack] for stack in there["stack"]]
-        profiles.append(head | {"endValue": there[side].sum(), "samples": samples, "weights": there[side].to_list()})
+        samples = [[number_of[name] for name in stack] for stack in of_side["stack"]]
+        profiles.append(
+            head | {"endValue": of_side[side].sum(), "samples": samples, "weights": of_side[side].to_list()}
+        )
     document = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "name": f"{step}: {base} and {me}",
@@ -115,7 +117,7 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
         for part in frame.rows:
             for name, *both in zip(component[part], base[part], me[part], strict=True):
                 costs[name] += sum(both)
-        return min(costs, key=lambda each: (-costs[each], each))
+        return min(costs, key=lambda component: (-costs[component], component))
 
     parts = [frame.rows for frame in frames]
     tree = pl.DataFrame(
@@ -138,7 +140,7 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
 
 
 def _sums(values: list[float], parts: Iterable[list[slice]]) -> list[float]:
-    return [sum((sum(values[rows]) for rows in each), 0.0) for each in parts]
+    return [sum((sum(values[rows]) for rows in slices), 0.0) for slices in parts]
 
 
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -190,9 +192,9 @@ def _means(pair: Pair, by: pl.Expr) -> pl.DataFrame:
 def _folded(pair: Pair, columns: list[str]) -> str:
     # A ; would be a frame's end, and a line's end a stack's.
     frame = pl.element().str.replace_all(";", ":", literal=True).str.replace_all(r"[\r\n\t]", " ")
-    whole = _means(pair, pl.col("stack")).select(
+    means = _means(pair, pl.col("stack")).select(
         pl.col("stack").list.eval(frame).list.join(";").alias("stack"),
         *((pl.col(column) * FOLDED_PER_UNIT).round().cast(pl.Int64).alias(column) for column in columns),
     )
     line = pl.concat_str("stack", *(pl.col(column).cast(pl.String) for column in columns), separator=" ")
-    return "\n".join([*whole.filter(pl.max_horizontal(columns) > 0).select(line).to_series(), ""])
+    return "\n".join([*means.filter(pl.max_horizontal(columns) > 0).select(line).to_series(), ""])

@@ -57,8 +57,8 @@ def renames(engine: str) -> Renames:
     new_name, new_class = (
         {old: now for now, before in table[kind].items() for old in before} for kind in ("functions", "classes")
     )
-    for each in table["alike"]:
-        new_name |= {each["before"].replace("*", word): each["now"].replace("*", word) for word in each["words"]}
+    for alike in table["alike"]:
+        new_name |= {alike["before"].replace("*", word): alike["now"].replace("*", word) for word in alike["words"]}
     return Renames(new_name, new_class, table["starts"], table["layers"], table["passed"])
 
 
@@ -99,13 +99,13 @@ class Patterns:
 
         ordered = sorted(known, key=rank)
         self._meanings = [known[pattern] for pattern in ordered]
-        each = (f"({'.*'.join(map(re.escape, pattern.split('*')))})" for pattern in ordered)
-        self._pattern = re.compile("|".join(each), re.DOTALL)
+        groups = (f"({'.*'.join(map(re.escape, pattern.split('*')))})" for pattern in ordered)
+        self._pattern = re.compile("|".join(groups), re.DOTALL)
 
     def find(self, name: str) -> str | None:
         """The meaning of a name, if any pattern is like it."""
-        found = self._pattern.fullmatch(name)
-        return self._meanings[found.lastindex - 1] if found and found.lastindex else None
+        match = self._pattern.fullmatch(name)
+        return self._meanings[match.lastindex - 1] if match and match.lastindex else None
 
 
 @cache

@@ -131,11 +131,11 @@ def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     stacks = (
         long.filter(~again.fill_null(False))
         .group_by("row", maintain_order=True)
-        .agg("name", *(pl.col(each).filter(same_side).drop_nulls().last() for each in ("component", "last")))
+        .agg("name", *(pl.col(column).filter(same_side).drop_nulls().last() for column in ("component", "last")))
     )
-    whole = numbered.select("row", "role").join(stacks, on="row", how="left", maintain_order="left")
+    readable_rows = numbered.select("row", "role").join(stacks, on="row", how="left", maintain_order="left")
     below = pl.col("name").fill_null(pl.lit([], pl.List(pl.String)))
-    return whole.select(
+    return readable_rows.select(
         pl.concat_list("role", below).alias("stack"),
         pl.coalesce("component", "last", pl.lit(OTHER)).alias("component"),
     )
@@ -147,7 +147,7 @@ def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
     left_out, passed = {*table.starts, *table.layers}, {_NAMELESS, *table.passed}
     columns = [
         (name, kernel, name in left_out, name in passed, claim(engine, name), claim(engine, name, True))
-        for name, kernel in ((frame_name(engine, each, kernel), kernel) for each, kernel in raw)
+        for name, kernel in ((frame_name(engine, text, kernel), kernel) for text, kernel in raw)
     ]
     flags = dict.fromkeys(("kernel", "left_out", "passed"), pl.Boolean)
     schema = {"name": pl.String, **flags, "component": pl.String, "last": pl.String}

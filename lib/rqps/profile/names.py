@@ -65,12 +65,12 @@ def of_the_c_library(name: str) -> str:
 
 def _without_groups(text: str) -> str | None:
     """The text without what stands in brackets, but for lambdas; nothing where brackets don't match."""
-    kept: list[str] = []
+    letters: list[str] = []
     at = 0
     while at < len(text):
         char = text[at]
         if char == "o" and (operator := _operator(text, at)):
-            kept.append(operator.replace(" ", _KEPT_SPACE))
+            letters.append(operator.replace(" ", _KEPT_SPACE))
             at += len(operator)
         elif text.startswith(_ANONYMOUS, at):
             at += len(_ANONYMOUS)
@@ -78,12 +78,12 @@ def _without_groups(text: str) -> str | None:
             end = _end_of_group(text, at)
             if end is None:
                 return None
-            kept.append(_what_stays(text[at:end]))
+            letters.append(_what_stays(text[at:end]))
             at = end
         else:
-            kept.append(char)
+            letters.append(char)
             at += 1
-    return "".join(kept)
+    return "".join(letters)
 
 
 def _what_stays(group: str) -> str:
@@ -98,8 +98,8 @@ def _what_stays(group: str) -> str:
 def _operator(text: str, at: int) -> str | None:
     if at and (text[at - 1].isalnum() or text[at - 1] in "_$"):
         return None
-    found = _OPERATOR.match(text, at)
-    return found[0] if found else None
+    operator = _OPERATOR.match(text, at)
+    return operator[0] if operator else None
 
 
 def _end_of_group(text: str, at: int) -> int | None:

@@ -120,7 +120,7 @@ class Content:
         """
         name = "-".join(re.findall(r"\w+", words.lower())) or "part"
         numbered = (f"{name}-{number}" for number in count(2))
-        return next(each for each in chain([name], numbered) if each not in taken)
+        return next(candidate for candidate in chain([name], numbered) if candidate not in taken)
 
 
 def content_of(notebook: NotebookNode) -> Content:
@@ -169,11 +169,11 @@ def _add_prose(content: Content, source: str, folded: bool) -> None:
     renderer = IPythonRenderer(escape=True, allow_harmful_protocols=False, exclude_anchor_links=True)
     html = MarkdownWithMath(renderer=renderer).render(source)
 
-    def anchored(found: re.Match[str]) -> str:
-        text = Markup(_TAG.sub("", found[1])).unescape()
+    def anchored(heading: re.Match[str]) -> str:
+        text = Markup(_TAG.sub("", heading[1])).unescape()
         anchor = content.anchor(text, content.contents)
         content.contents[anchor] = text
-        return f'<h2 id="{anchor}">{found[1]}</h2>'
+        return f'<h2 id="{anchor}">{heading[1]}</h2>'
 
     html = _HEADING.sub(anchored, html)
     begin = _FIRST.match(html) if folded else None

@@ -48,8 +48,10 @@ def answer_text(
             raise RqpsError(f"no step {pattern!r}; {instead(pattern, names, 'steps')}", fix=fix)
     asked = [name for name in names if not steps or any(fnmatchcase(name, pattern) for pattern in steps)]
     rows = by_host(compared.filter(pl.col("step").is_in(asked)))
-    there = sorted(in_order(rows["metric"]), key=lambda metric: COMPARED.index(metric) if metric in COMPARED else 0)
-    metrics = [metric for metric in there if every or metric in THROUGHPUTS]
+    measured = sorted(
+        in_order(rows["metric"]), key=lambda metric: COMPARED.index(metric) if metric in COMPARED else 0
+    )
+    metrics = [metric for metric in measured if every or metric in THROUGHPUTS]
     means = compared.clear() if means is None or steps else by_host(means)
     parts = [
         _comparisons(rows.filter(metric=metric), means.filter(metric=metric), every or bool(steps), markdown)

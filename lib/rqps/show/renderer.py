@@ -69,13 +69,13 @@ def light_html(html: str) -> str:
     for number, style in enumerate(styles):
         body = body.replace(f'<span style="{style}">', f'<span class="s{number}">')
     used = set(re.findall(r"gt_\w+", body))
-    kept = [
+    used_rules = [
         re.sub(r"\s*([{};:,])\s*", r"\1", rule.strip()).replace(";}", "}")
         for rule in re.findall(r"[^{}]+\{[^{}]*\}", rules)
         if set(re.findall(r"gt_\w+", rule.partition("{")[0])) <= used
     ]
-    kept += [f"#{of_table[1]} .s{number}{{{style}}}" for number, style in enumerate(styles) if of_table]
-    return before + begin + (begin and "\n" + "\n".join(kept) + "\n") + end + body
+    used_rules += [f"#{of_table[1]} .s{number}{{{style}}}" for number, style in enumerate(styles) if of_table]
+    return before + begin + (begin and "\n" + "\n".join(used_rules) + "\n") + end + body
 
 
 _SAID_ANYWAY = re.compile(
@@ -130,6 +130,6 @@ def drawn_beside(folder: Path, log: Path) -> Iterator[None]:
             process.kill()
             raise
     if process.returncode:
-        said = log.read_text(errors="replace").strip().rpartition("\n")[2] or f"exit code {process.returncode}"
+        message = log.read_text(errors="replace").strip().rpartition("\n")[2] or f"exit code {process.returncode}"
         fix = "open the notebook in JupyterLab, set `study` and run it: it draws each chart below its cell"
-        raise RqpsError(f"{folder.parent.name}: a chart could not be drawn: {said[:300]}", fix=fix)
+        raise RqpsError(f"{folder.parent.name}: a chart could not be drawn: {message[:300]}", fix=fix)

@@ -54,7 +54,7 @@ def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> tup
     """The axis, with groups and rows in the order in which the frame has them, and its height in pixels."""
     order: list[str] = []
     for (name,), of_group in frame.group_by(group, maintain_order=True):
-        order += [str(name), *(f"{name}{BETWEEN}{each}" for each in in_order(of_group[row]))]
+        order += [str(name), *(f"{name}{BETWEEN}{dbms}" for dbms in in_order(of_group[row]))]
     axis: dict[str, Any] = {
         "title": None,
         "ticks": False,
@@ -144,49 +144,53 @@ def bars(absolute: pl.DataFrame, base: str, parts: Mapping[str, str]) -> Any:
     Bars of one step are relative to the cost of its base, so that steps of any cost can stand together.
     """
     first, *_ = parts.values()
-    found = _bars(absolute, base, parts)
-    whole = _totals(found, first)
-    shown = most_changed(whole.rename({"share": "estimate"}), MOST_ROWS // found.select("dbms", "host").n_unique())
-    most = whole.filter(pl.col("dbms") != base).sort("share", descending=True, maintain_order=True).head(1).to_dicts()
+    parts_drawn = _bars(absolute, base, parts)
+    totals = _totals(parts_drawn, first)
+    shown = most_changed(
+        totals.rename({"share": "estimate"}), MOST_ROWS // parts_drawn.select("dbms", "host").n_unique()
+    )
+    most = (
+        totals.filter(pl.col("dbms") != base).sort("share", descending=True, maintain_order=True).head(1).to_dicts()
+    )
     costs = [f"{row['step']} in {row['dbms']}, {row['label']} µs per operation" for row in most]
     claim = f"Most CPU relative to {base}: {costs[0]}." if costs else f"CPU time per operation of {base}."
-    found = with_rows(by_host(found.filter(pl.col("step").is_in(shown))))
-    whole = with_rows(_totals(found, first))
-    axis, height = row_axis(found)
-    found, whole = slim(found, *_OF_BAR), slim(whole, "row", "end", "label")
+    parts_drawn = with_rows(by_host(parts_drawn.filter(pl.col("step").is_in(shown))))
+    totals = with_rows(_totals(parts_drawn, first))
+    axis, height = row_axis(parts_drawn)
+    parts_drawn, totals = slim(parts_drawn, *_OF_BAR), slim(totals, "row", "end", "label")
     x = alt.X("share:Q", stack="zero", title=f"CPU per operation, {base} = 1", axis=_FEW)
     tooltip = ["row:N", "who:N", *numbers(",.2f", ", µs"), _COVERAGE]
     colour = colours("who", dict(zip(parts.values(), _OF_PARTS, strict=True)))
-    bar = alt.Chart(found).mark_bar(height=13)
-    interval = alt.Chart(found.filter(who=first)).mark_rule(color=INK, strokeWidth=2)
+    bar = alt.Chart(parts_drawn).mark_bar(height=13)
+    interval = alt.Chart(parts_drawn.filter(who=first)).mark_rule(color=INK, strokeWidth=2)
     layers = (
-        bar.encode(x=x.scale(room(1.32, whole["end"])), y=axis, color=colour, order="part:Q", tooltip=tooltip),
+        bar.encode(x=x.scale(room(1.32, totals["end"])), y=axis, color=colour, order="part:Q", tooltip=tooltip),
         interval.encode(x="low_share:Q", x2="high_share:Q", y=axis, tooltip=tooltip),
-        row_labels(alt.Chart(whole).encode(y=axis), "end"),
+        row_labels(alt.Chart(totals).encode(y=axis), "end"),
     )
     how = (
         f"CPU time from the processes' own counters at a step's ends, over its operations: median of "
-        f"{rounds_of(found['n'])}. Figures are µs/operation, {' + '.join(parts.values())}; the line is the "
-        f"{first}'s interval ({coverage_of(found['coverage'])}). A bar's length is a ratio of medians, of both "
+        f"{rounds_of(parts_drawn['n'])}. Figures are µs/operation, {' + '.join(parts.values())}; the line is the "
+        f"{first}'s interval ({coverage_of(parts_drawn['coverage'])}). A bar's length is a ratio of medians, of both "
         "together; the tables have the server's alone, the mean of its rounds' ratios."
     )
     return on_rows(layers, height, claim, how)
 
 
-def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
+def latencies(values: pl.DataFrame, steps: list[str] | None = None) -> Any:
     """Latency percentiles on a logarithmic axis, each with a line from its lowest round to its highest."""
-    if found.is_empty():
+    if values.is_empty():
         return Nothing(["The load generator of this workload does not time single operations."])
-    ours = by_host(found)
+    ours = by_host(values)
     at_most = max(1, MOST_ROWS // ours["dbms"].n_unique())
     shown = (steps or in_order(ours["step"]))[:at_most]
     rows = with_rows(ours.filter(pl.col("step").is_in(shown)))
     axis, height = row_axis(rows)
-    kept = slim(rows, "row", "percentile", "estimate", "low", "high", "n")
+    drawn = slim(rows, "row", "percentile", "estimate", "low", "high", "n")
     tooltip = ["row:N", "percentile:N", *numbers(",.0f", ", µs")]
     x = alt.X("estimate:Q", title="latency, µs (logarithmic)", scale=_LOG, axis=alt.Axis(format="~s"))
     shape = alt.Shape("percentile:N", title=None, scale=alt.Scale(domain=list(PERCENTILES), range=_SHAPES))
-    base = alt.Chart(kept).encode(y=axis, color=colours("percentile", PERCENTILES), tooltip=tooltip)
+    base = alt.Chart(drawn).encode(y=axis, color=colours("percentile", PERCENTILES), tooltip=tooltip)
     layers = (
         base.mark_rule(strokeWidth=2, opacity=0.45).encode(x=alt.X("low:Q"), x2="high:Q"),
         base.mark_point(filled=True, size=55, opacity=1).encode(x=x, shape=shape),
@@ -195,7 +199,7 @@ def latencies(found: pl.DataFrame, steps: list[str] | None = None) -> Any:
     longest = [f"{row['estimate']:,.0f} µs ({row['step']}, {row['dbms']})" for row in tail]
     claim = f"The longest 99th percentile is {longest[0]}." if longest else "No latencies were recorded."
     how = (
-        f"Latency of a transaction: median of {rounds_of(kept['n'])}, the line from the lowest to the highest. "
+        f"Latency of a transaction: median of {rounds_of(drawn['n'])}, the line from the lowest to the highest. "
         "Closed loop: a slow answer also delays the next question, so a stall counts once."
         f"{shown_of(len(shown), ours['step'].n_unique())}"
     )

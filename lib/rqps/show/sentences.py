@@ -45,8 +45,8 @@ def comparison(row: Row, subject: str = "", base: str = "") -> str:
     metric = row["metric"]
     verb = "runs at {times} of {base}" if metric in THROUGHPUTS else _VERBS.get(metric)
     verb = verb or f"has {{times}} the {TITLES.get(metric, metric)} of {{base}}"
-    said = verb.format(times=f"{ratio(row['estimate'])}x", base=base or row["base"])
-    return f"{subject or row['dbms']} {said}{brackets(row)}"
+    predicate = verb.format(times=f"{ratio(row['estimate'])}x", base=base or row["base"])
+    return f"{subject or row['dbms']} {predicate}{brackets(row)}"
 
 
 def number_of(row: Row, *, rounds: bool = True) -> str:

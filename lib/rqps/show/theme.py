@@ -54,14 +54,14 @@ def dbms_colours(names: Iterable[str]) -> dict[str, str]:
     >>> dbms_colours(["my5624.common", "my8033.common"]) | dbms_colours(["my8033.common", "my8033.ps0"])
     {'my5624.common': '#e69f00', 'my8033.common': '#999933', 'my8033.ps0': '#b8b870'}
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name in names:
         build, config = build_and_config(name)
         place = crc32(f"b:{build}".encode())  # one digest of many, by which releases that are often compared differ
         share = (0.5, 0.0, 0.3)[crc32(config.encode()) % 3]
         colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]
-        found[name] = next((each for each in colours if each not in found.values()), colours[0])
-    return found
+        by_name[name] = next((colour for colour in colours if colour not in by_name.values()), colours[0])
+    return by_name
 
 
 def ink_on(colour: str) -> str:

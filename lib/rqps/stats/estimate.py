@@ -135,7 +135,7 @@ class Student(Statistic):
             quantiles = {free: self.quantile(free, coverage) for free in groups["freedom"].drop_nulls().unique()}
             quantile = pl.col("freedom").replace_strict(quantiles, default=None, return_dtype=pl.Float64)
             half_width = pl.col("error") * quantile
-            found = groups.select(
+            intervals = groups.select(
                 *keys,
                 "n",
                 mean,
@@ -143,7 +143,7 @@ class Student(Statistic):
                 (mean + half_width).alias("high"),
                 pl.when(pl.col("freedom") > 0).then(coverage).otherwise(0.0).alias("coverage"),
             )
-            return found.with_columns(pl.col("estimate", "low", "high").exp()) if is_ratio else found
+            return intervals.with_columns(pl.col("estimate", "low", "high").exp()) if is_ratio else intervals
 
         return covering
 
@@ -178,11 +178,11 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
     groups = groups.with_row_index("_order")
     is_known, own = pl.col("_usual").is_not_null(), USUAL_WEIGHS + pl.col("n") - 1.0
     spread = pl.max_horizontal((USUAL_WEIGHS * pl.col("_usual") + pl.col("_squares")) / own, "_least")
-    found = [groups.filter(is_known).with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own)]
+    parts = [groups.filter(is_known).with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own)]
     for part in groups.filter(~is_known).partition_by("_noisy", *({"metric"} & {*groups.columns})):
         known = part.filter(pl.col("error") > 0, pl.col("freedom") > 1)
         if known.height < FEWEST_TO_LEARN_FROM:
-            found.append(part)
+            parts.append(part)
             continue
         half = (known["freedom"] / 2).to_numpy()
         spreads = known["error"] ** 2 * known["n"]
@@ -199,8 +199,8 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
         others *= OTHERS_COUNT
         own, usual = pl.col("freedom"), as_noisy * pl.col("_within") ** slope
         spread = (others * usual + own * pl.col("error") ** 2 * pl.col("n")) / (others + own)
-        found.append(part.with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own + others))
-    return pl.concat(found).sort("_order").drop("_order")
+        parts.append(part.with_columns(error=(spread / pl.col("n")).sqrt(), freedom=own + others))
+    return pl.concat(parts).sort("_order").drop("_order")
 
 
 def _column(frame: pl.DataFrame, *names: str) -> pl.Expr:

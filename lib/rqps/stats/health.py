@@ -70,17 +70,21 @@ class Health(NamedTuple):
 def health(study: Study) -> Health:
     """Judges a study by its rounds, its warnings, and duets of the base with itself, if it has any."""
     try:
-        found = rounds(measured(study, METRICS), study.runs, study.card.base)
-        missing = "no round has both its base and another dbms finished without errors" if found.is_empty() else ""
+        of_duets = rounds(measured(study, METRICS), study.runs, study.card.base)
+        missing = "no round has both its base and another dbms finished without errors" if of_duets.is_empty() else ""
     except RqpsError as error:
-        found, missing = _NONE, str(error)
+        of_duets, missing = _NONE, str(error)
     itself = _itself(study)
-    both = pl.concat([found, itself.select(found.columns)])
+    both = pl.concat([of_duets, itself.select(of_duets.columns)])
     # The spread of a few rounds of the base with itself is learned from those of the study, too.
     compared = in_tables(compare(both))
     is_itself = pl.col("dbms") == TWIN.format(study.card.base)
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
-    steps, by_round, drift = _steps(found, compared.filter(~is_itself)), _by_round(study, found), _drift(found)
+    steps, by_round, drift = (
+        _steps(of_duets, compared.filter(~is_itself)),
+        _by_round(study, of_duets),
+        _drift(of_duets),
+    )
     most = _nine_of_ten(steps.filter(metric=METRICS[0])["noise_floor"])
     is_duet = study.runs["side"].is_not_null().any()
     belief = verdict.belief(
@@ -90,7 +94,7 @@ def health(study: Study) -> Health:
         disturbed=0.0 if is_duet else _share(by_round["disturbed"]),
     )
     return Health(
-        study, found, itself, equal, _overall(equal), steps, by_round, drift, is_duet, belief, most, missing
+        study, of_duets, itself, equal, _overall(equal), steps, by_round, drift, is_duet, belief, most, missing
     )
 
 
@@ -107,12 +111,12 @@ def _nine_of_ten(noise_floor: pl.Series) -> float | None:
 def _itself(study: Study) -> pl.DataFrame:
     """Rounds of the base against itself, in which the other base has a name of its own."""
     try:
-        found = load(study.place, mode="health")
+        alone = load(study.place, mode="health")
         name = pl.when("twin").then(pl.format(TWIN, "dbms")).otherwise("dbms").alias("dbms")
-        twins = found.runs.select("run", "twin")
-        runs = found.runs.with_columns(name)
-        steps = found.steps.join(twins, on="run", maintain_order="left").with_columns(name).drop("twin")
-        return rounds(measured(replace(found, runs=runs, steps=steps), METRICS), runs, study.card.base)
+        twins = alone.runs.select("run", "twin")
+        runs = alone.runs.with_columns(name)
+        steps = alone.steps.join(twins, on="run", maintain_order="left").with_columns(name).drop("twin")
+        return rounds(measured(replace(alone, runs=runs, steps=steps), METRICS), runs, study.card.base)
     except RqpsError:
         return _NONE
 
@@ -123,9 +127,9 @@ def _overall(equal: pl.DataFrame) -> pl.DataFrame:
     return equal.group_by("metric", maintain_order=True).agg(pl.col("n").max(), middle)
 
 
-def _steps(found: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
+def _steps(of_duets: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     within = (pl.col("error") ** 2).median()
-    spreads = found.group_by(_CELL).agg(
+    spreads = of_duets.group_by(_CELL).agg(
         pl.col("base_value").log().std().alias("alone"),
         (_LOG.var() - within.fill_null(0)).clip(0).alias("between"),
         within.alias("within"),
@@ -145,10 +149,10 @@ def _steps(found: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _by_round(study: Study, found: pl.DataFrame) -> pl.DataFrame:
-    off = deviations(found)["off"].abs()
+def _by_round(study: Study, of_duets: pl.DataFrame) -> pl.DataFrame:
+    off = deviations(of_duets)["off"].abs()
     of_rounds = (
-        found.with_columns(off).group_by("host", "round").agg(pl.len().alias("ratios"), pl.col("off").median())
+        of_duets.with_columns(off).group_by("host", "round").agg(pl.len().alias("ratios"), pl.col("off").median())
     )
     usual = pl.col("off").median().over("host")
     warned = study.warnings.filter(pl.col("kind").is_in(DISTURBANCES)).unique(["run", "step", "kind"])
@@ -156,8 +160,8 @@ def _by_round(study: Study, found: pl.DataFrame) -> pl.DataFrame:
     steps = study.steps.group_by("host", "round").agg(pl.len().alias("steps"))
     started = study.runs.group_by("host", "round").agg(pl.col("started_at").min())
     joined = started.join(steps, on=["host", "round"], how="left").join(of_rounds, on=["host", "round"], how="left")
-    for each in counts:
-        joined = joined.join(each, on=["host", "round"], how="left")
+    for frame in counts:
+        joined = joined.join(frame, on=["host", "round"], how="left")
     is_far = (pl.col("off") > FAR * usual) & (pl.col("off") > study.card.smallest_effect)
     return joined.sort("host", "round").with_columns(
         pl.col(*DISTURBANCES).fill_null(0),
@@ -166,21 +170,21 @@ def _by_round(study: Study, found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def deviations(found: pl.DataFrame) -> pl.DataFrame:
+def deviations(of_duets: pl.DataFrame) -> pl.DataFrame:
     """Each round's distance from the middle of its comparison's rounds, in logarithms: `off` of the ratio, `base_off`
     of the base alone."""
     base = pl.col("base_value").log()
-    return found.with_columns(
+    return of_duets.with_columns(
         (_LOG - _LOG.median().over(_CELL)).alias("off"), (base - base.median().over(_CELL)).alias("base_off")
     )
 
 
-def _drift(found: pl.DataFrame) -> pl.DataFrame:
+def _drift(of_duets: pl.DataFrame) -> pl.DataFrame:
     at, n = pl.col("round"), pl.len()
     r = pl.corr(at, _LOG)
     slope = pl.cov(at, _LOG) / at.var()
     lines = (
-        found.group_by("host", "group", "step", "metric", "base", "dbms", maintain_order=True)
+        of_duets.group_by("host", "group", "step", "metric", "base", "dbms", maintain_order=True)
         .agg(
             n.alias("n"),
             ((slope * (at.max() - at.min())).exp() - 1).alias("change"),
@@ -195,8 +199,8 @@ def _drift(found: pl.DataFrame) -> pl.DataFrame:
 
 
 def _drifting(drift: pl.DataFrame) -> tuple[int, int]:
-    each = drift.group_by("host", "step", "dbms").agg(pl.col("drifting").any())
-    return int(each["drifting"].sum()), each.height
+    of_dbms = drift.group_by("host", "step", "dbms").agg(pl.col("drifting").any())
+    return int(of_dbms["drifting"].sum()), of_dbms.height
 
 
 def _share(which: pl.Series) -> float:

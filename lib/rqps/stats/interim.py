@@ -51,16 +51,16 @@ class InterimAnalyses:
         >>> [InterimAnalyses.within(rounds) for rounds in (4, 6, 10, 63)]
         [1, 2, 4, 8]
         """
-        return 1 + sum(each < rounds for each in LOOKS)
+        return 1 + sum(look < rounds for look in LOOKS)
 
     @staticmethod
     def rounds_to_next(done: int) -> int:
         """Rounds that a dbms lacks until its verdicts are looked at; 0 at a look, and after the last."""
-        return next((each - done for each in LOOKS if each >= done), 0)
+        return next((look - done for look in LOOKS if look >= done), 0)
 
     def undecided(self) -> Mapping[str, int]:
         """Each dbms with an undecided comparison, and the number of those that the next look could decide."""
-        following = pl.col("n").map_elements(lambda n: next((each for each in LOOKS if each > n), n), pl.Int64)
+        following = pl.col("n").map_elements(lambda n: next((look for look in LOOKS if look > n), n), pl.Int64)
         unsure = self._compared().filter(verdict="unsure")
         promising = unsure.group_by("dbms").agg((pl.col("rounds_needed") <= following).sum())
         return dict(promising.iter_rows())
@@ -70,12 +70,12 @@ class InterimAnalyses:
         if rounds < verdict.ROUNDS_FOR_A_VERDICT:
             return f"too few for a verdict, which takes {verdict.ROUNDS_FOR_A_VERDICT}"
         known = self._spreads()
-        usual = math.sqrt(sum(each**2 for each in known.values()) / len(known)) if known else USUAL_SPREAD
+        usual = math.sqrt(sum(width**2 for width in known.values()) / len(known)) if known else USUAL_SPREAD
         comparisons = len(self.steps) * len(self.others) * len(COMPARED)
         # Spreads of a page are drawn towards each other, so that each is known about as well as all of them.
         quantile = STUDENT.quantile((rounds - 1) * comparisons, verdict.coverage_of_each(comparisons, looks))
         tellable = sorted(quantile * known.get(step, usual) / math.sqrt(rounds) for step in self.steps)
-        count = sum(each <= self.spec.smallest_effect for each in tellable)
+        count = sum(width <= self.spec.smallest_effect for width in tellable)
         by = "by the spread of earlier rounds" if known else f"if rounds spread by {percent(USUAL_SPREAD)}, as usual"
         if not count:
             half = percent(tellable[len(tellable) // 2])

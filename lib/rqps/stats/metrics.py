@@ -178,11 +178,11 @@ def _cycles(study: Study) -> pl.DataFrame:
     """
     counts = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
     keys = ["run", "step"]
-    whole = pl.len() == 2
+    complete = pl.len() == 2
     by_cycle = (
         study.slices.filter(pl.col("operations").is_not_null())
         .group_by(*keys, "cycle")
-        .agg(*(pl.when(whole).then(pl.col(name).sum()).alias(name) for name in counts))
+        .agg(*(pl.when(complete).then(pl.col(name).sum()).alias(name) for name in counts))
         .join(study.steps.lazy().select(*keys, "writes", "kind"), on=keys)
         .sort(*keys, "cycle")
     )
@@ -228,8 +228,8 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
     comparable(runs)
     names = sorted(metrics)
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words
-    there = wide.lazy().collect_schema().names()
-    missing = [of.alias(name) for name, of in DESCRIBED.items() if name not in there]
+    columns = wide.lazy().collect_schema().names()
+    missing = [of.alias(name) for name, of in DESCRIBED.items() if name not in columns]
     described = (
         wide.lazy()
         .with_columns(missing)
@@ -238,9 +238,9 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
         .join(duets(runs).lazy(), on="run")
     )
     index = [*IDENTITY, "step", "position", *DESCRIBED, *VERDICT_SETTINGS, "duet", "rank"]
-    each = (described.select(*index, metric=pl.lit(name), value=pl.col(name).cast(pl.Float64)) for name in names)
+    frames = (described.select(*index, metric=pl.lit(name), value=pl.col(name).cast(pl.Float64)) for name in names)
     return (
-        pl.concat(each)
+        pl.concat(frames)
         .filter(pl.col("value").is_finite())
         .sort("host", "position", metric, "rank", "round")
         .collect()
@@ -264,6 +264,6 @@ LINES_BETWEEN_HEADERS = 21
 def vmstat_averages(cpu: str, switches: str) -> tuple[pl.Expr, pl.Expr]:
     """The published averages over vmstat's lines: percent of all CPUs, which it shows in whole ones, and switches."""
     lines = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
-    whole = [(100 * pl.col(f"host_cpu_{mode}_s") / HOST_CPU_S + 0.5).floor() for mode in ("user", "system")]
+    rounded = [(100 * pl.col(f"host_cpu_{mode}_s") / HOST_CPU_S + 0.5).floor() for mode in ("user", "system")]
     per_s = (pl.col("host_context_switches") / pl.col("interval_s")).round()
-    return (whole[0] + whole[1]).sum().alias(cpu) / lines, per_s.sum().alias(switches) / lines
+    return (rounded[0] + rounded[1]).sum().alias(cpu) / lines, per_s.sum().alias(switches) / lines

@@ -34,9 +34,11 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     keys: dict[str, Any] = {"of": pl.UInt32, "beside": pl.Int8, "second": pl.Int32}
 
     def pieces_of(rows: pl.DataFrame) -> pl.DataFrame:
-        found = beside(rows, of_rows, *of_run).lazy()
-        whole = found.filter(pl.col("second") >= 0, (pl.col("second") < pl.col("whole_s")) | pl.col("shared"))
-        return whole.group_by("of", "beside", begin).agg(sums).collect()
+        rows_of_runs = beside(rows, of_rows, *of_run).lazy()
+        full_seconds = rows_of_runs.filter(
+            pl.col("second") >= 0, (pl.col("second") < pl.col("whole_s")) | pl.col("shared")
+        )
+        return full_seconds.group_by("of", "beside", begin).agg(sums).collect()
 
     # Some rows at a time, as they are read: all of a long study do not fit into memory.
     pieces = (
@@ -81,13 +83,13 @@ def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) ->
         .agg(pl.col("operations").sum())
         .collect()
     )
-    whole = pl.int_ranges(0, pl.col("elapsed_s").floor().cast(pl.Int32), dtype=pl.Int32).alias("second")
-    every = steps.select("host", "dbms", "position", "round", "unit", "run", "step", whole)
-    there = done.select("run", "step", *who).unique(maintain_order=True)
+    numbers = pl.int_ranges(0, pl.col("elapsed_s").floor().cast(pl.Int32), dtype=pl.Int32).alias("second")
+    every = steps.select("host", "dbms", "position", "round", "unit", "run", "step", numbers)
+    with_rows = done.select("run", "step", *who).unique(maintain_order=True)
     return (
         every.explode("second")
         .drop_nulls("second")
-        .join(there, on=["run", "step"], maintain_order="left_right")
+        .join(with_rows, on=["run", "step"], maintain_order="left_right")
         .join(done, on=["run", "step", *who, "second"], how="left", maintain_order="left")
         .with_columns(pl.col("operations").fill_null(0))
     )

@@ -92,7 +92,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
 def judgeable(values: pl.DataFrame) -> pl.DataFrame:
     """The values with all columns of `VERDICT_SETTINGS`."""
     return values.with_columns(
-        **{name: each for name, each in VERDICT_SETTINGS.items() if name not in values.columns}
+        **{name: setting for name, setting in VERDICT_SETTINGS.items() if name not in values.columns}
     )
 
 
@@ -123,9 +123,9 @@ def comparable(runs: pl.DataFrame) -> None:
 def where_from(rounds: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s") -> pl.DataFrame:
     """The rounds behind one number: both values, and the row of `steps` that each is in, by its run and its step.
     Where the ratio is the median of a duet's `cycles`, the rows of `slices` of one cycle make a ratio of it."""
-    found = rounds.filter(step=step, dbms=dbms, metric=metric)
-    cycles = ["cycles"] if found["cycles"].is_not_null().any() else []
-    return found.select(
+    of_cell = rounds.filter(step=step, dbms=dbms, metric=metric)
+    cycles = ["cycles"] if of_cell["cycles"].is_not_null().any() else []
+    return of_cell.select(
         *("host", "round", "me_value", "base_value", "ratio", *cycles),
         pl.col("run").alias("me_run"),
         "base_run",

@@ -73,7 +73,7 @@ def scenario_costs(study: Study, against: str) -> pl.DataFrame:
     named = scenarios(study).select("dbms", "scenario")
     compared = relate_pairs(rounds, relate(study)[1]).join(named, on="dbms", maintain_order="left")
     compared = compared.with_columns(against=pl.lit(against))
-    names = {"estimate": "throughput", **{each: f"throughput_{each}" for each in ("low", "high", "verdict")}}
+    names = {"estimate": "throughput", **{end: f"throughput_{end}" for end in ("low", "high", "verdict")}}
     beside = compared.filter(metric=THROUGHPUT).rename(names)
     keys = ["host", "step", "dbms"]
     return _with_added(compared.filter(metric=CPU), rounds.filter(metric=CPU)).join(

@@ -48,20 +48,20 @@ def status_changes(
     change = pl.col("value") - pl.col("base_value")
     error = change.std() / pl.len().sqrt()
     certain = pl.when(change.mean() == 0).then(0.0).otherwise(float("inf"))
-    found = both.group_by("host", "step", "base", "dbms", "name").agg(
+    changes = both.group_by("host", "step", "base", "dbms", "name").agg(
         pl.len().alias("n"),
         pl.col("base_value").mean(),
         pl.col("value").mean().alias("me_value"),
         pl.when(error > 0).then(change.mean() / error).otherwise(certain).alias("t"),
     )
-    found = found.filter(pl.col("n") > 1)
-    chances = false_shares(found["t"].to_list(), (found["n"] - 1).to_list())
+    changes = changes.filter(pl.col("n") > 1)
+    chances = false_shares(changes["t"].to_list(), (changes["n"] - 1).to_list())
     most = pl.max_horizontal(pl.col("base_value").abs(), pl.col("me_value").abs())
     size = ((pl.col("me_value") - pl.col("base_value")).abs() / most).fill_nan(0)
     # The last digits of a sum depend on the order of the rows, and that on nothing: they decide no place.
     rank = (pl.col("chance").clip(CERTAIN).round(9), most < RARE, -size.round(9), "name")
     return (
-        found.drop("t")
+        changes.drop("t")
         .with_columns(pl.Series("chance", chances, pl.Float64))
         .sort("host", "step", "base", "dbms", *rank)
     )

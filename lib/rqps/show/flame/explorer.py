@@ -75,7 +75,7 @@ def explorer(
     what = "instructions" if unit.startswith("instructions") else "CPU of the server"
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
-    counts = ", ".join(f"{count[verdict]} {each}" for verdict, each in words.items() if verdict in count)
+    counts = ", ".join(f"{count[verdict]} {word}" for verdict, word in words.items() if verdict in count)
     claim = f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {base}, {counts}."
     how = how_of(unit, fold_below)
     below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."

@@ -63,7 +63,7 @@ def tree_of(rows: pl.DataFrame) -> Tree:
         i, deep = waiting.pop()
         order.append(i)
         depth.append(deep)
-        waiting += [(each, deep + 1) for each in sorted(below[i], key=cost.__getitem__)]
+        waiting += [(child, deep + 1) for child in sorted(below[i], key=cost.__getitem__)]
     columns = {name: rows[name].gather(order).to_list() for name in COLUMNS}
     return Tree(**columns, depth=depth, end=_ends_of_subtrees(depth))
 
