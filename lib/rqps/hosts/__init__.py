@@ -66,10 +66,10 @@ def _all_at_once(
         except RqpsError as error:
             return error
 
-    async def each() -> list[T | RqpsError]:
+    async def of_all() -> list[T | RqpsError]:
         return await asyncio.gather(*(one(name, spec) for name, spec in hosts.items()))
 
-    return dict(zip(hosts, asyncio.run(each()), strict=True))
+    return dict(zip(hosts, asyncio.run(of_all()), strict=True))
 
 
 def run_on_hosts(

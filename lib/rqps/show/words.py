@@ -188,9 +188,9 @@ def reach_of(row: Row, form: Callable[[float], str]) -> str:
     return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
 
 
-def whole(value: float) -> str:
+def rounded(value: float) -> str:
     """
-    >>> whole(12345.6), whole(-0.2)
+    >>> rounded(12345.6), rounded(-0.2)
     ('12,346', '0')
     """
     return f"{round(value):,}"

@@ -36,7 +36,7 @@ class Flag:
             return self.since
         return self.new if self.option or self.table or self.cache or self.driver else None
 
-    def there(self, number: tuple[int, ...], db_bench: bool) -> bool:
+    def is_in(self, number: tuple[int, ...], db_bench: bool) -> bool:
         first = self.first(db_bench)
         return first is not None and tuple(map(int, first.split("."))) <= number
 
@@ -78,7 +78,7 @@ def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool
         if flag.words and value not in flag.words:
             fix = "take one of these"
             raise RqpsError(f"{dbms}: {name}: {instead(value, flag.words, 'values')}, not {value!r}", fix=fix)
-        if flag.there(build.number, db_bench):
+        if flag.is_in(build.number, db_bench):
             flags[name] = value
         elif option.optional or value == flag.default:
             left_out.append(name)
@@ -127,7 +127,7 @@ def written(name: str, value: str, flags: Flags) -> str | None:
 
 def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
     """The arguments of the driver for these flags; options that a release does not have yet are left out."""
-    flags = {name: value for name, value in flags.items() if known()[name].there(number, db_bench=False)}
+    flags = {name: value for name, value in flags.items() if known()[name].is_in(number, db_bench=False)}
     yield f"options={options_text(flags)}"
     for name, value in flags.items():
         if called := known()[name].driver:
@@ -137,5 +137,5 @@ def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
 def db_bench_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
     """The arguments of a release's db_bench; flags that it does not have yet are left out."""
     for name, value in flags.items():
-        if known()[name].there(number, db_bench=True):
+        if known()[name].is_in(number, db_bench=True):
             yield f"--{name}={value}"

@@ -43,7 +43,7 @@ class Tree:
         return 0 if abs(by) <= self.error[i] else 1 if by > 0 else -1
 
     @property
-    def whole(self) -> float:
+    def operation_cost(self) -> float:
         """The cost of the operation for the base; or for me, where the base has nothing."""
         return self.base_total[0] or self.me_total[0]
 

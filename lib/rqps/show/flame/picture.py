@@ -113,7 +113,7 @@ def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
     while i < len(tree):
         left, right = sums[i] * scale, sums[tree.end[i]] * scale
         if right - left >= narrowest_px:
-            strength = sum(abs(tree.difference(i) / tree.whole) >= limit for limit in LOOK.limits)
+            strength = sum(abs(tree.difference(i) / tree.operation_cost) >= limit for limit in LOOK.limits)
             yield _Box(i, left, HEAD_PX + tree.depth[i] * LOOK.row, right - left, strength)
             i += 1
         else:
