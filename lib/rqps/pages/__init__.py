@@ -1,4 +1,4 @@
-"""One folder per analysis notebook, with only its own formulas, columns and sentences.
+"""At most one module per analysis notebook, with what would not read well in its cells.
 
 A notebook may have a place on the first page of a report: its metadata names a function that adds to a `FirstPage`.
 """

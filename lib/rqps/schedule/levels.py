@@ -1,7 +1,8 @@
 """The parts of a scenario, measured level after level, each level a study of its own beside the first one.
 
 A level has the parts of those parts that cost something in the level before, and measures its base anew. Counted
-instructions decide where there are any: below a kind, costs are too small for time to show, and one round is enough.
+instructions choose these parts where there are any. Below a kind, costs are too small for time to show, so that
+level has one round of throughput.
 """
 
 import json

@@ -188,14 +188,6 @@ def reach_of(row: Row, form: Callable[[float], str]) -> str:
     return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
 
 
-def rounded(value: float) -> str:
-    """
-    >>> rounded(12345.6), rounded(-0.2)
-    ('12,346', '0')
-    """
-    return f"{round(value):,}"
-
-
 def sized(value: float) -> str:
     """A number of any size with about three digits.
 
