@@ -186,7 +186,7 @@ def test_releases_that_write_take_turns_and_do_nothing_between_them(short: Path)
     assert rows.height == 12
     behind = pl.col("background_cpu_s").cast(pl.Float64) / pl.col("foreground_cpu_s").cast(pl.Float64)
     assert rows.filter(behind > 0.2, kind="readrandom").is_empty(), "a wait until a time that is past would spin"
-    outside = rows.filter(pl.col("server_cpu_us") < 0.8 * pl.col("load_cpu_s"))
+    outside = rows.filter(pl.col("server_cpu_us") < 0.6 * pl.col("load_cpu_s"))  # others may have the CPU
     assert outside.is_empty(), outside.select(*keys, "server_cpu_us", "load_cpu_s")
     own_us = pl.col("elapsed_s_right").cast(pl.Float64) * 1e6
     assert rows.filter(pl.col("busy_us") > 1.001 * own_us).is_empty(), "what others do takes none of its time"
