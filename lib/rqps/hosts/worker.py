@@ -1,4 +1,4 @@
-"""The host's side: a Dask worker that measures one run at a time and stops in order when it is no longer needed.
+"""The host's side: a Dask worker that measures one run at a time and shuts down cleanly when it is no longer needed.
 
 `serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are
 in no file, command line or environment that somebody could read; then it listens on loopback only. A line on its
@@ -201,7 +201,7 @@ class Host(Watcher):
                 _keep_to(before)
 
     async def stop(self) -> None:
-        """Stops the current task in order and waits for its end."""
+        """Shuts the current task down cleanly and waits for its end."""
         self._stopped_by = signal.SIGTERM
         while self._task is not None:
             for child in psutil.Process().children() if self._preparing else ():

@@ -21,7 +21,7 @@ FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 FEW_SAMPLES = 200
 """With fewer samples, a tenth of the cost is known only to within a third."""
 IDLE_SAMPLES = 20
-"""A server that used less CPU than this many samples stand for has nothing to sample."""
+"""A server that used less CPU time than gives this many samples counts as idle: few stacks are no fault then."""
 UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
 UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
 

@@ -182,7 +182,7 @@ def _frames(
 
 
 def _means(pair: Pair, by: pl.Expr) -> pl.DataFrame:
-    """The costs of each stack, sorted by it, with the mean of each side."""
+    """The costs of each stack, with the mean of each side, sorted by stack."""
     rows = pair.rows.select(by, "component", *pair.columns)
     name = rows.columns[0]
     sums = rows.group_by(name).agg(pl.col("component").first(), pl.col(pair.columns).sum())

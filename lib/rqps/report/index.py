@@ -21,7 +21,7 @@ OTHER_RUNS = {
     "stacks": "for call stacks",
     "instructions": "for counts of instructions",
 }
-"""Runs beside those that the comparisons are of, by mode."""
+"""Runs that no comparison uses, by mode."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:

@@ -56,8 +56,8 @@ def side_by_side(compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def deciding(compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step and dbms, in their order: that of throughput, where it is unsure that of CPU per
-    operation, and where that is, too, that of instructions.
+    """One row per host, step and dbms, in the order of the frame: the verdict on throughput; where it is unsure, the
+    verdict on CPU per operation; where that is unsure, too, the one on instructions.
 
     >>> step = {"host": "vm", "step": "scan", "base": "my56.z", "dbms": "my80.z"}
     >>> two = [{**step, "metric": THROUGHPUT, "verdict": "unsure"}, {**step, "metric": CPU, "verdict": "slower"}]

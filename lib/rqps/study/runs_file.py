@@ -76,7 +76,7 @@ SCENARIOS: tuple[Scenarios, ...] = tuple(
     facts.scenarios for facts in facts_of_all() if facts.scenarios is not NO_SCENARIOS
 )
 SCENARIO_KEYS = {scenarios.KEY: scenarios for scenarios in SCENARIOS}
-"""The keys of a config that stand for a scenario of an engine."""
+"""The keys of a config that choose a scenario of an engine, such as what a server records of itself."""
 if TYPE_CHECKING:
     ConfigSpec = _Config
 else:
@@ -89,7 +89,7 @@ else:
 
 
 def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
-    """All options of a config, those it takes over first."""
+    """All options of a config: the inherited ones first, then its own."""
     options = {
         option_name(key): Option(value, key.endswith("?"))
         for config in reversed(_with_what_it_extends(configs, name))
@@ -102,7 +102,7 @@ def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
 
 
 def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str, engine: str) -> Any:
-    """The scenario of an engine that a config asks for, or that the nearest one it extends does."""
+    """The scenario that a config names, or inherits from the nearest config it extends; None if neither does."""
     key = facts_of(engine).scenarios.KEY
     return _scenario(configs, name, key) if key in SCENARIO_KEYS else None
 

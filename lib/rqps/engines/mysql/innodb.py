@@ -43,10 +43,10 @@ def left(debt: Mapping[str, Any]) -> str:
 
 
 def read_debt(connection: Connection) -> dict[str, float]:
-    """The debt now, by columns of the table `engine`.
+    """InnoDB's backlog of purge, flushing and checkpoints now, by the columns of the raw table `engine`.
 
-    The history's length alone won't do: before 5.7 it is corrected only now and then, and stays where it was when
-    nothing is left. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
+    The history list length alone is not enough: before 5.7 it is updated only now and then, and keeps its old value
+    when purge has finished. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
     """
     status, settings = read_status(connection, "Innodb%"), read_variables(connection, "innodb%")
     report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])

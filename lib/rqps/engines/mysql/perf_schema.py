@@ -331,7 +331,7 @@ def absent(version: str, scenario: Scenario) -> str | None:
 
 
 def later_than(version: str, switch: Switch, kind: str) -> str | None:
-    """The release that first had something that a pattern for `instruments` or `consumers` fits, if that is later."""
+    """The first release with an instrument or consumer that matches the pattern, if it is later than `version`."""
     known: Mapping[str, InstrumentClass | ConsumerClass]
     known = classes().instruments if kind == "instruments" else classes().consumers
     start = switch.pattern.split("%")[0]

@@ -113,7 +113,7 @@ def options_text(flags: Flags) -> str:
 
 
 def written(name: str, value: str, flags: Flags) -> str | None:
-    """A value in RocksDB's words; None where it is the same as none."""
+    """A value in RocksDB's spelling; None where the value means the same as leaving the flag out."""
     if name == "bloom_bits":
         return f"bloomfilter:{value}:false" if value != "0" else None
     if name != "min_level_to_compress":

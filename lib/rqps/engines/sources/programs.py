@@ -206,7 +206,7 @@ def folder_with(name: str, library: str, say: Say) -> Path:
 
 
 def _of_the_machine(library: str | None) -> str | None:
-    """The file that the system's loader takes for a library, if it has one."""
+    """The path to which the dynamic loader resolves a library's name; None if the system does not have it."""
     known = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, errors="replace").stdout
     lines = (line.split() for line in known.splitlines() if "x86-64" in line)
     return next((words[-1] for words in lines if words[0] == library), None)

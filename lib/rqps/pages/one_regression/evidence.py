@@ -201,7 +201,7 @@ def _settings(study: Study, pairs: list[tuple[str, str]]) -> pl.DataFrame:
 
 
 def _what_ifs(study: Study) -> pl.DataFrame:
-    """Studies that were measured to find out more about this one: their tidy frames, with the `change`."""
+    """Follow-up studies of this one: their tidy frames, with a column `change` that says what each of them varied."""
     data = Path(study.place).parents[1]
     found = []
     for name in studies(data):

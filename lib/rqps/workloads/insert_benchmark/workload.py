@@ -140,7 +140,7 @@ def check_tables(connection: Connection, step: Step, parameters: InsertBenchmark
         check_table(connection, DATABASE, name, "innodb", COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
         row_count = 0 if low is None or high is None else high - low + 1
-        # Later a repeated statement may have left a gap in the ids, so there may seem to be more.
+        # A retried INSERT may have left a gap in the ids, so that these may overstate the rows of a later step.
         if row_count < rows or (step.kind == INDEX and row_count > rows):
             must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 

@@ -143,7 +143,7 @@ class SysbenchParameters(Parameters):
         return tuple(called(name, count) for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
-        """A step as it is called, and what is asked of it with its one number of clients."""
+        """The step of this name, and the parameters with the one number of clients that the name has."""
         if isinstance(self.threads, int):
             return find(step), self
         known = {called(name, count): (name, count) for count in self.threads for name in self.measured}
@@ -183,7 +183,7 @@ class SysbenchParameters(Parameters):
         return max(1, round((self.counted_operations or COUNTED_OPERATIONS) / weight))
 
     def warmup_transactions_of(self, step: Step) -> int:
-        """Transactions that each client does before those."""
+        """Transactions of the warm-up, which each client does before the counted ones."""
         return max(1, self.transactions_of(step) // (WARMUP_SHARE * self.clients))
 
     @property
