@@ -100,7 +100,7 @@ def house(running_5624: House) -> Iterator[House]:
 def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: Path) -> None:
     with serving(dbms, short) as house:
         profile = house.profiled("point-query")
-    sampled = profile.stacks.with_columns(host=pl.lit("here"), dbms=pl.lit(dbms))
+    sampled = profile.stacks.with_columns(host=pl.lit("here"), engine=pl.lit("mysql"), dbms=pl.lit(dbms))
     stacks = repaired(sampled)
     samples = int(stacks["samples"].sum())
     assert samples > 200, profile.warnings
@@ -128,7 +128,7 @@ def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(shor
         usual = choose_sampling(house.server.build.program, len(house.where.server_cpus))
         profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=2)
     assert CALLERS not in set(profile.stacks["event"])
-    sampled = profile.stacks.with_columns(host=pl.lit("here"), dbms=pl.lit("my8033.common"))
+    sampled = profile.stacks.with_columns(host=pl.lit("here"), engine=pl.lit("mysql"), dbms=pl.lit("my8033.common"))
     [whole] = completeness(sampled).to_dicts()
     assert whole["samples"] > 50
     assert whole["root"] >= 0.95, whole

@@ -35,10 +35,10 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     first = of_number.row(0, named=True)
     of_first = pl.col("run").is_in([first["base_run"], first["run"]]) & (pl.col("step") == step)
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
-    slices = study.slices.filter(of_first).with_columns(rate).collect()
+    of_round = study.slices.filter(of_first).with_columns(rate).collect()
     sides = [number["base"], dbms]
     # A slice begins where the one before it ends; those of other servers lie between.
-    shown = slices.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
+    shown = of_round.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
     slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", THROUGHPUT)).mark_bar(size=9)
     above = slices.encode(
         x=_along("slice"),
@@ -46,7 +46,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
         color=colours("dbms", dbms_colours(sides)),
         tooltip=["dbms:N", "cycle:Q", "slice:Q", "operations:Q", alt.Tooltip(f"{THROUGHPUT}:Q", format=",.0f")],
     )
-    cycles = _ratios(replace(study, steps=study.steps.filter(of_first), slices=slices.lazy()), first)
+    cycles = _ratios(replace(study, steps=study.steps.filter(of_first), slices=of_round.lazy()), first)
     at = alt.Chart(pl.DataFrame({"ratio": [first["ratio"]]})).mark_rule(color=INK).encode(y="ratio:Q")
     middle = alt.layer(_dots(cycles, "cycle", size=16, opacity=0.7, color=MUTED), at)
     mean = alt.Chart(pl.DataFrame([{name: number[name] for name in ("n", "estimate", "low", "high")}]))
