@@ -40,7 +40,7 @@ def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:
 
 
 def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_servers_have(names: Names) -> None:
-    for old, now in renames().new_name.items():
+    for old, now in renames("mysql").new_name.items():
         assert having(names, OLD + NEW, old), f"no server has {old}"
         assert having(names, NEW, now), f"no newer server has {now}"
         both = [version for version in names if {old, now} <= names[version]]
@@ -48,22 +48,22 @@ def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_serve
 
 
 def test_a_layer_is_a_function_that_not_all_servers_have(names: Names) -> None:
-    for layer in renames().layers:
+    for layer in renames("mysql").layers:
         assert 0 < len(having(names, OLD + NEW, layer)) < len(OLD + NEW), layer
 
 
 def test_what_is_passed_is_a_function_of_a_real_server_and_no_layer(today: Names) -> None:
     """That not all stacks have it may be a compiler's doing, who made a jump or a part of the caller of it."""
-    servers_own = [name for name in renames().passed if name not in C_LIBRARY]
+    servers_own = [name for name in renames("mysql").passed if name not in C_LIBRARY]
     assert [name for name in servers_own if not having(today, OLD + NEW, name)] == []
-    assert {*renames().passed} & {*renames().layers, *renames().starts} == set()
+    assert {*renames("mysql").passed} & {*renames("mysql").layers, *renames("mysql").starts} == set()
 
 
 def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> None:
     owners = {
         version: {name.partition("::")[0] for name in found if "::" in name} for version, found in names.items()
     }
-    for old, now in renames().new_class.items():
+    for old, now in renames("mysql").new_class.items():
         assert having(owners, OLD, old), f"no older server has {old}"
         assert having(owners, NEW, now), f"no newer server has {now}"
         assert [version for version in names if {old, now} <= owners[version]] == []
@@ -73,7 +73,7 @@ def test_every_pattern_of_the_servers_own_code_means_a_function_of_a_real_one(to
     lines = "\n".join(["", *set().union(*today.values()), ""])
     made_up = [
         f"{component.name}: {pattern}"
-        for component in components()
+        for component in components("mysql")
         for pattern in component.server
         if not re.search(f"\n{'.*'.join(map(re.escape, pattern.split('*')))}\n", lines)
     ]
