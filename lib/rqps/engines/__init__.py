@@ -321,7 +321,7 @@ class Engine(Protocol):
         """The version of the build in a tree, if it was asked before."""
 
     def memory_bytes(self, asked: "Asked") -> int:
-        """The memory that a dbms takes while it is open, about, by its options."""
+        """The approximate memory of a running dbms, estimated from its options."""
 
     def foresee(self, asked: "Asked") -> None:
         """Refuses what `prepare` would refuse, as far as that shows without fetching or starting anything."""

@@ -102,7 +102,7 @@ def _client(address: str) -> Any:
     security: Any = Security(require_encryption=True)
     if not (security.tls_ca_file and security.tls_client_key and security.tls_client_cert):
         fix = "name ca-file, client.key and client.cert below distributed.comm.tls in ~/.config/dask/distributed.yaml"
-        raise RqpsError(f"--scheduler {address}: Dask's settings name no keys", fix=fix)
+        raise RqpsError(f"--scheduler {address}: Dask's configuration names no TLS key and certificates", fix=fix)
     try:
         client: Any = Client(address, security=security, timeout=BEAT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

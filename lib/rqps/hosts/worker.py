@@ -117,7 +117,10 @@ class Result:
     def write(self, folder: Path) -> None:
         """Writes the files into a folder; refuses bytes that changed on the way."""
         if self.digest_of(self.files) != self.digest:
-            raise RqpsError("what came back is not what was sent", fix="run the same command again")
+            raise RqpsError(
+                "the files that came back differ from those that the worker sent (checksum)",
+                fix="run the same command again",
+            )
         for name, (modified_ns, content) in self.files.items():
             path = folder / name
             if not path.resolve().is_relative_to(folder.resolve()):

@@ -26,7 +26,7 @@ class Noise:
 
     cpu: int
     piece_us: float
-    """The time of an undisturbed piece, the 10th percentile."""
+    """The time of a piece of work that nothing disturbs: the 10th percentile of all pieces."""
     lost_share: float
     """All time beyond the undisturbed time, whatever used it."""
     waited_share: float

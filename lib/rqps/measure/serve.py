@@ -63,8 +63,8 @@ def _close(servings: Sequence[Serving]) -> list[str]:
 
 @contextmanager
 def _serving(job: Job) -> Iterator[Serving]:
-    """A server for as long as the block lasts, on its own copy of the tables, with all that was asked for verified.
-    Its data directory goes with it."""
+    """Starts a server on its own copy of the tables and verifies that it has all that its config asks for. At the end
+    of the block the server is stopped and its data directory deleted."""
     job.notes.doing(f"starting {job.run.dbms}")
     counts = job.run.mode == "instructions"
     with ExitStack() as at_the_end:

@@ -136,7 +136,7 @@ class Expected:
 
     pid: int
     program: str
-    """The name of the server's file."""
+    """The file name of the server's program, as perf reports it."""
     elapsed_s: float
     sampled_s: float
     """Seconds in which samples were taken."""

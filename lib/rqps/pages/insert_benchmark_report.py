@@ -50,7 +50,7 @@ def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
 
 
 def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
-    """Per step and client: the `share` of seconds on target, and `stall_s`, the longest row of seconds below it."""
+    """Per step and client: the `share` of seconds on target, and `stall_s`, the longest run of seconds below it."""
     lengths = pl.col("on_target").rle()
     below = lengths.struct.field("len").filter(~lengths.struct.field("value"))
     return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(

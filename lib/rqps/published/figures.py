@@ -126,7 +126,7 @@ def read(folder: Path | str | None = None) -> Published:
             f"{place}: there is no {', '.join(missing)}", fix="work in a whole checkout, or give the folder"
         )
     sources = _yaml(place / "sources.yaml", TypeAdapter(dict[str, Source]))
-    # A check names an explained kind, and a source that exists or a column.
+    # A check has to name a kind that has an explanation, and a source that exists or a column.
     known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
     checks, readings = (_yaml(place / f"{name}.yaml", _CHECKS, known) for name in ("checks", "readings"))
     return Published(

@@ -96,7 +96,7 @@ def _cpu_split(study: Study, row: Row) -> str:
 
 
 def _conclusive(about: pl.DataFrame, measure: str) -> str:
-    """The inconclusive comparisons, those that another measure decides, and the noise floor."""
+    """The inconclusive comparisons, the number that another measure than `measure` decides, and the noise floor."""
     by_others = about.filter(pl.col("metric") != measure, pl.col("verdict") != "unsure").height
     otherwise = f"{by_others} of {about.height} are decided {_OTHERWISE[measure]}" if by_others else ""
     if unsure := inconclusive(about):

@@ -76,7 +76,7 @@ class Text(str):
 
 @dataclass(frozen=True)
 class Folded:
-    """Texts below headings that open them in a notebook and on a page; printed, they are lines."""
+    """Texts below headings: a click opens them in a notebook and on a page; printed in a terminal, they are lines."""
 
     note: str
     texts: Mapping[str, str]

@@ -30,7 +30,7 @@ ClassOf = Callable[[str], str | None]
 
 
 def recorder(study: Study) -> Scenarios:
-    """The scenarios of the engine of a study; those of an engine that has none are empty."""
+    """The scenarios of a study's engine; `NO_SCENARIOS` if it has none."""
     known = (facts_of(name).scenarios for name in study.runs["engine"].unique().sort())
     return next((scenarios for scenarios in known if scenarios is not NO_SCENARIOS), NO_SCENARIOS)
 

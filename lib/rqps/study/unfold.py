@@ -23,8 +23,8 @@ from rqps.study.runs_file import (
 from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "instructions"]
-"""The purpose of a run. Sampling and counting slow a run down, so only the throughput of the first is compared;
-`health` is a duet of the base with itself, which shows how far equal servers differ."""
+"""The purpose of a run. Sampling and counting slow a run down, so throughput is compared between runs of
+the first mode only; `health` is a duet of the base with itself, which shows how far equal servers differ."""
 
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "instructions": "i"}
 """The letter that begins the ids of a mode's runs."""

@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 counted = Counted("dispatch_command(*)", "connection")
-"""It serves a client's command. The brackets leave out parts that a compiler split off, which would end counting."""
+"""The function that serves a client's command. With its bracket the pattern fits no part that a compiler split off
+(`.cold`), which would end counting too early."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20

@@ -90,7 +90,7 @@ class Sought:
     program: str
     """Its name: `mysqld`."""
     in_tree: Callable[[Path], object | None]
-    """Gives nothing where a tree does not have it."""
+    """Gives None if the program is not in a tree."""
     package: str
     """The Debian package that holds it."""
 

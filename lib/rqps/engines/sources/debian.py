@@ -34,7 +34,8 @@ NOT_NEEDED = re.compile(
     r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # to be a desktop
     r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # to use a graphics card
 )
-"""Dependencies that what we start does not use. That nothing was left out too much is seen when it starts."""
+"""Dependencies of packages that are left out, since the programs we start do not need them: without one that they do
+need, a program fails to start."""
 NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # how their names begin: perf is linked with it
 LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 

@@ -18,7 +18,7 @@ from rqps.store.read import Study, load
 from rqps.study import build_and_config
 
 FOLD_BELOW = 0.003
-"""The screen has the trees of all questions, so only of frames that can be seen before zooming in."""
+"""The screen has the flame graphs of all questions: to stay small, each has only frames that show without zooming."""
 
 
 class Question(NamedTuple):
