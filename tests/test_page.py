@@ -189,7 +189,7 @@ def test_a_number_leads_to_its_rounds_and_these_to_their_runs(browser: Browser, 
         opened_one = "document.querySelectorAll('details.rounds[open]')"
         shown = tab.wait_for(f"{opened_one}.length === 1 && {opened_one}[0].innerText")
         assert shown.startswith("update-index: my2.ps0 against my1.base")
-        assert "throughput 0.80 (0.80–0.80, n=6): slower" in shown
+        assert "throughput 0.80x (0.80–0.80, 6 rounds): slower" in shown
         for number in range(1, 7):
             assert f"run=r{number:02}@my2.ps0@here/steps.parquet" in shown
         runs = tab.run(f"[...{opened_one}[0].querySelectorAll('a:not(.here)')].map(a => decodeURIComponent(a.href))")

@@ -142,8 +142,8 @@ class ClusterRunner(Runner):
         if self._name not in named:
             names = ", ".join(sorted(named)) or "none"
             raise RqpsError(f"no worker of {address} has that name; there are: {names}", fix=fix)
-        worker = every[named[self._name]]
-        if worker["resources"].get(SLOT) != 1 or worker["nthreads"] != 1:
+        joined = every[named[self._name]]
+        if joined["resources"].get(SLOT) != 1 or joined["nthreads"] != 1:
             raise RqpsError(f"its worker at {address} may do other things meanwhile", fix=fix)
         facts = self._ask("before it had said what it is", lambda _: None, worker.facts)
         self._cluster.join(self._name, Looked.of(self._name, self._spec, facts))

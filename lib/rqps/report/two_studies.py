@@ -58,7 +58,7 @@ def _names(studies: tuple[Study, Study]) -> tuple[str, str]:
 
 
 def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-    """How many verdicts changed, the largest change, and the conditions that differ."""
+    """The number of verdicts that changed, the largest change, and the conditions that differ."""
     if both.is_empty():
         yield f"{names[0]} and {names[1]} have no comparison in common."
         return
