@@ -264,8 +264,6 @@ class Facts:
     """A version, for messages."""
     usual: bool = False
     """True of the engine that a source without a version is a build of."""
-    option: str = "an option"
-    """Its options in words."""
     debian_package: str = "its-server"
     fetched_with: tuple[Program, ...] = ()
     ours: frozenset[str] = frozenset()

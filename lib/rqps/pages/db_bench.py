@@ -6,7 +6,6 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show, stats
-from rqps.profile.pair import ASSUMED
 from rqps.published import read
 from rqps.published.quoted import SIGNS
 from rqps.show import Column, Nothing, Sentences, in_order, number_of, rounds_of
@@ -77,7 +76,7 @@ def _finding(study: Study, decided: pl.DataFrame) -> str:
     return (
         f"{most['short']} is {word} than in {releases(study)[most['base']]} in {decided.height} of "
         f"{most['of_step']} comparisons ({', '.join(names)}), most in {most['release']} on {most['group']}: "
-        f"{number_of(most)}{cost}.{f' {ASSUMED}' * (most['n'] == 1)}"
+        f"{number_of(most)}{cost}."
     )
 
 

@@ -8,7 +8,6 @@ facts = Facts(
     program="toyd",
     log="toyd.log",
     example="1.0",
-    option="an option of toyd",
     ours=frozenset({"socket"}),
     processes=r"--socket=\S*/{private}[^/]+/toyd\.sock",
     socket="toyd.sock",

@@ -49,7 +49,6 @@ facts = Facts(
     log="mysqld.err",
     example="8.0.33",
     usual=True,
-    option="a server option",
     debian_package="mysql-server-core",
     fetched_with=(
         Program(

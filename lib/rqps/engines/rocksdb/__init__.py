@@ -8,7 +8,6 @@ facts = Facts(
     program="db_bench",
     log="driver.log",
     example="8.0.0",
-    option="a flag of db_bench",
     memory="cache_size",
     roles={"client": "client", "writer": "writer"},
 )

@@ -15,14 +15,14 @@ from rqps.stats.metrics import CPU
 def on_first_page(page: FirstPage) -> FirstPage:
     """The most expensive scenario as the headline, and the costs of all. Where CPU leaves a comparison unsure,
     throughput or instructions decide it if they can."""
-    found = costs(page.study)
-    if found.is_empty():
+    of_scenarios = costs(page.study)
+    if of_scenarios.is_empty():
         return page
-    headline, explanation, row = largest(page.study, found)
+    headline, explanation, row = largest(page.study, of_scenarios)
     keys = ["host", "step", "base", "dbms"]
     decided = page.decided.filter(pl.col("verdict") != "unsure")
-    others = decided.join(found.filter(verdict="unsure"), on=keys, how="semi")
-    about = pl.concat([found.join(others, on=keys, how="anti", maintain_order="left"), others], how="diagonal")
-    tables = (("What the performance schema costs", cost_matrix(found)), *page.tables)
+    others = decided.join(of_scenarios.filter(verdict="unsure"), on=keys, how="semi")
+    about = pl.concat([of_scenarios.join(others, on=keys, how="anti", maintain_order="left"), others], how="diagonal")
+    tables = (("What the performance schema costs", cost_matrix(of_scenarios)), *page.tables)
     page = replace(page, headline=headline, explanation=explanation, row=row, about=about)
     return replace(page, measure=CPU, tables=tables)

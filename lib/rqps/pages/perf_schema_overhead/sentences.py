@@ -91,16 +91,16 @@ def _counted(costs: pl.DataFrame) -> str:
     """The instructions that each scenario adds to all-disabled, of one step; nothing where none were counted."""
     parts = costs.filter(pl.col("scenario") != OFF).sort("added", descending=True)
     added = dict(parts.select("scenario", "added").rows())
-    whole = added.pop(ENABLED, None)
-    if whole is None or not added:
+    enabled = added.pop(ENABLED, None)
+    if enabled is None or not added:
         return ""
-    each = [f"{_short(name)} {count:,.0f}" for name, count in added.items()]
-    said = f"By instructions, of {whole:,.0f} that all of it adds to nothing enabled, each alone: "
-    said += ", ".join(each[:MOST_ALONE])
+    counts = [f"{_short(name)} {count:,.0f}" for name, count in added.items()]
+    sentence = f"By instructions, of {enabled:,.0f} that all of it adds to nothing enabled, each alone: "
+    sentence += ", ".join(counts[:MOST_ALONE])
     with_digests, without = (added.get(name) for name in ("statements-only", "statements-without-digests"))
     if with_digests and without is not None:
-        said += f"; of those of statements {with_digests - without:,.0f} are digests"
-    return f"{said}."
+        sentence += f"; of those of statements {with_digests - without:,.0f} are digests"
+    return f"{sentence}."
 
 
 def _alone(study: Study, row: Row) -> str:
@@ -109,8 +109,8 @@ def _alone(study: Study, row: Row) -> str:
     if not parts.is_empty():
         alone = parts.filter(host=row["host"], step=row["step"], role="part")
         parts = alone.filter(pl.col("low") > 0).sort("estimate", descending=True)
-    each = [f"{_short(part['scenario'])} costs {amount(part, ',.2f', 'µs')}" for part in parts.to_dicts()]
-    return f"Of what can be recorded, each alone beside nothing enabled, {', '.join(each)}." if each else ""
+    costs = [f"{_short(part['scenario'])} costs {amount(part, ',.2f', 'µs')}" for part in parts.to_dicts()]
+    return f"Of what can be recorded, each alone beside nothing enabled, {', '.join(costs)}." if costs else ""
 
 
 def _short(scenario: str) -> str:
