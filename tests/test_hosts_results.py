@@ -53,9 +53,9 @@ def test_bytes_that_changed_on_their_way_are_refused(there: Path, tmp_path: Path
     result = Result.of(there, None)
     modified_ns, content = result.files["steps.parquet"]
     changed = {**result.files, "steps.parquet": (modified_ns, content[:-1] + bytes([content[-1] ^ 1]))}
-    with pytest.raises(RqpsError, match="not what was sent"):
+    with pytest.raises(RqpsError, match="differ from those that the worker sent"):
         replace(result, files=changed).write(tmp_path / "here")
-    with pytest.raises(RqpsError, match="not what was sent"):
+    with pytest.raises(RqpsError, match="differ from those that the worker sent"):
         replace(result, files={"steps.parquet": result.files["steps.parquet"]}).write(tmp_path / "here")
     assert not (tmp_path / "here").exists()
 
