@@ -136,7 +136,8 @@ class ClusterRunner(Runner):
     @contextmanager
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
         client, address = self._cluster.client, self._cluster.address
-        every = client.scheduler_info(n_workers=-1)["workers"]
+        # Not client.scheduler_info(): its answer is one with no workers where the client's own beat comes between.
+        every = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         named = {str(worker_info["name"]): at for at, worker_info in every.items()}
         fix = JOIN.format(address=address, name=self._name, slot=SLOT)
         if self._name not in named:

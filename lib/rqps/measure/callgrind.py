@@ -29,6 +29,8 @@ _COST = re.compile(r"(?:\*|[+-]?\d+)(?: (\d+))?")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
 """Callgrind takes an order at the server's next instruction, at most a second later even if all threads sleep."""
+FIFO_PATIENCE_S = 10
+"""How long vgdb waits for a server that has not opened its pipes yet."""
 DEEPEST = 250
 """The number of callers that distinguish two stacks. Stacks of servers have about fifty frames; longer ones give a
 warning."""
@@ -94,7 +96,7 @@ class Callgrind:
 
     def _order(self, pid: int, *words: str) -> None:
         vgdb = Path(self.valgrind.argv[0]).with_name("vgdb")
-        command = [str(vgdb), f"--pid={pid}", self._pipes, *words]
+        command = [str(vgdb), f"--pid={pid}", f"--wait={FIFO_PATIENCE_S}", self._pipes, *words]
         try:
             subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=ORDER_PATIENCE_S
