@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
@@ -64,9 +65,15 @@ class Entry(BaseModel):
 
 @cache
 def catalogue(engine: str) -> dict[str, Entry]:
-    """The entries of an engine by version, oldest first."""
+    """The entries of an engine by version, oldest first. Several versions may share one, with `{version}` in it."""
     text = files(f"rqps.engines.{engine}").joinpath("catalogue.yaml").read_text()
-    return {version: Entry.model_validate(entry) for version, entry in yaml.safe_load(text).items()}
+    shared = ((version, entry) for versions, entry in yaml.safe_load(text).items() for version in versions.split())
+    return {version: _entry(version, described) for version, described in shared}
+
+
+def _entry(version: str, described: dict[str, Any]) -> Entry:
+    source = {key: text.format(version=version) for key, text in described["from"].items()}
+    return Entry.model_validate({**described, "from": source})
 
 
 def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
