@@ -18,9 +18,23 @@ from typing import Any
 
 import pytest
 from child import PATIENCE_S, next_of
-from rqps.engines.sources.programs import chromium
+from rqps.engines.sources.programs import installed, private
 
+NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
+FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>{tree}/usr/share/fonts</dir>
+  <include ignore_missing="yes">{tree}/etc/fonts/conf.d</include>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+</fontconfig>
+"""
 FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # it needs root's setuid bit or user namespaces, and only pages of our own are looked at
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -35,6 +49,16 @@ DESKTOP, PHONE = 1280, 390
 each_width = pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
+def fonts_of(tree: Path) -> dict[str, str]:
+    """The variable that leads a browser of the cache to the fonts beside it."""
+    file = tree / "fonts.conf"
+    # Where they really are: the cache may be seen through a link that will be gone.
+    text = FONTS.format(tree=tree.resolve())
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+    return {"FONTCONFIG_FILE": str(file)}
+
+
 class Navigated(Exception):
     """A link led on to another page before an expression of this one had its value."""
 
@@ -43,7 +67,9 @@ class Browser:
     """Chromium's own protocol: one JSON message, one zero byte."""
 
     def __init__(self) -> None:
-        tool = chromium()
+        fix = "install Chromium or Chrome (Debian: apt install chromium) and try again"
+        # Ubuntu's chromium-browser is only a script that wants to install something else.
+        tool = installed(*NAMES) or private("chromium", "usr/lib/chromium/chromium", print, fix, fonts_of)
         self._profile = tempfile.TemporaryDirectory(prefix="rqps-browser-", ignore_cleanup_errors=True)
         profile = f"--user-data-dir={self._profile.name}"
         theirs_in, ours_out = os.pipe()

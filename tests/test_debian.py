@@ -5,8 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from browser import fonts_of
 from releases import Site
-from rqps.engines.sources import debian, programs
+from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -139,5 +140,5 @@ def test_a_browser_finds_its_fonts_also_where_its_tree_was_seen_through_a_link_t
     tree.mkdir(parents=True)
     link.symlink_to(tmp_path / "cache")
     (tree / "fonts.conf").write_text("<dir>/gone</dir>")
-    named = programs._fonts(link / "tree")["FONTCONFIG_FILE"]
+    named = fonts_of(link / "tree")["FONTCONFIG_FILE"]
     assert f"<dir>{tree}/usr/share/fonts</dir>" in Path(named).read_text()

@@ -113,14 +113,13 @@ def stack_sampling() -> Finding:
 
 
 class Program(NamedTuple):
-    """A program that rqps calls, by all its names; with apt-get, rqps itself fetches a program of Debian."""
+    """A program that rqps calls; with apt-get, rqps itself fetches a program of Debian."""
 
     name: str
     level: Level
     effect: str
     fix: str
     of_debian: bool = False
-    names: tuple[str, ...] = ()
 
 
 PROGRAMS = (
@@ -138,14 +137,6 @@ PROGRAMS = (
         "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora",
         of_debian=True,
     ),
-    Program(
-        "Chromium",
-        "note",
-        "pages are rendered, but can't be tested in a browser",
-        "install Chromium",
-        of_debian=True,
-        names=("chromium", "chromium-browser", "google-chrome"),
-    ),
     *(
         Program(program.name, "note", program.without, program.install)
         for facts in facts_of_all()
@@ -154,7 +145,7 @@ PROGRAMS = (
     Program(
         "apt-get",
         "note",
-        "packages of Debian can't be fetched: servers, sysbench, perf, Chromium",
+        "packages of Debian can't be fetched: servers, sysbench, perf",
         "use Debian or Ubuntu, or a path",
     ),
     Program("git", "note", "runs don't record the revision that measured them", "install git"),
@@ -167,7 +158,7 @@ def program_findings() -> list[Finding]:
     findings = [Finding("user", "ok", user)]
     for program in PROGRAMS:
         level, where = program.level, "not installed"
-        if path := next(filter(None, map(shutil.which, program.names or (program.name,))), None):
+        if path := shutil.which(program.name):
             level, where = "ok", path
         elif program.of_debian and shutil.which("apt-get"):
             level, where = "ok", "not installed, fetched with apt-get when it is needed"

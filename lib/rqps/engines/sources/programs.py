@@ -1,4 +1,4 @@
-"""Programs that help to measure (sysbench, perf, Valgrind, a browser), and the libraries that a program needs.
+"""Programs that help to measure (sysbench, perf, Valgrind), and the libraries that a program needs.
 
 The machine's own is taken where it is good enough; else the package of this machine's distribution is unpacked in the
 cache and run from there. Nothing is installed.
@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rqps.engines import Say
@@ -19,9 +19,6 @@ from rqps.errors import RqpsError
 
 SECONDS_TO_ANSWER = 60
 OLDEST_SYSBENCH = (1, 0, 18)
-BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
-BROWSER_FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
-"""No sandbox, since it needs root's setuid bit or user namespaces, and only pages of our own are looked at."""
 
 _VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\D* )(\d+(?:\.\d+)+)")
 
@@ -70,14 +67,14 @@ def sysbench(say: Say = print) -> Tool:
         plugins = next(tree.glob("usr/lib/*/libmariadb*/plugin"), "")
         return {"LUA_PATH": f"{tree}/usr/share/sysbench/?.lua;;", "MARIADB_PLUGIN_DIR": str(plugins)}
 
-    return _installed("sysbench", good=good) or _private("sysbench", "usr/bin/sysbench", say, fix, environment)
+    return installed("sysbench", good=good) or private("sysbench", "usr/bin/sysbench", say, fix, environment)
 
 
 def perf(say: Say = print) -> Tool:
     """perf: the one on PATH if it runs, else one of our own, which need not be of the kernel's version."""
     fix = "install perf and try again: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
     # Ubuntu's is a script that wants to have the very version of the kernel.
-    return _installed("perf") or _private("linux-perf", "usr/bin/perf*", say, fix)
+    return installed("perf") or private("linux-perf", "usr/bin/perf*", say, fix)
 
 
 def valgrind(say: Say = print) -> Tool:
@@ -92,31 +89,12 @@ def valgrind(say: Say = print) -> Tool:
         return {"VALGRIND_LIB": str(next(tree.glob("usr/lib*/**/callgrind-amd64-linux"), tree).parent)}
 
     # Debian's valgrind is a script that puts a folder of its own on the server's LD_LIBRARY_PATH.
-    if tool := _installed("valgrind.bin", "valgrind", good=good):
+    if tool := installed("valgrind.bin", "valgrind", good=good):
         return tool
-    return _private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
+    return private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
 
 
-def chromium(say: Say = print) -> Tool:
-    """A browser without a window, for looking at pages of our own: the machine's, or one of our own."""
-    fix = "install Chromium or Chrome (Debian: apt install chromium) and try again"
-
-    # Ubuntu's chromium-browser is only a script that wants to install something else.
-    tool = _installed(*BROWSERS) or _private("chromium", "usr/lib/chromium/chromium", say, fix, _fonts)
-    return replace(tool, argv=(*tool.argv, *BROWSER_FLAGS))
-
-
-def _fonts(tree: Path) -> dict[str, str]:
-    """The variable that leads a browser to the fonts beside it."""
-    file = tree / "fonts.conf"
-    # Where they really are: the cache may be seen through a link that will be gone.
-    text = Path(__file__).with_name("fonts.conf").read_text().format(tree=tree.resolve())
-    if not file.exists() or file.read_text() != text:
-        file.write_text(text)
-    return {"FONTCONFIG_FILE": str(file)}
-
-
-def _installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
+def installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
     """The first of these on PATH that runs and is good enough."""
     for name in names:
         path = shutil.which(name)
@@ -127,7 +105,7 @@ def _installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> To
     return None
 
 
-def _private(
+def private(
     package: str,
     program: str,
     say: Say,
