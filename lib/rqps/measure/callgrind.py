@@ -30,7 +30,7 @@ _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
 """Callgrind takes an order at the server's next instruction, at most a second later even if all threads sleep."""
 FIFO_PATIENCE_S = 10
-"""How long vgdb waits for a server that has not opened its pipes yet."""
+"""Seconds that vgdb waits for a server that has not opened its pipes yet."""
 DEEPEST = 250
 """The number of callers that distinguish two stacks. Stacks of servers have about fifty frames; longer ones give a
 warning."""
