@@ -105,7 +105,14 @@ def test_counters_that_changed_alike_stand_by_name() -> None:
         for scale in range(1, 31)
         for moment, value in (("before", 0), ("after", scale * (run["round"] + 7 * (run["dbms"] == "b.x"))))
     ]
-    of_step = {"operations": 7, "errors": 0, "operations_per_s": 5.0, "elapsed_s": 2.0, "warmup_s": 0.3}
+    of_step: dict[str, Any] = {
+        "operations": 7,
+        "errors": 0,
+        "operations_per_s": 5.0,
+        "elapsed_s": 2.0,
+        "warmup_s": 0.3,
+    }
+    of_step |= {"engine": "mysql"}
     found = stats.status_changes(
         pl.DataFrame(rows), pl.DataFrame([{**run, **of_step} for run in runs]), [("a.x", "b.x")]
     )
@@ -120,6 +127,28 @@ def test_counters_are_ranked_by_how_unlikely_their_change_is() -> None:
     one = found.filter(name="com_stmt_execute").row(0, named=True)
     assert one["base_value"] == pytest.approx(1, rel=0.02)
     assert one["n"] >= stats.verdict.ROUNDS_FOR_A_VERDICT
+
+
+def test_levels_are_compared_as_levels_and_what_follows_no_operation_is_left_out() -> None:
+    status, steps = [], []
+    for me, dbms in enumerate(("a.x", "b.x")):
+        for number in range(1, 7):
+            run = {"host": "vm", "run": f"{dbms}{number}", "dbms": dbms, "round": number, "step": "scan"}
+            operations = 100_000 - 20_000 * me + 100 * number
+            grown = {"handler_write": 2 * operations, "open_tables": 7 + 5 * me, "uptime": 3, "com_show_status": 1}
+            grown["innodb_data_writes"] = 1 + operations % 3 + 400 * me
+            for name, growth in grown.items():
+                values = {"before": 5, "after": 5 + growth}
+                status += [{**run, "name": name, "moment": at, "value": str(value)} for at, value in values.items()]
+            of_step = {"operations": operations, "errors": 0, "operations_per_s": 5.0, "elapsed_s": 2.0}
+            steps.append({**run, **of_step, "warmup_s": 0.0, "engine": "mysql"})
+    compared = stats.status_changes(pl.DataFrame(status), pl.DataFrame(steps), [("a.x", "b.x")])
+    rows = {row["name"]: row for row in compared.to_dicts()}
+    assert rows.keys() == {"handler_write", "open_tables", "innodb_data_writes"}
+    assert (rows["open_tables"]["kind"], rows["open_tables"]["me_value"]) == ("gauge", 17)
+    assert rows["handler_write"]["base_value"] == rows["handler_write"]["me_value"] == 2
+    assert compared["name"][-1] == "handler_write", "as many per operation: no news"
+    assert rows["innodb_data_writes"]["chance"] < CERTAIN
 
 
 @pytest.mark.page

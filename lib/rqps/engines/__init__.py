@@ -173,6 +173,28 @@ class Counted(NamedTuple):
     """The role of the threads that call it."""
 
 
+class Counters(NamedTuple):
+    """The meaning of an engine's status counters, as patterns of their whole names. All others are counts: each
+    operation adds to them."""
+
+    gauges: str = ""
+    """Levels, such as pages that are dirty now: they are compared as they are."""
+    constants: str = ""
+    """Facts about a run or its configuration, such as its age: they are not compared."""
+
+
+ALL_COUNTS = Counters()
+
+
+class Try(NamedTuple):
+    """A change of options that shows what something costs."""
+
+    about: str
+    functions: str
+    """A pattern of the functions in which that spends its time."""
+    options: Mapping[str, str | int]
+
+
 class Program(NamedTuple):
     """A program that an engine's builds are fetched with, and what is missing without it."""
 
@@ -283,6 +305,9 @@ class Facts:
     serves: str = ""
     """A pattern of the functions that serve a client."""
     scenarios: Scenarios = NO_SCENARIOS
+    counters: Counters = ALL_COUNTS
+    tries: tuple[Try, ...] = ()
+    """Options worth a what-if."""
 
     def table(self, name: str) -> Any:
         """One of its tables in YAML, such as `components`; None where it has none of that name."""

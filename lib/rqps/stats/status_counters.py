@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from rqps.engines import ENGINES, facts_of
 from rqps.stats.metrics import usable
 from rqps.stats.verdict import false_shares
 
@@ -11,57 +12,108 @@ CERTAIN = 0.0001
 """Less chance than that is none: such changes are ordered by their size."""
 RARE = 0.001
 """An operation that touches a counter less often hardly touches it: of changes that are certain, these come last."""
+STEADY_T = 2.0
+"""A difference of fewer standard errors is no change of a count per second."""
 
 
 def status_changes(
     status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame, pairs: Sequence[tuple[str, str]]
 ) -> pl.DataFrame:
-    """One row per host, step, pair of base and me, and counter: `base_value` and `me_value` per operation, the means
-    of the rounds, and `chance`, the share of chance among changes as sure as this one. The most unlikely come first.
+    """One row per host, step, pair of base and me, and counter: its `kind`, `base_value` and `me_value`, the means of
+    the rounds, and `chance`, the share of chance among changes as sure as this one. The most unlikely come first.
+
+    A `count` is compared per operation, a `gauge` as its level at the end of the step; the engine knows its gauges.
+    Counts that do not follow the operations are left out: those that grow alike in all rounds of a dbms however many
+    operations they have, and rare ones that grow by the second.
 
     >>> runs = [{"host": "vm", "run": f"{dbms}{number}", "dbms": dbms, "round": number, "step": "scan"}
     ...         for dbms in ("a.x", "b.x") for number in (1, 2)]
     >>> rows = [{**run, "name": "reads", "moment": moment, "value": value}
     ...         for run in runs for moment, value in (("before", "10"), ("after", "30"))]
     >>> of_step = {"operations": 10, "errors": 0, "operations_per_s": 5.0, "elapsed_s": 2.0, "warmup_s": 0.0}
-    >>> done = [{**run, **of_step} for run in runs]
+    >>> done = [{**run, **of_step, "engine": ENGINES[0]} for run in runs]
     >>> status_changes(pl.DataFrame(rows), pl.DataFrame(done), [("a.x", "b.x")]).row(0)
-    ('vm', 'scan', 'a.x', 'b.x', 'reads', 2, 2.0, 2.0, 1.0)
+    ('vm', 'scan', 'a.x', 'b.x', 'reads', 'count', 2, 2.0, 2.0, 1.0)
     """
-    keys = ["host", "step", "round", "name"]
-    # Counters are read around the warm-up, too, whose operations nobody counted.
-    done = pl.col("operations") * (pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1)
-    value = pl.col("value").cast(pl.Float64, strict=False)
-    moments = (value.filter(pl.col("moment") == moment).first().alias(moment) for moment in ("before", "after"))
-    grown = (
-        status.lazy()
-        .group_by("run", "dbms", *keys)
-        .agg(*moments)
-        .join(usable(steps).lazy().select("run", "step", operations=done), on=["run", "step"])
-        .select("dbms", *keys, value=(pl.col("after") - pl.col("before")) / pl.col("operations"))
-        .filter(pl.col("value").is_finite())
-        .collect()
-    )
+    values = _values(status, steps)
+    keys = ["host", "step", "round", "name", "kind"]
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
-    of_base = grown.rename({"dbms": "base", "value": "base_value"})
-    both = grown.join(names, on="dbms").join(of_base, on=["base", *keys])
-    change = pl.col("value") - pl.col("base_value")
-    error = change.std() / pl.len().sqrt()
-    certain = pl.when(change.mean() == 0).then(0.0).otherwise(float("inf"))
-    changes = both.group_by("host", "step", "base", "dbms", "name").agg(
+    of_base = values.select(*keys, base="dbms", **{f"base_{name}": name for name in _NUMBERS})
+    both = values.join(names, on="dbms").join(of_base, on=["base", *keys])
+    changes = both.group_by("host", "step", "base", "dbms", "name", "kind").agg(
         pl.len().alias("n"),
         pl.col("base_value").mean(),
         pl.col("value").mean().alias("me_value"),
-        pl.when(error > 0).then(change.mean() / error).otherwise(certain).alias("t"),
+        _standard_errors(pl.col("value") - pl.col("base_value")).alias("t"),
+        _standard_errors(pl.col("per_s") - pl.col("base_per_s")).alias("t_per_s"),
+        of_a_run=_is_of_a_run("") & _is_of_a_run("base_"),
     )
-    changes = changes.filter(pl.col("n") > 1)
-    chances = false_shares(changes["t"].to_list(), (changes["n"] - 1).to_list())
     most = pl.max_horizontal(pl.col("base_value").abs(), pl.col("me_value").abs())
+    is_rare = (pl.col("kind") == "count") & (most < RARE)
+    by_the_second = is_rare & (pl.col("t_per_s").abs() < STEADY_T)
+    changes = changes.filter(pl.col("n") > 1, ~pl.col("of_a_run"), ~by_the_second)
+    chances = false_shares(changes["t"].to_list(), (changes["n"] - 1).to_list())
     size = ((pl.col("me_value") - pl.col("base_value")).abs() / most).fill_nan(0)
     # The last digits of a sum depend on the order of the rows, and that on nothing: they decide no place.
-    rank = (pl.col("chance").clip(CERTAIN).round(9), most < RARE, -size.round(9), "name")
+    rank = (pl.col("chance").clip(CERTAIN).round(9), is_rare, -size.round(9), "name")
     return (
-        changes.drop("t")
+        changes.drop("t", "t_per_s", "of_a_run")
         .with_columns(pl.Series("chance", chances, pl.Float64))
         .sort("host", "step", "base", "dbms", *rank)
     )
+
+
+_NUMBERS = ("value", "growth", "operations", "per_s")
+
+
+def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """One row per dbms, step, round and counter, without the engine's constants: what is compared, and of a count its
+    growth in the step."""
+    # Counters are read around the warm-up, too, whose operations nobody counted.
+    warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
+    done = usable(steps).select(
+        "run", "step", "engine", operations=pl.col("operations") * warmed, elapsed_s=pl.col("elapsed_s") * warmed
+    )
+    value = pl.col("value").cast(pl.Float64, strict=False)
+    moments = (value.filter(pl.col("moment") == moment).first().alias(moment) for moment in ("before", "after"))
+    kind = pl.coalesce(map(_kind_in, ENGINES))
+    is_count = pl.col("kind") == "count"
+    growth = pl.when(is_count).then(pl.col("after") - pl.col("before"))
+    return (
+        status.lazy()
+        .group_by("run", "dbms", "host", "step", "round", "name")
+        .agg(*moments)
+        .join(done.lazy(), on=["run", "step"])
+        .with_columns(kind=kind)
+        .filter(pl.col("kind") != "constant")
+        .with_columns(growth=growth)
+        .with_columns(
+            value=pl.when(is_count).then(pl.col("growth") / pl.col("operations")).otherwise("after"),
+            per_s=pl.col("growth") / pl.col("elapsed_s"),
+        )
+        .filter(pl.col("value").is_finite())
+        .select("dbms", "host", "step", "round", "name", "kind", *_NUMBERS)
+        .collect()
+    )
+
+
+def _kind_in(engine: str) -> pl.Expr:
+    """The kind of a counter of this engine; null for a row of another."""
+    counters = facts_of(engine).counters
+    name = pl.col("name")
+    constant, gauge = (name.str.contains(f"^({pattern})$") for pattern in (counters.constants, counters.gauges))
+    kind = pl.when(constant).then(pl.lit("constant")).when(gauge).then(pl.lit("gauge")).otherwise(pl.lit("count"))
+    return pl.when(engine=engine).then(kind)
+
+
+def _standard_errors(change: pl.Expr) -> pl.Expr:
+    """The mean change of the rounds, in standard errors."""
+    error = change.std() / pl.len().sqrt()
+    certain = pl.when(change.mean() == 0).then(0.0).otherwise(float("inf"))
+    return pl.when(error > 0).then(change.mean() / error).otherwise(certain)
+
+
+def _is_of_a_run(side: str) -> pl.Expr:
+    """True for a count that grew alike in all rounds, though their operations differ in number."""
+    grows_alike = (pl.col(f"{side}growth").n_unique() == 1) & pl.col(f"{side}growth").is_not_null().all()
+    return grows_alike & (pl.col(f"{side}operations").n_unique() > 1)

@@ -1,6 +1,8 @@
 """MySQL: all that is known of it before any build is here. `engine` starts its servers."""
 
-from rqps.engines import Facts, Program
+import re
+
+from rqps.engines import Counters, Facts, Program, Try
 from rqps.engines.mysql import perf_schema
 
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
@@ -41,6 +43,29 @@ _ROLES = {
     "timer": r"thread_timer_notifier|timer_notify_thread\w*|my_timer\w*",
     "plugin": r"xpl_\w+|plugin_\w+|mysqlx\w*",
 }
+_COUNTERS = Counters(
+    gauges=r"open_(files|streams|tables|table_definitions)|threads_(cached|connected|running)|.*_pending_\w+"
+    r"|innodb_buffer_pool_(bytes|pages)_(data|dirty|free|latched|misc|old)|innodb_num_open_files"
+    r"|innodb_row_lock_(current_waits|time_avg|time_max)|innodb_redo_log_(logical|physical)_size"
+    r"|innodb_undo_tablespaces_\w+|key_blocks_\w+|qcache_(free_\w+|queries_in_cache|total_blocks)"
+    r"|prepared_stmt_count|max_used_connections|(slave|replica)_open_temp_tables|error_log_buffered_\w+"
+    r"|global_connection_memory|acl_cache_items_count|ongoing_\w+|not_flushed_delayed_rows|delayed_insert_threads"
+    r"|last_query_\w+|tc_log_max_pages_used|ssl_used_session_cache_entries|.*_longest_seen"
+    rf"|{re.escape(perf_schema.MEMORY)}",
+    constants=r"uptime\w*|innodb_(page_size|available_undo_logs|buffer_pool_pages_total|redo_log_capacity_resized)"
+    r"|innodb_buffer_pool_resize_status_\w+|tc_log_page_size|ssl_(ctx_)?verify_\w+|ssl_default_timeout"
+    r"|ssl_session_cache_(size|timeout)|slave_heartbeat_period|.*_(last_timestamp|latest_write)",
+)
+# The first one costs a server that has it on; the others are parts of the storage engine.
+_TRIES = (
+    Try("performance schema", r"^pfs_|_v1$|_v2$|_vc$|^PFS_", {"performance_schema": "OFF"}),
+    Try("adaptive hash index", r"^btr_search_|^ha_search_|^btr_sea", {"innodb_adaptive_hash_index": "OFF"}),
+    Try(
+        "spinning",
+        r"spin|^rw_lock_|^ut_delay|^TTASEventMutex|^mutex_|^PolicyMutex",
+        {"innodb_spin_wait_delay": 5},
+    ),
+)
 
 facts = Facts(
     name="mysql",
@@ -67,4 +92,6 @@ facts = Facts(
     roles=_ROLES,
     serves=r"^(do_command|dispatch_command)(\(|$)",
     scenarios=perf_schema,
+    counters=_COUNTERS,
+    tries=_TRIES,
 )

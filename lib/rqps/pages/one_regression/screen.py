@@ -101,6 +101,7 @@ def _section(evidence: Evidence, question: Question, is_first: bool, tree: Tree 
     flame = _flame(evidence, question, tree, names, picture=is_first) if tree else ""
     is_event = pl.col("name").str.starts_with(EVENT)
     changed = evidence.of(question, evidence.status)
+    counts, levels = (changed.filter(~is_event, kind=kind) for kind in ("count", "gauge"))
     events = changed.filter(is_event, pl.col("base_value") != pl.col("me_value"))
     events = events.with_columns(pl.col("name").str.strip_prefix(EVENT))
     steps = "".join(f"<p>{each}</p>" for each in next_steps(evidence, question))
@@ -110,7 +111,8 @@ def _section(evidence: Evidence, question: Question, is_first: bool, tree: Tree 
         _panel("What if", _what_ifs(evidence, question) + steps, wide=True),
         _panel("Round by round", _rounds(evidence, question)),
         _panel("This step in every dbms", _course(evidence, question)),
-        _panel("Status counters per operation, the most unlikely change first", _counters(changed.filter(~is_event))),
+        _panel("Status counters per operation, the most unlikely change first", _counters(counts)),
+        _panel("Levels at the end of the step, the most unlikely change first", _counters(levels)),
         _panel("Settings that differ", _settings(evidence, question)),
         *([_panel("Waits, stages and other events per operation", _counters(events))] if events.height else []),
     ]
