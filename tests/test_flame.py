@@ -91,7 +91,9 @@ def test_the_most_expensive_frames_come_first() -> None:
 
 
 def test_a_claim_has_both_sides_and_the_error() -> None:
-    assert drawn(tree_of(STACKS, 0.1)).claim == "12.5 µs/operation in my2.base, 9.00 in my1.base: 4 ± 1 more, 39 %."
+    assert (
+        drawn(tree_of(STACKS, 0.1)).claim == "12.5 µs/operation in my2.base, 9.00 in my1.base: 3.5 ± 1.1 more, 39 %."
+    )
     alike: dict[Stack, tuple[float, float]] = {("run",): (5.0, 5.1)}
     assert "no difference beyond the error of ± 0.505" in drawn(tree_of(alike, 0.1)).claim
     vanished = drawn(tree_of({("run",): (5.0, 0.0)}), unit="instructions/operation")

@@ -139,16 +139,6 @@ def test_four_rounds_are_enough_for_a_great_difference() -> None:
     assert STUDENT.quantile(4) == pytest.approx(2.776, abs=5e-4)
 
 
-def test_a_part_that_surely_differs_is_named_however_small_beside_its_operation() -> None:
-    part = pl.DataFrame({"sure_low": [0.1], "sure_high": [0.2], "n": [4]})
-
-    def judged_as(is_part: bool, rounds: int = 4) -> str:
-        word = verdict.decided(null=0.0, near=2.0, more_is_better=False, is_part=is_part)
-        return str(part.with_columns(n=rounds).select(word).item())
-
-    assert (judged_as(False), judged_as(True), judged_as(True, 3)) == ("same", "slower", "unsure")
-
-
 @pytest.mark.parametrize("metric", [*METRICS, COUNTED.name])
 @pytest.mark.parametrize("of", ["ratio", "difference"])
 @given(rounds=st.lists(st.floats(0.1, 10), min_size=1, max_size=3))

@@ -10,13 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.pages.flamegraph_breakdown.findings import breakdown_findings, profile_of
-from rqps.profile import breakdown, instruction_costs, stack_costs
+from rqps.profile import as_measured, breakdown, instruction_costs, measured_costs, operation_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN, By
 from rqps.profile.components import OTHER
+from rqps.stats.metrics import CPU
 from synthetic_stacks import POINT, costs_of, instructions_of, stacks_of, steps_of, study
 
 PARSE = next(path for path in POINT if path[-1] == "MYSQLparse(THD*)")
 MORE_PARSING = {**POINT, PARSE: POINT[PARSE] + 2.0}
+BY_RATIO = {"estimate": 1.1, "low": 1.09, "high": 1.11, "sure_low": 1.08, "sure_high": 1.12, "coverage": 0.95}
+COMPARED = {
+    **{"host": "here", "step": "point-query", "base": "my1.base", "dbms": "my2.base", "metric": CPU, "n": 8},
+    **{"base_estimate": 20.0, **BY_RATIO, "verdict": "slower", "needs": "", "smallest_effect": 0.02},
+}
+"""The server's CPU per operation, as the ordinary rounds of a study compare it."""
 
 
 def both(rounds: int = 6, **changes: float) -> pl.DataFrame:
@@ -111,7 +118,7 @@ def test_two_samples_are_no_finding() -> None:
     steps = [steps_of(dbms, round_, 10.0) for dbms in ("my1.base", "my2.base") for round_ in range(1, 7)]
     parts = breakdown(stack_costs(pl.concat(stacks), pl.concat(steps)), "my1.base").filter(part="parser")
     assert parts["me_samples"].item() == 2
-    assert parts["verdict"].item() == "same"
+    assert parts["verdict"].item() == "unsure"
     assert parts["low"].item() < 0 < parts["estimate"].item()
 
 
@@ -160,6 +167,58 @@ def test_counted_instructions_need_as_many_rounds_as_all_others() -> None:
     once = breakdown(counted(sides, rounds=1), "my1.base")
     assert once["estimate"].to_list() == [200.0, 0.0, 0.0]
     assert set(once["verdict"]) == {"unsure"}
+
+
+def test_a_part_is_the_same_within_a_share_of_itself_and_not_of_its_operation() -> None:
+    sides = {"my1.base": {("MYSQLparse",): 10_000_000, ("malloc",): 100_000}}
+    sides["my2.base"] = {("MYSQLparse",): 10_100_000, ("malloc",): 134_000}
+    parts = breakdown(counted(sides), "my1.base")
+    assert dict(parts.select("part", "verdict").rows()) == {"parser": "same", "allocator": "slower", "other": "same"}
+
+
+def test_parts_share_the_correction_of_their_study() -> None:
+    decided = pl.DataFrame({**COMPARED, "step": [f"{step}" for step in range(20_000)]})
+    open_ones = decided.with_columns(sure_low=0.9)
+    costs = stack_costs(*study({"my1.base": POINT, "my2.base": {**POINT, PARSE: POINT[PARSE] + 0.25}}))
+    alone, *others = (breakdown(costs, "my1.base", compared=beside) for beside in (None, decided, open_ones))
+    verdicts = [parts.filter(part="parser")["verdict"].item() for parts in (alone, *others)]
+    assert verdicts == ["slower", "slower", "unsure"]
+    assert all(parts["estimate"].equals(alone["estimate"]) for parts in others)
+
+
+def test_an_operation_costs_what_the_ordinary_rounds_measured() -> None:
+    compared = pl.DataFrame([COMPARED])
+    ordinary = measured_costs(compared)
+    assert ordinary.select("base_estimate", "me_estimate", "low").row(0) == pytest.approx((20.0, 22.0, 1.8))
+    profiled = both()
+    costs = as_measured(profiled, ordinary)
+    (operation,) = operation_costs(costs, "my1.base", compared=compared).to_dicts()
+    assert (operation["n"], operation["estimate"]) == (8, pytest.approx(2.0))
+    for by in ("component", "thread", "function"):
+        parts = breakdown(costs, "my1.base", by, compared=compared)
+        assert parts["base_estimate"].sum() == pytest.approx(20.0)
+        assert parts["estimate"].sum() == pytest.approx(2.0)
+        assert set(parts["measured_error"].round(9)) == {0.2}
+    shares = [
+        frame.filter(dbms="my2.base")["cost"] / frame.filter(dbms="my2.base")["cost"].sum()
+        for frame in (costs, profiled)
+    ]
+    assert shares[0].to_list() == pytest.approx(shares[1].to_list())
+    assert as_measured(profiled, ordinary.clear()).equals(profiled)
+
+
+def test_a_thread_in_the_background_has_its_own_part() -> None:
+    costs = costs_of(
+        {"my1.base": {("connection", "f"): 10.0}, "my2.base": {("connection", "f"): 10.0, ("purge", "g"): 2.0}}
+    )
+    parts = breakdown(costs, "my1.base", "thread")
+    assert dict(parts.select("part", "estimate").rows()) == {"purge": 2.0, "connection": 0.0}
+
+
+def test_small_functions_are_one_part() -> None:
+    many: dict[tuple[str, ...], float] = {("run",): 100.0, **{(f"f{n}",): 0.5 for n in range(5)}}
+    parts = breakdown(costs_of({"my1.base": many, "my2.base": many}), "my1.base", "function")
+    assert dict(parts.select("part", "base_estimate").rows()) == {"run": 100.0, "(5 smaller functions)": 2.5}
 
 
 def test_only_rounds_that_both_have_are_compared() -> None:

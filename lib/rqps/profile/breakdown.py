@@ -1,4 +1,4 @@
-"""Cost of an operation by component or function on both sides, and the differences that are more than chance."""
+"""Cost of an operation by component, thread or function on both sides, and the differences beyond chance."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,11 +8,17 @@ import polars as pl
 from rqps.profile.components import OTHER
 from rqps.profile.pair import BASE, ME, Pair, pairs
 from rqps.stats.comparison import compare
+from rqps.stats.metrics import CPU
+from rqps.stats.metrics import INSTRUCTIONS as COUNTS
 from rqps.study import SMALLEST_EFFECT
 
-By = Literal["component", "function", "inclusive", "operation"]
+By = Literal["component", "thread", "function", "inclusive", "operation"]
 
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
+METRIC_OF = {MICROSECONDS: CPU, INSTRUCTIONS: COUNTS}
+"""The metric of a study that measures the whole operation in that unit."""
+SMALL_FUNCTION = 0.01
+"""Functions with a smaller share of the operation on both sides are one part: each makes all others less sure."""
 
 _OPERATION = ("host", "step", "base", "dbms", "unit")
 # Of costs, which add up, the middle of the rounds is their mean. `estimate`, `low` and `high` are of the difference.
@@ -24,11 +30,12 @@ _OF_PARTS = (
     "base_measured",  # of the whole operation, as are the next two
     "me_measured",
     "measured_error",
-    "smallest_effect",  # the study's, as a share of the whole operation
+    "smallest_effect",  # the study's, as a share of the part
 )
 BREAKDOWN = pl.Schema(
     {
         **dict.fromkeys(_OPERATION, pl.String),
+        "by": pl.String,
         "part": pl.String,
         "component": pl.String,  # of a function: the one that most of its cost belongs to
         **_COMPARED,
@@ -39,21 +46,27 @@ OPERATIONS = pl.Schema({**dict.fromkeys(_OPERATION, pl.String), **_COMPARED, "sm
 
 
 def breakdown(
-    costs: pl.DataFrame, base: str, by: By = "component", smallest_effect: float = SMALLEST_EFFECT
+    costs: pl.DataFrame,
+    base: str,
+    by: By | Sequence[By] = "component",
+    smallest_effect: float = SMALLEST_EFFECT,
+    compared: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """The tidy frame of differences, one row per host, step, dbms and part of an operation.
 
-    Components, or functions, add up to the measured cost of an operation. `inclusive` has each function with all that
-    it called. The verdicts of all rows hold together.
+    Components, threads, or functions, add up to the cost of an operation. `inclusive` has each function with all that
+    it called. The verdicts of all rows hold together, and with those of `compared`, the study's own frame.
     """
-    rounds, wholes = _rounds(costs, base, by, "operation")
+    kinds: Sequence[By] = [by] if isinstance(by, str) else by
+    rounds, wholes = _rounds(costs, base, kinds), _rounds(costs, base, ["operation"])
     if rounds.is_empty():
         return pl.DataFrame(schema=BREAKDOWN)
-    keys = [*_OPERATION, "part"]
-    parts = _compared(rounds, "part", [*keys, "component"], smallest_effect)
+    keys = [*_OPERATION, "by", "part"]
+    settings = rounds.with_columns(metric="unit", smallest_effect=pl.lit(smallest_effect))
+    parts = compare(settings, "difference", [*keys, "component", "metric"], compared)
     samples = pl.when(pl.col("unit") == MICROSECONDS).then(pl.col("base_samples", "me_samples"))
     of_parts = rounds.group_by(keys).agg(pl.col("base_samples", "me_samples").sum())
-    of_wholes = _compared(wholes, "difference", _OPERATION, smallest_effect).select(
+    of_wholes = _operations(wholes, smallest_effect, compared).select(
         *_OPERATION,
         base_measured="base_estimate",
         me_measured="me_estimate",
@@ -69,32 +82,51 @@ def breakdown(
     )
 
 
-def operation_costs(costs: pl.DataFrame, base: str, smallest_effect: float = SMALLEST_EFFECT) -> pl.DataFrame:
-    """Whole operations in the same tidy frame, one row per host, step and dbms."""
-    (wholes,) = _rounds(costs, base, "operation")
+def operation_costs(
+    costs: pl.DataFrame, base: str, smallest_effect: float = SMALLEST_EFFECT, compared: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """Whole operations in the same tidy frame, one row per host, step and dbms. Where `compared`, the study's own
+    frame, has the comparison, its numbers and its verdict are taken from there."""
+    wholes = _rounds(costs, base, ["operation"])
     if wholes.is_empty():
         return pl.DataFrame(schema=OPERATIONS)
-    compared = _compared(wholes, "difference", _OPERATION, smallest_effect)
-    return compared.select(pl.col(name).cast(kind) for name, kind in OPERATIONS.items())
+    return _operations(wholes, smallest_effect, compared)
 
 
-def _compared(
-    rounds: pl.DataFrame, of: Literal["part", "difference"], keys: Sequence[str], smallest_effect: float
-) -> pl.DataFrame:
-    settings = rounds.with_columns(metric="unit", smallest_effect=pl.lit(smallest_effect))
-    return compare(settings, of, [*keys, "metric"])
+def measured_costs(compared: pl.DataFrame) -> pl.DataFrame:
+    """The study's own comparisons of server CPU and instructions as differences of an operation's cost.
+
+    The cost of me is the base's, times the ratio of the rounds."""
+    of_base, unit_of = pl.col("base_estimate"), {metric: unit for unit, metric in METRIC_OF.items()}
+    differences = {name: of_base * (pl.col(name) - 1) for name in ("estimate", "low", "high")}
+    return (
+        compared.filter(pl.col("metric").is_in(list(unit_of)))
+        .with_columns(
+            unit=pl.col("metric").replace_strict(unit_of, return_dtype=pl.String),
+            me_estimate=of_base * pl.col("estimate"),
+            **differences,
+        )
+        .select(pl.col(name).cast(kind) for name, kind in OPERATIONS.items())
+    )
 
 
-def _rounds(costs: pl.DataFrame, base: str, *kinds: By) -> list[pl.DataFrame]:
-    """The paired rounds of all parts, a frame for each kind of part."""
-    frames: list[list[pl.DataFrame]] = [[pl.DataFrame()] for _ in kinds]
+def _operations(wholes: pl.DataFrame, smallest_effect: float, compared: pl.DataFrame | None) -> pl.DataFrame:
+    settings = wholes.with_columns(metric="unit", smallest_effect=pl.lit(smallest_effect))
+    own = compare(settings, "difference", [*_OPERATION, "metric"])
+    own = own.select(pl.col(name).cast(kind) for name, kind in OPERATIONS.items())
+    return own if compared is None else own.update(measured_costs(compared), on=_OPERATION)
+
+
+def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By]) -> pl.DataFrame:
+    """The paired rounds of all parts of these kinds."""
+    frames = [pl.DataFrame()]
     for host, step, dbms, pair in pairs(costs, base):
         unit = INSTRUCTIONS if pair.counted else MICROSECONDS
         names = dict(zip(_OPERATION, (host, step, base, dbms, unit), strict=True))
-        identity = [pl.lit(value).alias(name) for name, value in names.items()]
-        for of_kind, by in zip(frames, kinds, strict=True):
-            of_kind.append(pair.by_round(_grouped(pair, by), ["part", "component"]).with_columns(identity))
-    return [pl.concat(of_kind, how="diagonal") for of_kind in frames]
+        for by in kinds:
+            identity = [pl.lit(value).alias(name) for name, value in {**names, "by": by}.items()]
+            frames.append(pair.by_round(_grouped(pair, by), ["part", "component"]).with_columns(identity))
+    return pl.concat(frames, how="diagonal")
 
 
 def _grouped(pair: Pair, by: By) -> pl.DataFrame:
@@ -106,8 +138,10 @@ def _grouped(pair: Pair, by: By) -> pl.DataFrame:
         nothing = pl.DataFrame({"component": [OTHER]})
         of_components = pl.concat([rows.drop("stack"), nothing], how="diagonal").group_by("component").agg(sums)
         return of_components.with_columns(pl.col("component").alias("part"))
+    if by == "thread":
+        return rows.group_by(part=pl.col("stack").list.first()).agg(sums).with_columns(component=pl.lit(""))
     if by == "function":
-        parts = rows.with_columns(pl.col("stack").list.last().alias("part"))
+        parts = _without_small(rows.with_columns(part=pl.col("stack").list.last()), pair)
     else:
         # A function that calls itself is in its stack more than once and costs that once.
         parts = rows.with_columns(pl.col("stack").list.unique().alias("part")).explode("part")
@@ -115,3 +149,11 @@ def _grouped(pair: Pair, by: By) -> pl.DataFrame:
     most = parts.group_by("part", "component").agg(cost.alias("cost"))
     most = most.sort("cost", "component", descending=[True, False]).unique("part", keep="first", maintain_order=True)
     return parts.group_by("part").agg(sums).join(most.select("part", "component"), on="part")
+
+
+def _without_small(rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+    """Rows whose `part` is a function, or `(N smaller functions)` for all that are small on both sides."""
+    least = SMALL_FUNCTION * max(pair.measured(BASE), pair.measured(ME))
+    is_small = pl.max_horizontal(pair.mean(side).sum().over("part") for side in (BASE, ME)) < least
+    small = pl.format("({} smaller functions)", pl.col("part").filter(is_small).n_unique())
+    return rows.with_columns(part=pl.when(is_small).then(small).otherwise("part"))

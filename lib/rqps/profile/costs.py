@@ -60,6 +60,21 @@ def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataF
     return _as_costs(_by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64))))
 
 
+def as_measured(costs: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """Costs in which an operation costs what the ordinary rounds measured: the shares are the profile's.
+
+    `operations` has a row per host, step, base and dbms with `base_estimate` and `me_estimate`. Each dbms has one
+    factor in all rounds of a step, so the rounds spread as they did. What was only profiled keeps its cost.
+    """
+    cell = ["host", "step", "dbms"]
+    sides = ({"dbms": "base", "measured": "base_estimate"}, {"dbms": "dbms", "measured": "me_estimate"})
+    measured = pl.concat(operations.select("host", "step", **side) for side in sides).unique(cell, keep="first")
+    profiled = costs.group_by(cell).agg(profiled=pl.col("cost").sum() / pl.col("round").n_unique())
+    factors = profiled.join(measured, on=cell).select(*cell, factor=pl.col("measured") / pl.col("profiled"))
+    scaled = costs.join(factors, on=cell, how="left", maintain_order="left")
+    return scaled.with_columns(cost=pl.col("cost") * pl.col("factor").fill_null(1.0)).drop("factor")
+
+
 @cache
 def frame_name(engine: str, raw: str, in_kernel: bool) -> str:
     """The readable name, today's where it was another before.

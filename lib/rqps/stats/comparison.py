@@ -21,15 +21,16 @@ _FOLLOWING = {*STEP[2:], "build", "config", "component"}
 
 def compare(
     paired: pl.DataFrame,
-    of: Literal["ratio", "difference", "part"] = "ratio",
+    of: Literal["ratio", "difference"] = "ratio",
     keys: Sequence[str] | None = None,
+    beside: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that it lacks.
 
     `estimate, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` hold for
-    all comparisons of the frame together and decide the verdict. Within the study's `smallest_effect`, a share of the
-    base (or of `base_whole`, its whole operation), a comparison is `same`. A `part` of an operation is compared by
-    its difference; a small one that is sure is a finding, too. Any `keys` must include `metric`.
+    all comparisons of the frame together, and with those of `beside`, a compared frame that the same page decides by;
+    they decide the verdict. Within the study's `smallest_effect`, a share of the base, a comparison is `same`. Any
+    `keys` must include `metric`.
     """
     paired = judgeable(paired)
     if "usual_spread" not in paired.columns:
@@ -40,18 +41,13 @@ def compare(
     one = [name for name in keys if name not in follows]
     following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
     sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
-    if adds_up := "base_whole" in paired.columns:  # as means do, and medians do not
-        middles = {name: values.mean() for name, values in (*sides.items(), ("_whole", pl.col("base_whole")))}
-    else:
-        middles = {name: values.median() for name, values in sides.items()}
+    adds_up = "base_whole" in paired.columns  # as means do, and medians do not
+    middles = {name: values.mean() if adds_up else values.median() for name, values in sides.items()}
     about = paired.group_by(one).agg(*following, **middles)
-    value: Literal["ratio", "difference"] = "ratio" if of == "ratio" else "difference"
-    compared = estimated(paired, one, value).join(about, on=one, how="left", maintain_order="left")
+    compared = estimated(paired, one, of, beside).join(about, on=one, how="left", maintain_order="left")
     null = 1.0 if of == "ratio" else 0.0
-    near = pl.col("smallest_effect") * (1.0 if of == "ratio" else pl.col("_whole" if adds_up else "base_estimate"))
-    decided = verdict.decided(
-        null=null, near=near, more_is_better=pl.col("metric").is_in(THROUGHPUTS), is_part=of == "part"
-    )
+    near = pl.col("smallest_effect") * (1.0 if of == "ratio" else pl.col("base_estimate"))
+    decided = verdict.decided(null=null, near=near, more_is_better=pl.col("metric").is_in(THROUGHPUTS))
     rounds_needed = pl.when(verdict="unsure").then(verdict.rounds_needed(null=null, near=near))
     figures = ("n", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
     decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *VERDICT_SETTINGS)
@@ -61,7 +57,12 @@ def compare(
     return compared.select(*keys, *figures, *decision)
 
 
-def estimated(frame: pl.DataFrame, keys: Sequence[str], of: Literal["ratio", "difference"]) -> pl.DataFrame:
+def estimated(
+    frame: pl.DataFrame,
+    keys: Sequence[str],
+    of: Literal["ratio", "difference"],
+    beside: pl.DataFrame | None = None,
+) -> pl.DataFrame:
     """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts.
 
     What surely differs can't be called so by mistake, so the interval is as wide as the others need (Holm, 1979).
@@ -71,10 +72,11 @@ def estimated(frame: pl.DataFrame, keys: Sequence[str], of: Literal["ratio", "di
     covering = STUDENT.estimates(frame, keys, of)
     rows = covering(verdict.COVERAGE)
     looks = max(frame["looks"].to_list(), default=1) if "looks" in frame.columns else 1
+    others, decided = (0, 0) if beside is None else verdict.deciding(beside)
     differ, before = 0, -1
     while differ > before:
         enough, _ = verdict.deciding(rows.with_columns(sure_low="low", sure_high="high"))
-        wide = covering(verdict.coverage_of_each(enough - differ, looks))
+        wide = covering(verdict.coverage_of_each(enough - differ + others - decided, looks))
         rows = rows.with_columns(sure_low=wide["low"], sure_high=wide["high"])
         before, (_, differ) = differ, verdict.deciding(rows, 1.0 if of == "ratio" else 0.0)
     return rows

@@ -73,15 +73,13 @@ def decided(
     near: pl.Expr | float,
     null: float = 1.0,
     more_is_better: pl.Expr | bool = True,
-    is_part: bool = False,
     low: str = "sure_low",
     high: str = "sure_high",
     n: str = "n",
 ) -> pl.Expr:
     """The verdict of the interval from `low` to `high`, by `n` rounds; of too few rounds it is `unsure`.
 
-    `null` means no difference. An interval nearer to it than `near` is `same`, however exact; for a part of an
-    operation (`is_part`), which may be of any size, a small difference that is sure is `slower` or `faster`.
+    `null` means no difference. An interval nearer to it than `near` is `same`, however exact.
 
     >>> two = pl.DataFrame({"sure_low": [0.60, 0.985], "sure_high": [0.65, 0.995], "n": [4, 4]})
     >>> two.select(verdict=decided(near=0.02))["verdict"].to_list()
@@ -93,9 +91,7 @@ def decided(
     way = pl.when((from_ > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
     undecidable = (pl.col(n) < ROUNDS_FOR_A_VERDICT) | from_.is_null() | to.is_null()
     unsure, alike = pl.lit("unsure"), pl.lit("same")
-    size_first = pl.when(same).then(alike).when(outside).then(way)
-    sign_first = pl.when(outside).then(way).when(same).then(alike)
-    by_interval = (sign_first if is_part else size_first).otherwise(unsure)
+    by_interval = pl.when(same).then(alike).when(outside).then(way).otherwise(unsure)
     return pl.when(undecidable).then(unsure).otherwise(by_interval)
 
 

@@ -77,7 +77,7 @@ function figure(value, signed) {
 // A difference in as many digits as its error has any use for.
 function withError(value, error) {
   if (!(error > 0)) return figure(value, true);
-  const digits = Math.min(3, Math.max(0, -Math.floor(Math.log10(error) + 0.0001))), [plain, signed] = FORMS[3 - digits];
+  const digits = Math.min(3, Math.max(0, -Math.floor(Math.log10(error / 3) + 0.0001))), [plain, signed] = FORMS[3 - digits];
   return `${signed.format(value).replace("-", "−")} ± ${plain.format(error)}`;
 }
 

@@ -43,14 +43,23 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def with_error(value: float, error: float) -> str:
     """A difference in as many digits as its error has any use for.
 
-    >>> with_error(22.04, 0.29), with_error(-82.7, 26.1), with_error(1.5, 0.0)
-    ('+22.0 ± 0.3', '−83 ± 26', '+1.50')
+    >>> with_error(22.04, 0.31), with_error(1.4, 1.1), with_error(-82.7, 26.1), with_error(1.5, 0.0)
+    ('+22.0 ± 0.3', '+1.4 ± 1.1', '−83 ± 26', '+1.50')
     """
     if error <= 0:
         return figure(value, signed=True)
-    digits = min(3, max(0, -math.floor(math.log10(error) + 0.0001)))
+    digits = digits_of(error)
     shown = f"{value:+,.{digits}f}".replace("-", "−") if round(value, digits) else "0"
     return f"{shown} ± {error:,.{digits}f}"
+
+
+def digits_of(error: float) -> int:
+    """Decimals that an error supports: one digit of it, or two where the first is 1 or 2.
+
+    >>> [digits_of(error) for error in (26.1, 3.4, 1.1, 0.31, 0.29, 0.00001)]
+    [0, 0, 1, 1, 2, 3]
+    """
+    return min(3, max(0, -math.floor(math.log10(error / 3) + 0.0001)))
 
 
 def figure(value: float, *, signed: bool = False) -> str:
