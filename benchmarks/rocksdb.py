@@ -8,7 +8,6 @@ from pathlib import Path
 
 import rqps
 from rqps import stats
-from rqps.profile import instruction_ratios, instructions_per_operation
 from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
@@ -68,10 +67,8 @@ with ExitStack() as end:
     (folder / "data").mkdir(parents=True, exist_ok=True)
     for files in (FEW, MANY):
         measured(folder, f"in-{files}-files", "new.small", rounds=1, counted=1, files=files)
-        study = rqps.load(f"in-{files}-files", folder / "data", mode="instructions")
-        ratios = instruction_ratios(
-            instructions_per_operation(study.instructions, study.steps, study.runs), study.runs, study.card.base
-        )
+        _, compared = stats.relate(rqps.load(f"in-{files}-files", folder / "data"))
+        ratios = compared.filter(metric="server_instructions_per_operation")
         for row in ratios.to_dicts():
             print(f"{files} files: instructions of {row['step']}: {NEW} / {OLD} = {row['estimate']:.3f}", flush=True)
         if files == FEW:

@@ -10,8 +10,8 @@ import synthetic
 import synthetic_duet
 import synthetic_scenarios
 from rqps import stats
-from rqps.profile import counted_ratios
 from rqps.report.first_page import Answer, answer
+from rqps.stats.metrics import INSTRUCTIONS
 from rqps.store import write_study_card
 
 ROOT = Path(__file__).parent.parent
@@ -100,7 +100,7 @@ def test_one_counted_round_decides_nothing_that_time_leaves_open(sample: Path) -
     first, last = answer(reads, rounds, by_time_nothing, notebooks(*WHERE)).sentences
     assert first.startswith("No change is shown")
     assert last.startswith("Inconclusive: 30 of 30 ")
-    counted = counted_ratios(reads)
+    counted = compared.filter(metric=INSTRUCTIONS)
     assert set(counted["n"]) == {1}
     assert set(counted["verdict"]) == {"unsure"}
     assert set(counted["needs"]) == {"4 rounds: there are 1"}

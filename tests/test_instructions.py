@@ -12,7 +12,6 @@ from rqps import stats
 from rqps.pages.flamegraph_breakdown import beside as table_beside
 from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import (
-    instruction_ratios,
     instructions_beside,
     instructions_per_operation,
     most_expensive_functions,
@@ -80,11 +79,6 @@ def beside(timed: Study, counted: Study) -> pl.DataFrame:
     return counted_beside(counted, timed)
 
 
-def ratios_of(study: Study) -> pl.DataFrame:
-    counted = instructions_per_operation(study.instructions, study.steps, study.runs)
-    return instruction_ratios(counted, study.runs, BASE)
-
-
 def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:
     values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
     of_base = values.filter(dbms=BASE, step="point-query").sort("round")
@@ -92,11 +86,13 @@ def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:
     assert set(values["metric"]) == {"instructions_per_operation"}
 
 
-def test_a_round_is_compared_with_its_own_base(counted: Study) -> None:
-    ratios = ratios_of(counted).filter(step="point-query")
-    row = ratios.row(by_predicate=pl.col("dbms") == "my2.base", named=True)
+def test_a_round_is_compared_with_its_own_base(timed: Study) -> None:
+    rounds, compared = stats.relate(timed)
+    of_me = (pl.col("step") == "point-query") & (pl.col("dbms") == "my2.base") & (pl.col("metric") == INSTRUCTIONS)
+    row = compared.filter(of_me).row(0, named=True)
     assert row["estimate"] == pytest.approx(57 / 40)
-    assert row["spread"] == pytest.approx(0, abs=1e-9)  # the seed is another in each round, for all dbms alike
+    # The seed is another in each round, for all dbms alike.
+    assert rounds.filter(of_me)["ratio"].to_list() == pytest.approx([57 / 40] * 3)
     assert (row["base_estimate"], row["me_estimate"], row["n"]) == (40_040, 57_057, 3)
 
 
@@ -122,11 +118,10 @@ def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame)
     ],
 )
 def test_agreement_is_what_the_rounds_of_both_support(
-    low: float | None, high: float | None, n: int, counted_n: int, agreement: str, counted: Study
+    low: float | None, high: float | None, n: int, counted_n: int, agreement: str, timed: Study
 ) -> None:
-    ratios = (
-        ratios_of(counted).filter(step="point-query", dbms="my2.base").with_columns(n=pl.lit(counted_n, pl.Int32))
-    )
+    of_me = stats.relate(timed)[1].filter(step="point-query", dbms="my2.base", metric=INSTRUCTIONS)
+    ratios = of_me.with_columns(n=pl.lit(counted_n, pl.Int32))
     exact = ratios["estimate"].item()
     of_cpu = {"host": "here", "step": "point-query", "base": BASE, "dbms": "my2.base", "metric": CPU, "n": n}
     interval = {"low": low and exact * low, "high": high and exact * high}
@@ -134,7 +129,8 @@ def test_agreement_is_what_the_rounds_of_both_support(
     middle = exact * ((low + high) / 2 if low and high else 1.0)
     kinds = {"n": pl.Int32, **dict.fromkeys((*interval, *sure), pl.Float64)}
     row = of_cpu | interval | sure | {"estimate": middle, "coverage": 0.95}
-    [row] = instructions_beside(ratios, pl.DataFrame([row], schema_overrides=kinds)).to_dicts()
+    both = pl.concat([ratios, pl.DataFrame([row], schema_overrides=kinds)], how="diagonal")
+    [row] = instructions_beside(both).to_dicts()
     assert row["agreement"] == agreement
     assert row["throughput_estimate"] is None
 
@@ -150,7 +146,7 @@ def test_four_counted_rounds_decide_what_time_leaves_open(tmp_path: Path) -> Non
 
 
 def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study, tmp_path: Path) -> None:
-    alone = instructions_beside(ratios_of(counted), None)
+    alone = instructions_beside(stats.relate(timed)[1].filter(metric=INSTRUCTIONS))
     assert alone["agreement"].to_list() == [None] * 4
     assert alone.schema == counted_beside(counted, timed).schema
     count_runs(write_study(tmp_path, Shape(rounds=0)) / "raw/study=synthetic", rounds=1)
@@ -172,7 +168,7 @@ def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None
 
 def test_the_table_says_what_instructions_do_not_show(counted: Study, timed: Study) -> None:
     html = table_beside(counted, timed).as_raw_html()  # type: ignore[union-attr]
-    numbers = ("1.425", "±0.00%", "base 40,040", "57,057", "unsure", "6 rounds")
+    numbers = ("1.425", "1.423–1.427", "base 40,040", "57,057", "unsure", "6 rounds")
     for text in (*numbers, "caches missed", "the kernel", "purge"):
         assert text in html
 

@@ -107,7 +107,7 @@ def test_counted_instructions_separate_parts_that_time_can_t_and_need_one_round_
     levels = read_runs_file(levels_file(data, "parts"), PARAMETERS).studies
     assert [levels[f"parts-{number}"].rounds for number in (1, 2, 3)] == [6, 1, 1]
     assert [levels[f"parts-{number}"].instructions_rounds for number in (1, 2, 3)] == [1, 1, 1]
-    costs = page.instrument_costs(load_levels("parts", data), load_levels("parts", data, "instructions"))
+    costs = page.instrument_costs(load_levels("parts", data))
     added = {(row["level"], row["part"]): row["added_instructions"] for row in costs.to_dicts()}
     assert added[1, "wait/synch/mutex/%"] == pytest.approx(1150)
     assert added[1, "stage/%"] == 0

@@ -173,27 +173,27 @@ def test_steps_are_joined_by_their_name_without_the_clients(sweep: Study, study:
 
 
 def test_sentences_say_what_costs_more_and_rank_nothing_that_is_unsure(study: Study, tmp_path: Path) -> None:
-    sentences = page.findings(page.costs(study)).sentences
+    sentences = page.findings(page.costs(study), study).sentences
     assert sentences[0].startswith("All of it costs 2.19")
     assert "µs of CPU for point-query (+22%" in sentences[0]
-    beside = page.findings(page.costs(study, "all-disabled")).sentences
+    beside = page.findings(page.costs(study, "all-disabled"), study).sentences
     assert "Recording stages changes point-query by less than 2 %." in beside
     noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4, counted=True))
-    counted = rqps.load("synthetic", data=tmp_path, mode="instructions")
-    sentences = page.findings(page.costs(noisy), counted).sentences
+    sentences = page.findings(page.costs(noisy), noisy).sentences
     assert all("has an unsure cost" in each for each in sentences)
     whole = next(text for text in sentences if text.startswith("All of it"))
     assert whole.endswith(" By instructions: +22.1% of point-query.")
 
 
 def test_what_is_unsure_stands_behind_all_others_by_name(tmp_path: Path) -> None:
-    costs = page.costs(rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.012)))
+    noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.012))
+    costs = page.costs(noisy)
     sure = [each != "unsure" for each in costs["verdict"]]
     assert set(sure) == {True, False}
     assert sure == sorted(sure, reverse=True)
     unsure = costs.filter(verdict="unsure")["scenario"].to_list()
     assert unsure == sorted(unsure)
-    *said, last = page.findings(costs).sentences
+    *said, last = page.findings(costs, noisy).sentences
     assert len(said) == sum(sure)
     assert not any("unsure" in each for each in said)
     assert last.startswith("Unsure is what these cost: ")
@@ -205,12 +205,12 @@ def test_every_chart_and_table_draws_what_there_is_and_says_what_is_missing(stud
         costs = page.costs(each)
         shown = [page.cost_table(costs)]
         shown += [page.parts_chart(each), *page.client_charts(each), *page.events(each), *page.memory(each, costs)]
-        shown += page.by_instructions(costs, each, each)
+        shown += page.by_instructions(costs, each)
         for one in shown:
             assert isinstance(one, Sentences) or len(one.to_json() if hasattr(one, "to_json") else one.as_raw_html())
     none = page.costs(study, "no-such-scenario")
     assert isinstance(page.cost_table(none), Sentences)
-    assert page.findings(none).sentences == ()
+    assert page.findings(none, study).sentences == ()
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def sample() -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def counted() -> pl.DataFrame:
-    return instruction_costs(rqps.load("ps-statements", data=DATA, mode="instructions"), "off")
+    return instruction_costs(rqps.load("ps-statements", data=DATA), "off")
 
 
 def test_time_orders_scenarios_as_instructions_do(sample: pl.DataFrame, counted: pl.DataFrame) -> None:

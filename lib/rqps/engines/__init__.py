@@ -217,6 +217,8 @@ class Scenarios(Protocol):
     """The counter in `status` of the statements that a client sent."""
     MEMORY: str
     """The name in `status` of the bytes that recording takes."""
+    BASES: tuple[str, ...]
+    """The scenarios that others are compared with."""
     BY_OPTION: Mapping[str, str]
     """The scenario that a value of the option `SWITCH` stands for, in a config that names none."""
     SWITCH: str
@@ -251,6 +253,7 @@ class _NoScenarios:
 
     KEY = STATUS = STATEMENTS = MEMORY = SWITCH = ABOUT = "\0"  # no text begins with it
     MODEL = SPEC = None
+    BASES: tuple[str, ...] = ()
     BY_OPTION: Mapping[str, str] = {}
 
     def problems(self, name: str, configs: Mapping[str, Any], chain: list[str]) -> tuple[()]:  # noqa: ARG002

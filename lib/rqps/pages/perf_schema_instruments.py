@@ -8,28 +8,19 @@ import polars as pl
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
 from rqps.pages import FirstPage
-from rqps.profile.instructions import COUNTED
 from rqps.show import Row
-from rqps.stats.metrics import instructions_per_operation
-from rqps.stats.scenarios import (
-    events_per_statement,
-    scenario_costs,
-    scenario_rounds,
-    scenarios,
-    with_added,
-    with_events,
-)
+from rqps.stats.metrics import CPU, INSTRUCTIONS
+from rqps.stats.scenarios import events_per_statement, scenario_costs, with_events
 from rqps.store.read import Study, load_levels
 
 NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
 _INDENT = "\u2003"
 
 
-def instrument_costs(levels: Sequence[Study], counted: Sequence[Study] = ()) -> pl.DataFrame:
+def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
     """The tidy frame of server CPU, one row per part and step, as a tree: `parent` is the part of the level above.
-    The most expensive part stands first, by instructions where the same levels have them `counted`."""
-    by_name = {study.card.study: study for study in counted}
-    rows = pl.concat(_of_level(number, level, by_name.get(level.card.study)) for number, level in enumerate(levels))
+    The most expensive part stands first, by instructions where all levels had them counted."""
+    rows = pl.concat(_of_level(number, level) for number, level in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
         return rows.clear().with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
     return _as_tree(rows.with_columns(_parents(rows)))
@@ -50,22 +41,18 @@ def largest(costs: pl.DataFrame) -> str:
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """The most expensive instruments as the headline, where the study divided them."""
-    place = page.study.place
-    costs = instrument_costs(load_levels(place), load_levels(place, mode="instructions"))
+    costs = instrument_costs(load_levels(page.study.place))
     return replace(page, headline=largest(costs) or page.headline)
 
 
-def _of_level(number: int, study: Study, counted: Study | None) -> pl.DataFrame:
-    against = next(iter(scenarios(study).filter(dbms=study.card.base)["scenario"]), "")
-    costs = instructions = scenario_costs(study, against)
-    if counted:
-        values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-        instructions = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
-    keys = ["host", "step", "build", "scenario"]
+def _of_level(number: int, study: Study) -> pl.DataFrame:
+    costs = scenario_costs(study).filter(base=study.card.base)
+    keys = ["host", "step", "dbms"]
+    instructions = costs.filter(metric=INSTRUCTIONS)
     beside = instructions.select(*keys, instructions="estimate", added_instructions="added")
     return (
-        with_events(costs, events_per_statement(study))
-        .join(beside if counted else beside.clear(), on=keys, how="left", maintain_order="left")
+        with_events(costs.filter(metric=CPU), events_per_statement(study))
+        .join(beside, on=keys, how="left", maintain_order="left")
         .with_columns(level=pl.lit(number, pl.Int32), part=pl.col("scenario").map_elements(_label, pl.String))
     )
 

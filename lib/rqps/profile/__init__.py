@@ -6,8 +6,6 @@ from rqps.profile.call_tree import flame_tree, flame_trees, folded, folded_diffe
 from rqps.profile.components import in_layers
 from rqps.profile.costs import as_measured, instruction_costs, stack_costs
 from rqps.profile.instructions import (
-    counted_ratios,
-    instruction_ratios,
     instructions_beside,
     most_expensive_functions,
 )

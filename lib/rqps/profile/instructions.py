@@ -8,49 +8,26 @@ import polars as pl
 
 from rqps.profile.names import readable
 from rqps.stats import metrics
-from rqps.stats.comparison import compare, quotient
-from rqps.stats.metrics import CPU, THROUGHPUT, USER_CPU, instructions_per_operation, usable
-from rqps.stats.pairing import rounds
+from rqps.stats.comparison import quotient
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU, usable
 from rqps.stats.verdict import decided
-from rqps.store.read import Study, load
 
 COUNTED = metrics.COUNTED.name
 AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew less"}
 """Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
 
-_KEYS = ("host", "step", "base", "dbms")
-_ESTIMATE = ("n", "estimate", "low", "high", "coverage", "sure_low", "sure_high")
 
-
-def counted_ratios(study: Study) -> pl.DataFrame:
-    """The ratios of the instructions that were counted of a study, to its base's; empty where none were."""
-    counted, base = load(study.place, mode="instructions"), study.card.base
-    if base not in set(counted.runs["dbms"]):
-        return pl.DataFrame()
-    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    return instruction_ratios(values, counted.runs, base)
-
-
-def instruction_ratios(counted: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
-    """The tidy frame of the ratios of instructions, one row per step and dbms, with their `spread`.
-
-    `spread` is the largest distance of a round's ratio from the median, relative to it; null with a single round.
-    """
-    paired, ratio = rounds(counted, runs, base), pl.col("ratio")
-    far = (ratio - ratio.median()).abs().max() / ratio.median()
-    spreads = paired.group_by(_KEYS).agg(pl.when(pl.len() > 1).then(far).alias("spread"))
-    return compare(paired).join(spreads, on=_KEYS, how="left", maintain_order="left")
-
-
-def instructions_beside(ratios: pl.DataFrame, compared: pl.DataFrame | None) -> pl.DataFrame:
-    """Those ratios beside the ones of throughput and CPU time of ordinary runs (`compared`), if there are any.
+def instructions_beside(compared: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a tidy frame on instructions, beside those of throughput and CPU time, as far as it has these.
 
     `per_instruction` is the ratio of CPU time per instruction; `agreement` is its verdict in words.
     """
-    beside, measured = ratios, ratios.clear() if compared is None else compared
+    keys = ["host", "step", "base", "dbms"]
+    estimate = pl.col("n", "estimate", "low", "high", "coverage", "sure_low", "sure_high")
+    beside = compared.filter(metric=INSTRUCTIONS)
     for metric, name in ((THROUGHPUT, "throughput"), (CPU, "cpu"), (USER_CPU, "user_cpu")):
-        of_metric = measured.filter(metric=metric).select(*_KEYS, pl.col(_ESTIMATE).name.prefix(f"{name}_"))
-        beside = beside.join(of_metric, on=_KEYS, how="left", maintain_order="left")
+        of_metric = compared.filter(metric=metric).select(*keys, estimate.name.prefix(f"{name}_"))
+        beside = beside.join(of_metric, on=keys, how="left", maintain_order="left")
     per_instruction = quotient(lambda name: pl.col(f"cpu_{name}"), pl.col)
     agreement = decided(
         near=pl.col("smallest_effect"),

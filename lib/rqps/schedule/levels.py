@@ -13,7 +13,6 @@ from typing import Any
 from rqps.engines import Say, Scenarios, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
-from rqps.stats.metrics import instructions_per_operation
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.store.manifest import LEVELS
@@ -100,10 +99,7 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Pat
     if number == 1:
         assert spec.measure_parts_of is not None
         return first_parts(load(study, data), spec.measure_parts_of)
-    before = f"{study}-{number - 1}"
-    counted = load(before, data, mode="instructions")
-    instructions = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    return next_parts(load(before, data), spec.base, instructions)
+    return next_parts(load(f"{study}-{number - 1}", data))
 
 
 def _config(base: str, patterns: Patterns, scenarios: Scenarios) -> tuple[str, dict[str, Any]]:

@@ -2,19 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import takewhile
 
 import polars as pl
 
 from rqps.engines import NO_SCENARIOS, Scenarios, facts_of
-from rqps.stats.comparison import KEYS, compare, relate, relate_pairs
+from rqps.stats.comparison import relate, relate_pairs
 from rqps.stats.conditions import asked_options
-from rqps.stats.metrics import COMPARED, CPU, THROUGHPUT, measured, version_order
+from rqps.stats.estimate import STUDENT
+from rqps.stats.metrics import COMPARED, CPU, INSTRUCTIONS, THROUGHPUT, measured, version_order, with_counts
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
-
-_KEYS = (*KEYS, "scenario", "against")
 
 MOST_PARTS = 12
 """The parts with most events are measured alone; beyond this many, the others are measured together."""
@@ -55,42 +55,41 @@ def scenarios(study: Study) -> pl.DataFrame:
     )
 
 
-def scenario_rounds(study: Study, values: pl.DataFrame, against: str) -> pl.DataFrame:
-    """The rounds of each scenario beside those of the same build in `against`; a build without that has no rows."""
+def scenario_rounds(study: Study) -> pl.DataFrame:
+    """The rounds of each scenario beside those of another one of its build that it is compared `against`: that of the
+    study's base, and the engine's `BASES`."""
     named = scenarios(study)
-    bases = named.filter(scenario=against).select("build", base="dbms")
-    pairs = named.join(bases, on="build").filter(pl.col("dbms") != pl.col("base")).select("base", "dbms").rows()
-    return (
-        rounds_of_pairs(values, pairs)
-        .join(named.select("dbms", "scenario"), on="dbms", maintain_order="left")
-        .with_columns(against=pl.lit(against))
+    bases = named.filter((pl.col("dbms") == study.card.base) | pl.col("scenario").is_in(recorder(study).BASES))
+    pairs = named.join(bases, on="build", suffix="_of_base").filter(pl.col("dbms") != pl.col("dbms_of_base"))
+    pairs = pairs.select("dbms", "scenario", base="dbms_of_base", against="scenario_of_base")
+    values = with_counts(measured(study, COMPARED), study)
+    rounds = rounds_of_pairs(values, pairs.select("base", "dbms").rows())
+    return rounds.join(pairs, on=["base", "dbms"], maintain_order="left")
+
+
+@lru_cache(maxsize=2)  # most sections of a page begin with it
+def scenario_costs(study: Study) -> pl.DataFrame:
+    """The tidy frame of each scenario against others, by every metric with verdicts: with what it `added` and that
+    interval, and the ratio of `throughput` beside it. The study's own pairs are as in `relate`; all others are
+    decided together."""
+    paired = scenario_rounds(study)
+    pair, row = ["host", "step", "base", "dbms"], ["host", "step", "base", "dbms", "metric"]
+    added = STUDENT.estimate(paired, row, "difference")
+    added = added.select(*row, added="estimate", added_low="low", added_high="high")
+    names = paired.select("base", "dbms", "scenario", "against").unique()
+    compared = (
+        relate_pairs(paired, relate(study)[1])
+        .join(added, on=row, how="left", maintain_order="left")
+        .join(names, on=["base", "dbms"], maintain_order="left")
     )
+    beside = {"estimate": "throughput", **{end: f"throughput_{end}" for end in ("low", "high", "verdict")}}
+    throughput = compared.filter(metric=THROUGHPUT).rename(beside).select(*pair, *beside.values())
+    return compared.join(throughput, on=pair, how="left", maintain_order="left")
 
 
-def scenario_costs(study: Study, against: str) -> pl.DataFrame:
-    """The tidy frame of server CPU per operation, with the µs that each adds, and its rQPS as `throughput`."""
-    rounds = scenario_rounds(study, measured(study, COMPARED), against)
-    named = scenarios(study).select("dbms", "scenario")
-    compared = relate_pairs(rounds, relate(study)[1]).join(named, on="dbms", maintain_order="left")
-    compared = compared.with_columns(against=pl.lit(against))
-    names = {"estimate": "throughput", **{end: f"throughput_{end}" for end in ("low", "high", "verdict")}}
-    beside = compared.filter(metric=THROUGHPUT).rename(names)
-    keys = ["host", "step", "dbms"]
-    return _with_added(compared.filter(metric=CPU), rounds.filter(metric=CPU)).join(
-        beside.select(*keys, *names.values()), on=keys, how="left", maintain_order="left"
-    )
-
-
-def with_added(rounds: pl.DataFrame) -> pl.DataFrame:
-    """The tidy frame of one metric with the median of the rounds' differences: `added, added_low, added_high`."""
-    return _with_added(compare(rounds, keys=_KEYS), rounds)
-
-
-def _with_added(compared: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
-    keys = ["host", "step", "dbms"]
-    differences = compare(rounds, of="difference", keys=_KEYS)
-    more = differences.select(*keys, added="estimate", added_low="low", added_high="high")
-    return compared.join(more, on=keys, how="left", maintain_order="left")
+def cpu_costs(study: Study, against: str) -> pl.DataFrame:
+    """The rows of `scenario_costs` on server CPU, against one scenario."""
+    return scenario_costs(study).filter(metric=CPU, against=against)
 
 
 def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
@@ -130,7 +129,7 @@ def events_per_statement(study: Study) -> pl.DataFrame:
 def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """The CPU that scenarios add, with their events per statement and the nanoseconds that one of these adds.
 
-    An operation must be a statement. `each_ns` is null where the rounds leave it unsure whether there is a cost.
+    An operation must be a statement. `each_ns` is null where the rounds leave it open whether there is a cost.
     """
     keys = ["host", "step", "dbms"]
     counted = events.group_by(keys, maintain_order=True).agg(
@@ -139,7 +138,7 @@ def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     )
     each_ns = pl.col("added") * 1e3 / pl.col("per_statement")
     return costs.join(counted, on=keys, how="left", maintain_order="left").with_columns(
-        each_ns=pl.when(pl.col("added_low") > 0).then(each_ns)
+        each_ns=pl.when(pl.col("sure_low") > 1).then(each_ns)
     )
 
 
@@ -149,12 +148,11 @@ def first_parts(study: Study, dbms: str) -> list[Patterns]:
     return parts_by_kind(recorded_events(events_per_statement(study), dbms, class_of), class_of)
 
 
-def next_parts(study: Study, base: str, instructions: pl.DataFrame) -> list[Patterns]:
-    """Parts of the next level: those of each dbms that costs more than the base, in `instructions` if counted."""
-    against = scenarios(study).filter(dbms=base)["scenario"].item()
-    counted = with_added(scenario_rounds(study, instructions, against))
+def next_parts(study: Study) -> list[Patterns]:
+    """Parts of the next level: those of each dbms that costs more than the base, in instructions if counted."""
+    costs = scenario_costs(study).filter(base=study.card.base)
     events = events_per_statement(study)
-    names = costly(scenario_costs(study, against), counted)
+    names = costly(costs.filter(metric=CPU), costs.filter(metric=INSTRUCTIONS))
     return [part for dbms in names for part in split_by_name(recorded_events(events, dbms, recorder(study).class_of))]
 
 

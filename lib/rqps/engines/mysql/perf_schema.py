@@ -24,7 +24,7 @@ STATUS = "perf_schema/"
 STATEMENTS = "questions"
 MEMORY = "perf_schema/memory_bytes"
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
-"""The scenarios that others are compared with."""
+BASES: tuple[str, ...] = (OFF, DISABLED, DEFAULT)
 BY_OPTION: Mapping[str, str] = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
 _WRITE_BELOW = {
     "performance_schema_instrument": 'instruments: {"wait/io/%": timed}',

@@ -12,8 +12,8 @@ from rqps.profile.pair import ASSUMED
 from rqps.show import Row
 from rqps.show.flame import figure, with_error
 from rqps.show.table import cut
-from rqps.stats import compare, measured, rounds, usable
-from rqps.stats.metrics import CPU, THROUGHPUT, USER_CPU
+from rqps.stats import compare, measured, relate, rounds, usable
+from rqps.stats.metrics import USER_CPU, with_counts
 from rqps.store.read import Study
 
 NOT_COUNTED = (
@@ -41,14 +41,15 @@ _TIMES = {
 def counted_beside(counted: Study, timed: Study) -> pl.DataFrame:
     """Ratios of counted instructions beside those of throughput and CPU time of the ordinary runs, as a frame."""
     base = timed.card.base
-    values = profile_room.instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    if base not in set(values["dbms"]) or values["dbms"].n_unique() < 2:
+    if base not in set(counted.runs["dbms"]) or counted.runs["dbms"].n_unique() < 2:
         return pl.DataFrame()
-    compared = None
     if base in set(timed.runs["dbms"]):
-        metrics = measured(timed, (THROUGHPUT, CPU, USER_CPU))
-        compared = compare(rounds(metrics, timed.runs, base))
-    return profile_room.instructions_beside(profile_room.instruction_ratios(values, counted.runs, base), compared)
+        _, compared = relate(timed)
+        of_user = compare(rounds(measured(timed, [USER_CPU]), timed.runs, base))
+    else:
+        compared = compare(rounds(with_counts(measured(timed, ()), timed), counted.runs, base))
+        of_user = compared.clear()
+    return profile_room.instructions_beside(pl.concat([compared, of_user], how="diagonal"))
 
 
 def beside(counted: Study, timed: Study) -> GT | show.Sentences:
@@ -191,8 +192,7 @@ def check(sampled: Study, profile: Profile) -> GT | show.Sentences:
 
 
 def _exact(row: Row) -> str:
-    far = f"±{row['spread']:.2%}" if row["spread"] is not None else "1 round"
-    return show.two_lines(f"<b>{row['estimate']:.3f}</b>", far, muted=True)
+    return show.two_lines(f"<b>{row['estimate']:.3f}</b>", show.interval_of(row, ".3f"), muted=True)
 
 
 def _with_interval(name: str) -> Any:

@@ -11,9 +11,9 @@ from rqps import show
 from rqps.engines.mysql.perf_schema import DISABLED, ENABLED
 from rqps.show import INK, Nothing
 from rqps.show.theme import numbers
-from rqps.stats import STUDENT, absolute, measured
+from rqps.stats import STUDENT, absolute
 from rqps.stats.metrics import CPU
-from rqps.stats.scenarios import scenario_rounds, with_added
+from rqps.stats.scenarios import cpu_costs, scenario_rounds
 from rqps.store.read import Study
 
 SUM, REST = "sum of the parts", "left over"
@@ -37,7 +37,7 @@ def scenario_parts(study: Study) -> pl.DataFrame:
 
     `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is its share of all-enabled.
     """
-    rounds = scenario_rounds(study, measured(study, [CPU]), DISABLED)
+    rounds = scenario_rounds(study).filter(metric=CPU, against=DISABLED)
     found = [
         part
         for _, of_build in rounds.group_by("host", "build", maintain_order=True)
@@ -46,7 +46,7 @@ def scenario_parts(study: Study) -> pl.DataFrame:
     if not found:
         return pl.DataFrame(schema=[*_KEYS, "role"])
     added = {"estimate": "added", "low": "added_low", "high": "added_high"}
-    costs = with_added(rounds).select(*_KEYS, **added)  # one figure for a scenario, here as in the table of costs
+    costs = cpu_costs(study, DISABLED).select(*_KEYS, **added)  # one figure here and in the table of costs
     return pl.concat(found).update(costs, on=_KEYS)
 
 

@@ -18,8 +18,8 @@ from rqps.store.read import Study
 def events(study: Study) -> list[Any]:
     """Tables of the events per statement with the time that one takes, and of the clocks that time them."""
     of_clocks = show.table(clocks(study.settings), name="timers")
-    costs = scenarios.scenario_costs(study, perf_schema.DISABLED)
-    costs = scenarios.scenario_costs(study, perf_schema.OFF) if costs.is_empty() else costs
+    costs = scenarios.cpu_costs(study, perf_schema.DISABLED)
+    costs = scenarios.cpu_costs(study, perf_schema.OFF) if costs.is_empty() else costs
     rows = scenarios.with_events(costs, scenarios.events_per_statement(study)).drop_nulls("per_statement")
     if rows.is_empty():
         return [Sentences(["The runs of this study do not say what the performance schema recorded."]), of_clocks]

@@ -14,7 +14,7 @@ from rqps.show.lines import NUMBERS_AXIS, panels
 from rqps.show.theme import numbers
 from rqps.stats import absolute, measured
 from rqps.stats.metrics import THROUGHPUT
-from rqps.stats.scenarios import ranked, scenario_costs, scenarios
+from rqps.stats.scenarios import cpu_costs, ranked, scenarios
 from rqps.store.read import Study
 
 PANEL_PX, CLIENTS_PX, PANEL_OF_CLIENTS_PX = 200, 320, 120
@@ -25,7 +25,7 @@ NONE = "This study has no two scenarios of the performance schema of one build."
 
 def costs(study: Study, against: str = OFF) -> pl.DataFrame:
     """The tidy frame of server CPU per operation against a scenario, the cheapest first and those unsure last."""
-    return ranked(scenario_costs(study, against))
+    return ranked(cpu_costs(study, against))
 
 
 def cost_table(costs: pl.DataFrame) -> GT | Sentences:

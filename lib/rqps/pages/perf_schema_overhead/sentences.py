@@ -7,12 +7,11 @@ import polars as pl
 
 from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
 from rqps.pages.perf_schema_overhead.parts import scenario_parts, step_on_build
-from rqps.profile.instructions import COUNTED
 from rqps.show import Column, Nothing, Row, Sentences, amount, rounds_of, table
-from rqps.stats.metrics import instructions_per_operation
-from rqps.stats.scenarios import ranked, scenario_rounds, with_added
+from rqps.stats.metrics import INSTRUCTIONS
+from rqps.stats.scenarios import ranked, scenario_costs
 from rqps.stats.verdict import COVERAGE
-from rqps.store.read import Study, load
+from rqps.store.read import Study
 from rqps.terminal import percent
 
 _SAME = 0.006  # of an operation's instructions; two starts of one server differ by up to half of it
@@ -32,11 +31,11 @@ _VERDICTS = {
 }
 
 
-def findings(costs: pl.DataFrame, counted: Study | None = None) -> Sentences:
-    """Time, and instructions where `counted`, per build and scenario: the most expensive first; of which nothing is
-    sure, in one sentence at the end."""
+def findings(costs: pl.DataFrame, study: Study) -> Sentences:
+    """Time, and counted instructions, per build and scenario: the most expensive first; of which nothing is sure, in
+    one sentence at the end."""
     several = costs["build"].n_unique() > 1
-    instructions = instruction_costs(counted, OFF) if counted is not None else pl.DataFrame(schema=costs.schema)
+    instructions = instruction_costs(study, OFF)
     fewest = costs.filter(pl.col("clients") == pl.col("clients").min().over("build"))
     first = ranked(fewest.filter(pl.col("position") == pl.col("position").min()), descending=True)
     sentences, unsure = [], []
@@ -69,7 +68,7 @@ def largest(study: Study, costs: pl.DataFrame) -> tuple[str, str, Row | None]:
         first += "".join(f"; {_lower(_subject(DEFAULT))} {_costs([each])}" for each in others)
     if several:
         return f"{first}.", _by_release(alike), row
-    by_count = instruction_costs(load(study.place, mode="instructions"), DISABLED)
+    by_count = instruction_costs(study, DISABLED)
     return f"{first}.", _counted(by_count.filter(step=row["step"])) or _alone(study, row), row
 
 
@@ -126,16 +125,15 @@ def _lower(text: str) -> str:
     return text[0].lower() + text[1:]
 
 
-def instruction_costs(counted: Study, against: str) -> pl.DataFrame:
+def instruction_costs(study: Study, against: str) -> pl.DataFrame:
     """The tidy frame of instructions per operation of each scenario, with those that it adds; the fewest first."""
-    values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
-    found = with_added(scenario_rounds(counted, values.filter(metric=COUNTED), against))
+    found = scenario_costs(study).filter(metric=INSTRUCTIONS, against=against)
     return found.sort("host", "position", "build", "estimate", maintain_order=True)
 
 
-def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[Any]:
+def by_instructions(costs: pl.DataFrame, study: Study) -> list[Any]:
     """A table of the instructions that each scenario adds; and whether they agree with time, and add up."""
-    found = instruction_costs(counted, OFF)
+    found = instruction_costs(study, OFF)
     if found.is_empty():
         return [Nothing(["No run of this study had its instructions counted."])]
     shown = table(
@@ -154,7 +152,7 @@ def by_instructions(costs: pl.DataFrame, study: Study, counted: Study) -> list[A
     )
     both = costs.join(found.select(*_KEYS, instructions="estimate"), on=_KEYS)
     roles = scenario_parts(study).filter(pl.col("role").is_in(["part", "whole"])).select(*_KEYS, "role")
-    parts = instruction_costs(counted, DISABLED).join(roles, on=_KEYS, maintain_order="left")
+    parts = instruction_costs(study, DISABLED).join(roles, on=_KEYS, maintain_order="left")
     return [shown, Sentences([*_each_step(both, _same_order), *_each_step(parts, _adds_up)])]
 
 
