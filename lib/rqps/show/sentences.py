@@ -1,15 +1,18 @@
 """The grammar of findings: a subject, a comparison, a number with its interval and rounds, and a place.
 
 `On vm: update-index regressed most: my8033 runs at 0.82x of my5624 (0.80–0.84, 8 rounds).` Every sentence with a
-measured number gets its number, interval and rounds here, so that all pages write them in one way.
+measured number gets its number, interval and rounds here, so that all pages write them in one way. With its words a
+sentence carries its claims, so that `rqps report --check` and the tests recompute each from the frame that it is of.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import polars as pl
 
+from rqps.show.claims import Claim, Clause, joined, phrase
 from rqps.show.words import MOST_NAMED, Row, in_order, interval_of, ratio, rounds_of
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT, VERDICTS
@@ -17,23 +20,31 @@ from rqps.terminal import counted
 
 CHANGED = {"slower": "regressed", "faster": "improved"}
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
+CELL = ("host", "step", "base", "dbms", "metric")
+"""Columns that name one comparison."""
 _VERBS = {
     CPU: "uses {times} the CPU of {base} per operation",
     INSTRUCTIONS: "executes {times} the instructions of {base} per operation",
 }
 
 
-def finding(*clauses: str, place: str = "") -> str:
+def finding(*clauses: str, place: str = "") -> Clause:
     """Clauses as one sentence, after its place if it has one.
 
     >>> finding("scan regressed", "", "the rest is unchanged", place="vm")
     'On vm: scan regressed; the rest is unchanged.'
     """
-    text = "; ".join(filter(None, clauses))
-    return f"{f'On {place}: ' * bool(place)}{text if text.endswith('.') else f'{text}.'}"
+    text = joined("; ", filter(None, clauses))
+    return phrase("{}{}{}", f"On {place}: " * bool(place), text, "" if text.endswith(".") else ".")
 
 
-def comparison(row: Row, subject: str = "", base: str = "") -> str:
+def claim_of(row: Row, written: str, column: str = "estimate", frame: str = "compared") -> Claim:
+    """The claim that the row of a frame has this number in a column, as it is `written`."""
+    cell = {name: row[name] for name in CELL if name in row}
+    return Claim(frame, cell, float(row[column]), column, written=written)
+
+
+def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compared") -> Clause:
     """A row of a compared frame as a clause, by its metric.
 
     >>> row = {"dbms": "my80.z", "base": "my56.z", "estimate": 0.82, "low": 0.8, "high": 0.84, "n": 8}
@@ -45,27 +56,32 @@ def comparison(row: Row, subject: str = "", base: str = "") -> str:
     metric = row["metric"]
     verb = "runs at {times} of {base}" if metric in THROUGHPUTS else _VERBS.get(metric)
     verb = verb or f"has {{times}} the {TITLES.get(metric, metric)} of {{base}}"
-    predicate = verb.format(times=f"{ratio(row['estimate'])}x", base=base or row["base"])
-    return f"{subject or row['dbms']} {predicate}{brackets(row)}"
+    times = f"{ratio(row['estimate'])}x"
+    predicate = verb.format(times=times, base=base or row["base"])
+    return Clause(f"{subject or row['dbms']} {predicate}{brackets(row)}", [claim_of(row, times, frame=frame)])
 
 
-def number_of(row: Row, *, rounds: bool = True) -> str:
-    """The ratio of a compared row with its interval and rounds.
+def number_of(row: Row, *, rounds: bool = True, frame: str = "") -> Clause:
+    """The ratio of a compared row with its interval and rounds; a claim on the frame of that name, if it has one.
 
     >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62x (0.60–0.65, 6 rounds)'
     """
-    return f"{ratio(row['estimate'])}x{brackets(row, rounds=rounds)}"
+    times = f"{ratio(row['estimate'])}x"
+    claims = [claim_of(row, times, frame=frame)] if frame else []
+    return Clause(f"{times}{brackets(row, rounds=rounds)}", claims)
 
 
-def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = False) -> str:
+def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = False, frame: str = "") -> Clause:
     """An absolute number with its unit and its interval; `of` names its columns where they are not the estimate's.
+    A claim on the frame of that name, if it has one.
 
     >>> amount({"estimate": 8.95, "low": 8.8, "high": 9.1, "n": 8}, "+,.2f", "µs")
     '+8.95 µs (+8.80 to +9.10)'
     """
-    number = f"{row[of or 'estimate']:{form}}"
-    return f"{number}{f' {unit}' * bool(unit)}{brackets(row, form, of, rounds=rounds)}"
+    number = f"{row[of or 'estimate']:{form}}{f' {unit}' * bool(unit)}"
+    claims = [claim_of(row, number, of or "estimate", frame)] if frame else []
+    return Clause(f"{number}{brackets(row, form, of, rounds=rounds)}", claims)
 
 
 def brackets(
@@ -80,16 +96,18 @@ def brackets(
     return f" ({', '.join(filter(None, parts))})"
 
 
-def listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> Clause:
     """
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+    return joined(" and ", filter(None, [joined(", ", parts[:-1]), *parts[-1:]]))
 
 
-def verdict_counts(verdicts: Iterable[str], what: str = "comparison") -> str:
-    """The number of comparisons by verdict.
+def verdict_counts(
+    verdicts: Iterable[str], what: str = "comparison", frame: str = "", rows: dict[str, Any] | None = None
+) -> Clause:
+    """The number of comparisons by verdict, which the `rows` of a frame have.
 
     >>> verdict_counts(["slower"] * 14 + ["faster"] * 2 + ["unsure"] * 4)
     '14 of 20 comparisons regressed, 2 improved, 4 are inconclusive'
@@ -101,13 +119,20 @@ def verdict_counts(verdicts: Iterable[str], what: str = "comparison") -> str:
     parts = [
         (counts[word], CHANGED.get(word) or _COUNTED[word][counts[word] > 1]) for word in VERDICTS if counts[word]
     ]
+    claims = [counted_rows(frame, counts[word], **(rows or {}), verdict=word) for word in VERDICTS] if frame else []
     if total == 1:
-        return f"the {what} {parts[0][1]}"
+        return Clause(f"the {what} {parts[0][1]}", claims)
     (first, says), *others = parts
-    return ", ".join([f"{first} of {counted(total, what)} {says}", *(f"{count} {says}" for count, says in others)])
+    others_say = (f"{count} {says}" for count, says in others)
+    return Clause(", ".join([f"{first} of {counted(total, what)} {says}", *others_say]), claims)
 
 
-def inconclusive(compared: pl.DataFrame) -> str:
+def counted_rows(frame: str, count: int, **rows: Any) -> Claim:
+    """The claim that a frame has so many of these rows."""
+    return Claim(frame, rows, count, reading="count")
+
+
+def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, str] | None = None) -> Clause:
     """The comparisons that are unsure, the first of them by name, and the rounds that would settle them.
 
     >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
@@ -116,9 +141,12 @@ def inconclusive(compared: pl.DataFrame) -> str:
     """
     unsure = compared.filter(verdict="unsure")
     if unsure.is_empty():
-        return ""
-    named = [f"{step} of {dbms}" for step, dbms in unsure.select("step", "dbms").head(MOST_NAMED).iter_rows()]
+        return Clause("")
+    names = names or {}
+    cells = unsure.select("step", "dbms").head(MOST_NAMED)
+    named = [f"{step} of {names.get(dbms, dbms)}" for step, dbms in cells.iter_rows()]
     more = f" and {unsure.height - MOST_NAMED} more" if unsure.height > MOST_NAMED else ""
+    claims = [counted_rows(frame, unsure.height, verdict="unsure"), counted_rows(frame, compared.height)]
     text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({', '.join(named)}{more})"
     too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
     takes = [f"a verdict takes {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
@@ -129,4 +157,4 @@ def inconclusive(compared: pl.DataFrame) -> str:
     if beyond:
         rounds = "" if within else " rounds"
         settled.append(f"{beyond} {'takes' if beyond == 1 else 'take'} more than {MOST_ROUNDS_WORTH_NAMING}{rounds}")
-    return "; ".join(filter(None, chain([text], takes, [", ".join(settled)])))
+    return Clause("; ".join(filter(None, chain([text], takes, [", ".join(settled)]))), claims if frame else ())

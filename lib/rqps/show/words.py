@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from rqps.show.claims import as_item
 from rqps.stats import THROUGHPUTS, most_changed
 from rqps.terminal import percent
 
@@ -26,7 +27,7 @@ Row = Mapping[str, Any]
 
 class Sentences:
     """Sentences as a list in a notebook and on a page, where all but the first few are folded, and as lines
-    elsewhere. HTML in them is escaped."""
+    elsewhere. HTML in them is escaped; what they claim of a frame stands beside them as data."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)
@@ -41,7 +42,7 @@ class Sentences:
 
 
 def _listed(sentences: Iterable[str]) -> str:
-    return f"<ul class='findings'>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"
+    return f"<ul class='findings'>{''.join(map(as_item, sentences))}</ul>"
 
 
 def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFrame, str]:

@@ -1,0 +1,142 @@
+"""Claims: what a sentence says of a frame, as data beside its words, so that each can be recomputed from the frame.
+
+>>> claim = Claim("compared", {"step": "scan", "dbms": "my80.z"}, 0.82, written="0.82x")
+>>> text = phrase("scan regressed most: {}", Clause("my80.z runs at 0.82x", [claim]))
+>>> text, claims_of(text) == (claim,)
+('scan regressed most: my80.z runs at 0.82x', True)
+>>> import polars as pl
+>>> wrong(text, {"compared": pl.DataFrame({"step": ["scan"], "dbms": ["my80.z"], "estimate": [0.79]})}.__getitem__)
+["'scan regressed most: my80.z runs at 0.82x': estimate of step scan, dbms my80.z is 0.79, not 0.82"]
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any, Literal, Self
+
+import polars as pl
+
+Reading = Literal["value", "count", "lowest", "highest", "sum"]
+FEW = 1e-9
+"""The share by which a number may differ when it is computed again: the order of a sum is not fixed."""
+_NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?")
+_WORDS = {
+    "value": "{column} of {rows}",
+    "count": "the number of rows with {rows}",
+    "lowest": "the lowest {column} of {rows}",
+    "highest": "the highest {column} of {rows}",
+    "sum": "the sum of {column} of {rows}",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number that a sentence says, and how it is read from a frame: from a column of the rows that match."""
+
+    frame: str
+    """`compared`, `means`, or another that the page knows by this name."""
+    rows: Mapping[str, Any]
+    """Values by column. A list stands for any of its values."""
+    number: float
+    column: str = "estimate"
+    reading: Reading = "value"
+    written: str = ""
+    """The number as the sentence has it: `0.82x`, `11 %` (a change from 1), `8.95 µs`."""
+
+    def recomputed(self, frame: pl.DataFrame) -> float | None:
+        """The number by the frame; None where no row has it."""
+        values = frame.filter(*(_matches(column, value) for column, value in self.rows.items()))
+        if self.reading == "count":
+            return float(values.height)
+        column = values[self.column].drop_nulls()
+        if column.is_empty() or (self.reading == "value" and column.n_unique() > 1):
+            return None
+        of = {"value": column.first, "lowest": column.min, "highest": column.max, "sum": column.sum}
+        return float(of[self.reading]())  # type: ignore[arg-type]
+
+
+class Clause(str):
+    """Words of a sentence, with the claims that they make."""
+
+    claims: tuple[Claim, ...]
+
+    def __new__(cls, text: str, claims: Iterable[Claim] = ()) -> Self:
+        clause = super().__new__(cls, text)
+        clause.claims = tuple(claims)
+        return clause
+
+
+def claims_of(*texts: str) -> tuple[Claim, ...]:
+    """The claims of clauses; other text has none."""
+    return tuple(claim for text in texts if isinstance(text, Clause) for claim in text.claims)
+
+
+def phrase(form: str, *parts: Any, **named: Any) -> Clause:
+    """`form` filled in as by `str.format`, with the claims of all parts."""
+    return Clause(form.format(*parts, **named), claims_of(*parts, *named.values()))
+
+
+def joined(separator: str, parts: Iterable[str]) -> Clause:
+    parts = tuple(parts)
+    return Clause(separator.join(parts), claims_of(*parts))
+
+
+def as_item(sentence: str) -> str:
+    """A sentence as an item of a list in HTML, with its claims as an attribute."""
+    claims = json.dumps([asdict(claim) for claim in claims_of(sentence)], ensure_ascii=False)
+    data = f' data-claims="{escape(claims)}"' if claims != "[]" else ""
+    return f"<li{data}>{escape(sentence)}</li>"
+
+
+def from_item(text: str, claims: str) -> Clause:
+    """The sentence of an item, from its text and its attribute."""
+    return Clause(text, [Claim(**facts) for facts in json.loads(claims)])
+
+
+def wrong(sentence: str, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
+    """The claims of a sentence that a frame contradicts, and numbers that are not in its words, in sentences."""
+    return [
+        f"{str(sentence)!r}: {problem}"
+        for claim in claims_of(sentence)
+        for problem in _problems(sentence, claim, frame_of)
+    ]
+
+
+def _problems(sentence: str, claim: Claim, frame_of: Callable[[str], pl.DataFrame]) -> Iterator[str]:
+    rows = ", ".join(f"{column} {value}" for column, value in claim.rows.items())
+    what = _WORDS[claim.reading].format(column=claim.column, rows=rows)
+    is_ = claim.recomputed(frame_of(claim.frame))
+    if is_ is None:
+        yield f"the frame {claim.frame} has no {what}"
+    elif not math.isclose(is_, claim.number, rel_tol=FEW, abs_tol=FEW):
+        yield f"{what} is {is_:.6g}, not {claim.number:.6g}"
+    if claim.written and claim.written not in sentence:
+        yield f"does not say {claim.written!r}"
+    elif claim.written and not _agrees(claim.written, claim.number):
+        yield f"{claim.written!r} is not {claim.number:.6g}"
+
+
+def _agrees(written: str, number: float) -> bool:
+    """True where the words are the number, rounded to the digits that they have.
+
+    >>> _agrees("11 %", 0.8886), _agrees("11 %", 0.8842), _agrees("0.82x", 0.8249), _agrees("+8.95 µs", 8.9541)
+    (True, False, True, True)
+    """
+    if (match := _NUMBER.search(written)) is None:
+        return False
+    text = match[0].replace(",", "").replace("−", "-")
+    value, half_digit = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
+    if "%" in written:
+        number = 100 * (number - 1)
+    if text[0] not in "+-":
+        number = abs(number)
+    return abs(value - number) <= half_digit * (1 + FEW) + FEW
+
+
+def _matches(column: str, value: Any) -> pl.Expr:
+    if isinstance(value, list | tuple):
+        return pl.col(column).is_in(list(value))
+    return pl.col(column).eq_missing(pl.lit(value))

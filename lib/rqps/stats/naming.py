@@ -1,0 +1,87 @@
+"""Names of dbms as people say them: the engine, the version that its server reported, and the config's difference."""
+
+import re
+
+import polars as pl
+
+from rqps.engines import facts_of
+from rqps.stats.conditions import asked_options
+from rqps.store.read import Study
+from rqps.study import build_and_config
+
+MOST_OPTIONS = 2
+LONGEST = 48
+"""A config that changes more options, or has one of more characters, is called by its own name."""
+_VERSION = re.compile(r"\d+(\.\d+)+")
+
+
+def names(study: Study) -> pl.DataFrame:
+    """One row per dbms, in the study's order: `dbms, name, short`, such as `Toy 8.0.33, cache_size=64M`.
+
+    A short name leaves out the engine, and the version where all share it. Builds of one version are told apart by
+    their own names, and a build whose version is not known has its name alone.
+    """
+    columns = ["dbms", "engine", "build", "config", "version", "listed"]
+    runs = study.runs.select(columns).unique("dbms", keep="first").sort("listed", "dbms")
+    engines, of_version = runs["engine"].n_unique(), runs.select("engine", "build", "version").unique()
+    several_builds = {version for version, count in of_version.group_by("version").len().iter_rows() if count > 1}
+    one_build = of_version.height == 1
+    changes = _changes(study, runs)
+    rows = []
+    for dbms, engine, build, config, version, _ in runs.iter_rows():
+        number = match[0] if (match := _VERSION.match(version or "")) else ""
+        named = f"{number} ({build})" if number and version in several_builds else number or build
+        title = facts_of(engine).title
+        full = ", ".join(filter(None, (f"{title} {named}", changes[dbms])))
+        of_engine = f"{title} {named}" if engines > 1 else named
+        short = changes[dbms] or config if one_build else ", ".join(filter(None, (of_engine, changes[dbms])))
+        rows.append((dbms, full, short))
+    return _distinct(pl.DataFrame(rows, schema=dict.fromkeys(("dbms", "name", "short"), pl.String), orient="row"))
+
+
+def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
+    """The difference of each dbms's config from the base's, in words; empty for the base's own."""
+    _, config_of_base = build_and_config(study.card.base)
+    options: dict[str, dict[str, str]] = {dbms: {} for dbms in runs["dbms"]}
+    for dbms, _, name, value in asked_options(study.conditions).iter_rows():
+        options.setdefault(dbms, {})[name] = value
+    changes = {}
+    for dbms, engine, build, config in runs.select("dbms", "engine", "build", "config").iter_rows():
+        mine, others = options[dbms], options.get(f"{build}.{config_of_base}")
+        scenarios = facts_of(engine).scenarios
+        words = _scenario(scenarios.KEY, scenarios.SWITCH, mine)
+        if others is None:
+            changes[dbms] = words or config
+            continue
+        differ = [name for name in sorted({*mine, *others}) if mine.get(name) != others.get(name)]
+        own = [
+            f"{name}={mine.get(name, 'its default')}"
+            for name in differ
+            if name not in (scenarios.KEY, scenarios.SWITCH)
+        ]
+        changed = [*filter(None, [words]), *own]
+        long = len(changed) > MOST_OPTIONS or any(len(text) > LONGEST for text in changed)
+        changes[dbms] = config if long else ", ".join(changed)
+        if differ and not changed:
+            changes[dbms] = f"{_switch(scenarios.SWITCH)} on" if scenarios.SWITCH in differ else config
+    return changes
+
+
+def _scenario(key: str, switch: str, options: dict[str, str]) -> str:
+    """The scenario of a config in words, or that it switches recording off; empty if it says neither."""
+    if key in options:
+        return f"{_switch(switch)} {options[key].replace('-', ' ')}"
+    return f"{_switch(switch)} off" if options.get(switch) == "OFF" else ""
+
+
+def _switch(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _distinct(named: pl.DataFrame) -> pl.DataFrame:
+    """Names that two dbms share give way to names with the dbms itself in brackets."""
+    told_apart = [
+        pl.when(pl.col(column).is_unique()).then(column).otherwise(pl.format("{} ({})", column, "dbms")).alias(column)
+        for column in ("name", "short")
+    ]
+    return named.with_columns(told_apart)
