@@ -25,6 +25,13 @@ Say = Callable[[str], None]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 
 
+@functools.cache
+def table(package: str, name: str) -> Any:
+    """A table of a package, in YAML; None where it has none of that name."""
+    place = files(package).joinpath(f"{name}.yaml")
+    return yaml.safe_load(place.read_text(encoding="utf-8")) if place.is_file() else None
+
+
 class Strict(BaseModel):
     """A part of a YAML file, in which no other keys may stand."""
 
@@ -314,8 +321,7 @@ class Facts:
 
     def table(self, name: str) -> Any:
         """One of its tables in YAML, such as `components`; None where it has none of that name."""
-        place = files(f"{__name__}.{self.name}").joinpath(f"{name}.yaml")
-        return yaml.safe_load(place.read_text(encoding="utf-8")) if place.is_file() else None
+        return table(f"{__name__}.{self.name}", name)
 
 
 ENGINES = tuple(sorted(path.name for path in Path(__file__).parent.iterdir() if (path / "engine.py").is_file()))

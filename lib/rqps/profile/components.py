@@ -9,13 +9,11 @@ for the function that called it, and the kernel's work is the kernel's, whoever 
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import polars as pl
-import yaml
 
-from rqps.engines import ENGINES, facts_of
+from rqps.engines import ENGINES, facts_of, table
 
 KERNEL_MARK = "_[k]"
 """Behind the name of a kernel's function: its mutex_lock is not the server's."""
@@ -77,8 +75,8 @@ def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
 @cache
 def components(engine: str) -> tuple[Component, ...]:
     """The components of an engine, then those of kernel and libraries, in the order of a reader on the way down."""
-    below = yaml.safe_load(files("rqps.profile").joinpath("components.yaml").read_text(encoding="utf-8"))
-    return tuple(Component(**row) for row in (*(facts_of(engine).table("components") or ()), *below))
+    rows = (*(facts_of(engine).table("components") or ()), *table(__package__, "components"))
+    return tuple(Component(**row) for row in rows)
 
 
 @cache

@@ -6,11 +6,14 @@ from rqps.study.reading import read_runs_file
 from rqps.study.runs_file import (
     SMALLEST_EFFECT,
     ConfigSpec,
+    Count,
     HostSpec,
     Parameters,
     PlacementKind,
     RunsFile,
+    Some,
     StudySpec,
+    one_of,
 )
 from rqps.study.unfold import (
     MODES,

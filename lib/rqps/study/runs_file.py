@@ -6,10 +6,11 @@ The models know no workload: whoever reads a file hands in the parameters that e
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,8 +28,10 @@ from pydantic import (
 
 from rqps.engines import NO_SCENARIOS, Option, Scenarios, Strict, facts_of, facts_of_all, option_name
 from rqps.engines.asked import BuildSpec, Connections
+from rqps.errors import instead
 from rqps.terminal import seconds
 
+T = TypeVar("T")
 LONGEST_NAME = 80
 """With it, `.run=r001@BUILD.CONFIG@HOST.partial` still is a file's name, of 255 characters at most."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
@@ -117,6 +120,32 @@ def _with_what_it_extends(configs: Mapping[str, ConfigSpec], name: str) -> list[
     return [config, *(_with_what_it_extends(configs, config.extends) if config.extends else ())]
 
 
+Count = Annotated[int, Field(ge=1)]
+
+
+def _once(values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values:
+        raise ValueError("is empty; it needs at least one")
+    if repeated := [value for number, value in enumerate(values) if value in values[:number]]:
+        raise ValueError(f"{repeated[0]!r} is there more than once")
+    return values
+
+
+Some = Annotated[tuple[T, ...], AfterValidator(_once), Field(strict=False, json_schema_extra={"minItems": 1})]
+"""Some values, each once."""
+
+
+def one_of(known: Collection[str], kind: str) -> tuple[Any, Any]:
+    """A check that a name is one of these, with the nearest in its error, and the same for the schema."""
+
+    def check(name: str) -> str:
+        if name not in known:
+            raise ValueError(f"unknown {kind} {name!r}; {instead(name, known, f'{kind}s')}")
+        return name
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": list(known)})
+
+
 class Parameters(Strict, ABC):
     """The parameters of a workload, which a study may set."""
 
@@ -129,9 +158,9 @@ class Parameters(Strict, ABC):
     """The engines that the load is for."""
 
     @property
-    @abstractmethod
     def not_sliced(self) -> str:
         """The reason why the load can't change between servers in the middle of a step; empty where it can."""
+        return ""
 
     @property
     def disk_bytes(self) -> int:

@@ -3,6 +3,7 @@
 The protocol here is everything that a run needs from a workload.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -101,46 +102,56 @@ class StoppableLoad(Load, Protocol):
         """The error with which it ended."""
 
 
-class Workload(Protocol):
+class Workload(ABC):
     """A family of steps. `parameters` have the workload's own type, and `server` is an opened server of its
     engine."""
 
-    countable: bool
+    countable = True
     """True if its steps can run a fixed number of operations."""
-    stoppable: bool
+    stoppable = False
     """True if each server has a load of its own and is stopped during the turns of others; False if one load is on
     all servers."""
 
+    @abstractmethod
     def data_name(self, parameters: Any) -> str:
         """A name for the loaded tables: equal names mean equal bytes."""
 
+    @abstractmethod
     def load(self, server: Any, parameters: Any) -> None:
         """Create and fill the tables on an empty server."""
 
+    @abstractmethod
     def prepare(self, server: Any, parameters: Any) -> None:
         """Check the tables and warm the server up, before the first step."""
 
+    @abstractmethod
     def steps(self, parameters: Any) -> Sequence[str]:
         """The steps in their order."""
 
+    @abstractmethod
     def clients(self, step: str, parameters: Any) -> int:
         """The number of clients of a step, which decides the CPUs that they get."""
 
-    def places_connections(self, servers: int) -> bool:
+    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
         """True if a load on that many servers can place its connections on CPUs."""
+        return False
 
-    def check(self, server: Any, step: str, parameters: Any) -> Checked:
+    def check(self, server: Any, step: str, parameters: Any) -> Checked:  # noqa: ARG002
         """Ask the server before a step for the plans that the step promises; fail if they have to be right and are
         not."""
+        return Checked()
 
+    @abstractmethod
     def generating(
         self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
     ) -> AbstractContextManager[Load]:
         """The load of one step. Several servers take turns in it, unless each has a load of its own."""
 
+    @abstractmethod
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
         """The results of a finished step, one per server."""
 
+    @abstractmethod
     def tools(self, parameters: Any, servers: int) -> dict[str, str]:
         """The load generators for that many servers, with their versions; fetched if missing."""
 

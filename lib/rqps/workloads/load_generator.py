@@ -121,6 +121,12 @@ class LoadGenerator:
             raise self.failure()
         self._reader.join()
 
+    def wait_for_all(self) -> None:
+        """Wait from its begin until it has gone, of a load that nobody measures."""
+        self.wait_for_begin()
+        self.wait_for_end()
+        self.wait_until_gone()
+
     def wait_for(self, moment: str, threads: int, patience_s: float) -> None:
         """Wait until that many threads have reported a moment."""
         deadline = time.monotonic() + patience_s

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Unpack
 
-from rqps.workloads import Answer, Checked, How
+from rqps.workloads import Answer, How, Workload
 from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds, step_columns, total
 from rqps.workloads.load_generator import LoadGenerator
 from rqps.workloads.toy.parameters import ToyParameters  # type: ignore[import-untyped]
@@ -19,9 +19,8 @@ class _Load(LoadGenerator):
     patience_s = 60.0
 
 
-class ToyLoad:
+class ToyLoad(Workload):
     countable = False
-    stoppable = False
 
     def data_name(self, parameters: ToyParameters) -> str:  # noqa: ARG002
         return "nothing"
@@ -33,12 +32,6 @@ class ToyLoad:
 
     def clients(self, step: str, parameters: ToyParameters) -> int:  # noqa: ARG002
         return 1
-
-    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
-        return False
-
-    def check(self, server: Any, step: str, parameters: ToyParameters) -> Checked:  # noqa: ARG002
-        return Checked()
 
     @contextmanager
     def generating(

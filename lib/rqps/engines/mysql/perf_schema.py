@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
-from rqps.engines import Option, Strict, Version, option_name
+from rqps.engines import Option, Strict, Version, option_name, table
 from rqps.errors import RqpsError, instead
 
 KEY = "perf_schema"
@@ -159,10 +157,8 @@ class ScenarioSpec(Strict):
 
 @cache
 def _named() -> dict[str, Scenario]:
-    described = yaml.safe_load((files(__package__) / "scenarios.yaml").read_text())
-    return {
-        name: _extended(_STARTS[added.get("starts", "nothing")], name, added) for name, added in described.items()
-    }
+    described = table(__package__, "scenarios").items()
+    return {name: _extended(_STARTS[added.get("starts", "nothing")], name, added) for name, added in described}
 
 
 def _extended(start: Scenario, name: str, added: Mapping[str, Mapping[str, State | bool]]) -> Scenario:
@@ -308,7 +304,7 @@ class Classes(Strict):
 @cache
 def classes() -> Classes:
     """All that instruments.yaml lists."""
-    return Classes.model_validate(yaml.safe_load((files(__package__) / "instruments.yaml").read_text()))
+    return Classes.model_validate(table(__package__, "instruments"))
 
 
 def absent(version: str, scenario: Scenario) -> str | None:

@@ -4,11 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 
-import yaml
-
-from rqps.engines import Build, Option
+from rqps.engines import Build, Option, table
 from rqps.errors import RqpsError, instead
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
@@ -44,8 +41,7 @@ class Flag:
 @cache
 def known() -> Mapping[str, Flag]:
     """All that there are, as flags.yaml describes them."""
-    described = yaml.safe_load((files(__package__) / "flags.yaml").read_text())
-    return {name: Flag(**described_flag) for name, described_flag in described.items()}
+    return {name: Flag(**described) for name, described in table(__package__, "flags").items()}
 
 
 def plain(value: str | int | float | bool) -> str:

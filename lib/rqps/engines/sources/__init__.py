@@ -7,14 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from rqps.engines import Say
+from rqps.engines import Say, table
 from rqps.engines.asked import BuildSpec, Sha256
 from rqps.engines.cache import cache_dir, made_once, short_key
 from rqps.engines.sources import debian
@@ -66,8 +64,8 @@ class Entry(BaseModel):
 @cache
 def catalogue(engine: str) -> dict[str, Entry]:
     """The entries of an engine by version, oldest first. Several versions may share one, with `{version}` in it."""
-    text = files(f"rqps.engines.{engine}").joinpath("catalogue.yaml").read_text()
-    shared = ((version, entry) for versions, entry in yaml.safe_load(text).items() for version in versions.split())
+    listed = table(f"rqps.engines.{engine}", "catalogue").items()
+    shared = ((version, entry) for versions, entry in listed for version in versions.split())
     return {version: _entry(version, described) for version, described in shared}
 
 

@@ -1,15 +1,13 @@
 """Parameters of db-bench that a study may set."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from rqps.errors import instead
-from rqps.study import BuildSpec, Connections, Parameters
+from rqps.study import BuildSpec, Connections, Count, Parameters, Some, one_of
 from rqps.workloads.db_bench.steps import ALL, Setup, Step, common, find, setups, steps
 
-Count = Annotated[int, Field(ge=1)]
 BEGIN_S = 0.5
 """To open a database, and to close it."""
 ROWS_PER_S = 400_000
@@ -21,30 +19,17 @@ OPERATIONS = 20_000
 """The same number in a step whose instructions are counted."""
 
 
-def _named(known: Mapping[str, Any], kind: str, *more: str) -> tuple[Any, Any]:
-    """A check that a name is one of these, with the nearest in its error, and the same for the schema."""
-    names = [*more, *known]
-
-    def check(given: str) -> str:
-        if given not in names:
-            raise ValueError(f"unknown {kind} {given!r}; {instead(given, names, kind + 's')}")
-        return given
-
-    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": names})
-
-
-_STEP, _SETUP = _named(steps(), "step", ALL), _named(setups(), "set-up")
-StepName = Annotated[str, *_STEP]
-SetupName = Annotated[str, *_SETUP]
+StepName = Annotated[str, *one_of([ALL, *steps()], "step")]
+SetupName = Annotated[str, *one_of(setups(), "set-up")]
 
 
 class DbBenchParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("rocksdb",)
 
-    setups: tuple[SetupName, ...] = Field(default=("byrx",), strict=False, json_schema_extra={"minItems": 1})
+    setups: Some[SetupName] = ("byrx",)
     """Ways to keep the database. All steps are done on one, then on the next. `byrx` has it in RocksDB's block cache,
     `byos` in the operating system's; `iobuf` has more than fits, and `iodir` reads that past the system's cache."""
-    steps: tuple[StepName, ...] = Field(default=(ALL,), strict=False, json_schema_extra={"minItems": 1})
+    steps: Some[StepName] = (ALL,)
     """Done in the published order, whatever the order here; `all` stands for all of them."""
     keys: Count = 500_000
     """Keys of a database that fits in memory, of 420 bytes with their values. 500,000 have the same four levels below
@@ -72,15 +57,6 @@ class DbBenchParameters(Parameters):
     """Milliseconds of load on one release before it is the next one's turn; 20 if not given."""
     counted_operations: Count | None = None
     """Operations of a step whose instructions are counted, 20,000 if not given."""
-
-    @field_validator("setups", "steps")
-    @classmethod
-    def _each_stands_once(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        if not given:
-            raise ValueError("is empty; it needs at least one")
-        if repeated := [name for number, name in enumerate(given) if name in given[:number]]:
-            raise ValueError(f"{repeated[0]!r} is there more than once")
-        return given
 
     @model_validator(mode="after")
     def _there_is_something_to_measure(self) -> "DbBenchParameters":

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
+from rqps.engines import table
 
 ALL = "all"
 Values = Mapping[str, str | int | float | bool]
+
+_DESCRIBED = table(__package__, "steps")
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,17 @@ class Step:
 @cache
 def steps() -> Mapping[str, Step]:
     """All steps by their names, in their order."""
-    return {name: Step(name, **described) for name, described in _described()["steps"].items()}
+    return {name: Step(name, **described) for name, described in _DESCRIBED["steps"].items()}
 
 
 @cache
 def setups() -> Mapping[str, Setup]:
-    return {name: Setup(name, **described) for name, described in _described()["setups"].items()}
+    return {name: Setup(name, **described) for name, described in _DESCRIBED["setups"].items()}
 
 
 def common() -> Values:
     """The flags of every step."""
-    flags: Values = _described()["flags"]
+    flags: Values = _DESCRIBED["flags"]
     return flags
 
 
@@ -75,9 +76,3 @@ def find(name: str) -> tuple[Setup, Step]:
     """
     setup, _, step = name.partition(".")
     return setups()[setup], steps()[step]
-
-
-@cache
-def _described() -> dict[str, Any]:
-    described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())
-    return described

@@ -14,7 +14,7 @@ from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
 from rqps.study import BuildSpec
 from rqps.terminal import megabytes
-from rqps.workloads import Answer, Checked, How
+from rqps.workloads import Answer, How, Workload
 from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds, step_columns, total
 from rqps.workloads.db_bench import db_bench_output
 from rqps.workloads.db_bench.generator import DbBench, Driver, Turns, folder_of, slices, statuses
@@ -34,10 +34,7 @@ NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
 """Load and engine are one process, whose counters count as the server's."""
 
 
-class DbBenchSteps:
-    countable = True
-    stoppable = False
-
+class DbBenchSteps(Workload):
     def data_name(self, parameters: DbBenchParameters) -> str:
         """The name includes the writer, since the files depend on it, and not on the reader."""
         if parameters.written_by is None:
@@ -63,9 +60,7 @@ class DbBenchSteps:
             for step in (steps()["fillseq"], replace(steps()["settle"], before="wait,compact,wait")):
                 how: How = {"seed": WRITER_SEED, "cpus": (), "log": server.start.log}
                 with Driver(writer, setup, step, parameters, **how) as load:
-                    load.wait_for_begin()
-                    load.wait_for_end()
-                    load.wait_until_gone()
+                    load.wait_for_all()
 
     def prepare(self, server: Database, parameters: DbBenchParameters) -> None:
         """Refuses a disk without room for the largest database."""
@@ -82,12 +77,6 @@ class DbBenchSteps:
 
     def clients(self, step: str, parameters: DbBenchParameters) -> int:  # noqa: ARG002 the same in all steps
         return parameters.threads
-
-    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
-        return False
-
-    def check(self, server: Database, step: str, parameters: DbBenchParameters) -> Checked:  # noqa: ARG002
-        return Checked()
 
     @contextmanager
     def generating(
@@ -108,9 +97,7 @@ class DbBenchSteps:
                 log = how["log"].with_suffix(f".{side}.before{number}.log")
                 preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
                 with kind(database, setup, earlier, parameters, **preceding) as before:
-                    before.wait_for_begin()
-                    before.wait_for_end()
-                    before.wait_until_gone()
+                    before.wait_for_all()
             if described.load == "fill":
                 database.clear()
                 folder_of(database, setup).mkdir()

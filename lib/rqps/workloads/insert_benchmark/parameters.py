@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from rqps.study import BuildSpec, Connections, Parameters
+from rqps.study import BuildSpec, Connections, Count, Parameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names, part
 
-Count = Annotated[int, Field(ge=1)]
 Form = Literal["current", "2023", "2021"]
 MOST_AHEAD = 8
 """Statements by which a client's inserts or deletes may be ahead of the other, as in the published client."""
@@ -23,9 +22,9 @@ SMALLER_WRITES = 5
 
 
 class InsertBenchmarkParameters(Parameters):
-    form: Form = "current"
-
     of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
+
+    form: Form = "current"
     """The benchmark as it was done at a time: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
@@ -89,10 +88,6 @@ class InsertBenchmarkParameters(Parameters):
                 f"inserts, so at least {needed} rows are needed"
             )
         return self
-
-    @property
-    def not_sliced(self) -> str:
-        return ""
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:
         old = [name for name, spec in builds.items() if (spec.version or "").startswith("5.5.")]

@@ -4,16 +4,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
-import yaml
-
+from rqps.engines import table
 from rqps.errors import instead
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 LOAD, INDEX = "l.i0", "l.x"
 """The steps that all others depend on."""
+
+_DESCRIBED = table(__package__, "steps")
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
     >>> names("2021", [100])
     ('l.i0', 'l.x', 'l.i1', 'q100.1', 'q100.2')
     """
-    described = _described()["forms"][form]
+    described = _DESCRIBED["forms"][form]
     kinds, repeats = described["steps"], described.get("repeats", [""])
     limited = [f"{kind}{rate}{repeat}" for rate in rates for kind in kinds for repeat in repeats if kind[0] == "q"]
     return (*(kind for kind in kinds if kind[0] != "q"), *limited)
@@ -74,25 +73,19 @@ def part(asked: Sequence[str], known: Sequence[str]) -> None:
 def find(name: str, form: str) -> Step:
     """A step of a form by its name."""
     match = NAME.fullmatch(name)
-    if not match or match["kind"] not in _described()["forms"][form]["steps"]:
+    if not match or match["kind"] not in _DESCRIBED["forms"][form]["steps"]:
         raise ValueError(f"no step {name!r} in the form {form!r}")
     kind = match["kind"]
-    described = _described()["steps"][kind]
+    described = _DESCRIBED["steps"][kind]
     return Step(
         name=name,
         kind=kind,
         rate=int(match["rate"]) if match["rate"] else None,
-        deletes=_described()["forms"][form]["deletes"] and kind not in (LOAD, INDEX),
-        queries=tuple(_described()["queries"][described["queries"]]) if "queries" in described else (),
+        deletes=_DESCRIBED["forms"][form]["deletes"] and kind not in (LOAD, INDEX),
+        queries=tuple(_DESCRIBED["queries"][described["queries"]]) if "queries" in described else (),
     )
 
 
 def statement(name: str) -> str:
     """A statement by its purpose: `table`, `indexes`, `insert`, `delete`."""
-    return str(_described()[name])
-
-
-@cache
-def _described() -> dict[str, Any]:
-    described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())
-    return described
+    return str(_DESCRIBED[name])

@@ -10,7 +10,7 @@ from rqps.engines.mysql.reports import check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
-from rqps.workloads import Answer, Checked, How
+from rqps.workloads import Answer, Checked, How, Workload
 from rqps.workloads.answers import (
     Second,
     by_second,
@@ -43,7 +43,7 @@ AN_ID = {"product": "5000", "register": "500", "price": "250"}
 LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
 
 
-class InsertBenchmark:
+class InsertBenchmark(Workload):
     countable = False
     stoppable = True
 
@@ -64,9 +64,6 @@ class InsertBenchmark:
 
     def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
         return parameters.clients
-
-    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
-        return False
 
     def check(self, server: Server, step: str, parameters: InsertBenchmarkParameters) -> Checked:
         asked = find(step, parameters.form)

@@ -6,11 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
-from rqps.errors import instead
-from rqps.study import Connections, Parameters
+from rqps.study import Connections, Count, Parameters, Some, one_of
 from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows
-
-Count = Annotated[int, Field(ge=1)]
 
 LOOKUP_US = 30.0
 """CPU time of a query, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
@@ -32,12 +29,6 @@ ENGINE = r"[a-z][a-z0-9_]*"
 SLAP = r"\d+\.\d+\.\d+|[/~].*"
 
 
-def _exists(kind: str) -> str:
-    if kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r}; {instead(kind, KINDS, 'kinds')}")
-    return kind
-
-
 def _matches(form: str, otherwise: str) -> Any:
     """A text of this form, or an error with its words after the text."""
 
@@ -54,23 +45,22 @@ Engine = Annotated[
     _matches(ENGINE, "can't be an engine; write its name in small letters, such as innodb or memory"),
     WithJsonSchema({"type": "string", "pattern": f"^{ENGINE}$"}),
 ]
-KindName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "string", "enum": list(KINDS)})]
+KindName = Annotated[str, *one_of(KINDS, "kind")]
 Program = Annotated[
     str,
     _matches(SLAP, 'is neither a version, such as "8.0.33", nor a path, such as /opt/mysql/bin/mysqlslap'),
     WithJsonSchema({"type": "string", "pattern": f"^({SLAP})$"}),
 ]
-_SOME: Any = {"minItems": 1}
 
 
 class PointLookupsParameters(Parameters):
-    engines: tuple[Engine, ...] = Field(default=("innodb", "memory"), strict=False, json_schema_extra=_SOME)
-
     of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
+
+    engines: Some[Engine] = ("innodb", "memory")
     """Storage engines, as SHOW ENGINES of the servers names them, in small letters."""
-    kinds: tuple[KindName, ...] = Field(default=tuple(KINDS), strict=False, json_schema_extra=_SOME)
+    kinds: Some[KindName] = tuple(KINDS)
     """Kinds of query. Each is done on every engine, from every number of clients."""
-    clients: tuple[Count, ...] = Field(default=(1, 4, 32), strict=False, json_schema_extra=_SOME)
+    clients: Some[Count] = (1, 4, 32)
     """Numbers of clients that ask at once."""
     seconds: Count | None = None
     """For duets, where sysbench asks the same queries of servers in turns: the measured part of a step, for each
@@ -96,15 +86,6 @@ class PointLookupsParameters(Parameters):
     table_rows: Count = 64_000
     """1000 rows, doubled as often as it takes."""
 
-    @field_validator("engines", "kinds", "clients")
-    @classmethod
-    def _each_stands_once(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
-        if not given:
-            raise ValueError("is empty; it needs at least one")
-        if repeated := [value for number, value in enumerate(given) if value in given[:number]]:
-            raise ValueError(f"{repeated[0]!r} is there more than once")
-        return given
-
     @field_validator("table_rows")
     @classmethod
     def _rows_can_be_made(cls, rows: int) -> int:
@@ -121,10 +102,6 @@ class PointLookupsParameters(Parameters):
                 f"{self.duet_seconds} s no room for them; write {most} or less, or ask for more seconds"
             )
         return self
-
-    @property
-    def not_sliced(self) -> str:
-        return ""
 
     @property
     def steps(self) -> tuple[str, ...]:

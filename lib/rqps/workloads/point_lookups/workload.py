@@ -14,7 +14,7 @@ from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_ro
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
-from rqps.workloads import Answer, Checked, How
+from rqps.workloads import Answer, Checked, How, Workload
 from rqps.workloads.point_lookups.generator import Generator, ask_once, mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.steps import FIRST_ROWS, ROW, TABLE, VOLATILE, Step, database, find
@@ -37,10 +37,7 @@ WHOLE_TABLE = ("ALL", "index")
 """Kinds of access that read every row, or every entry of an index."""
 
 
-class PointLookups:
-    countable = True
-    stoppable = False
-
+class PointLookups(Workload):
     def data_name(self, parameters: PointLookupsParameters) -> str:
         return f"point-lookups-{'-'.join(sorted(_lasting(parameters))) or 'none'}-{parameters.table_rows}"
 

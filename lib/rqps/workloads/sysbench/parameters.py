@@ -12,11 +12,9 @@ from pydantic import (
     model_validator,
 )
 
-from rqps.study import Connections, Parameters
+from rqps.study import Connections, Count, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
-Count = Annotated[int, Field(ge=1)]
-"""Between a step and its number of clients."""
 COUNTED_OPERATIONS = 2000
 ROWS_LIKE_A_STATEMENT = 100
 """Rows that a range reads in the time of a statement, under callgrind as without it."""
@@ -61,11 +59,11 @@ def called(step: str, clients: int) -> str:
 
 
 class SysbenchParameters(Parameters):
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
+
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
-
-    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
     """Done in this order, on the same server, one after the other. A list's name stands for all of its steps."""
     tables: Count = 1
     table_rows: Count = 100_000
@@ -117,10 +115,6 @@ class SysbenchParameters(Parameters):
                     "ask for more rows, or for a smaller range"
                 )
         return self
-
-    @property
-    def not_sliced(self) -> str:
-        return ""
 
     @property
     def measured(self) -> tuple[str, ...]:

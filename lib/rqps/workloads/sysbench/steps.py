@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
+from rqps.engines import table
 
 FLUSH = "flush"
 WARM = ".warm"
@@ -19,6 +18,8 @@ MOST_IDS = 5000
 """The longest list that fits into a statement's text and LuaJIT's stack."""
 REPEATS = re.compile(r"(?:(\d+) x )?")
 """The beginning of a statement that is repeated."""
+
+_DESCRIBED = table(__package__, "steps")
 
 
 @dataclass(frozen=True)
@@ -81,25 +82,25 @@ class Step:
 def find(name: str) -> Step:
     """A step by its name; ValueError for an unknown name."""
     match = NAME.fullmatch(name)
-    if not match or match["kind"] not in _described()["steps"]:
+    if not match or match["kind"] not in _DESCRIBED["steps"]:
         near = difflib.get_close_matches(name, listed(), n=1)
-        kinds = ", ".join([*lists(), *_described()["steps"]])
+        kinds = ", ".join([*lists(), *_DESCRIBED["steps"]])
         raise ValueError(
             f"unknown step {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}")
         )
     work, kind = match["kind"], match["kind"] + (match["moment"] or "")
-    described = {key: value for key, value in _described()["steps"][work].items() if key != "does"}
+    described = {key: value for key, value in _DESCRIBED["steps"][work].items() if key != "does"}
     usual = described.pop("range", USUAL_RANGE)
     size, texts = int(match["range"] or usual), tuple(described.pop("statements"))
     in_numbers = {"{x+R-1}": f"{{x+{size - 1}}}", "{x+R}": f"{{x+{size}}}", "{R ": f"{{{size} "}
     statements = tuple(re.sub(r"\{x\+R(-1)?\}|\{R ", lambda mark: in_numbers[mark[0]], text) for text in texts)
-    published = [NAME.fullmatch(label) for label in _described()["order"]]
+    published = [NAME.fullmatch(label) for label in _DESCRIBED["order"]]
     labels = {usual, *(int(match["range"] or usual) for match in published if match and match["kind"] == work)}
     if size not in labels and statements == texts:
         raise ValueError(f"step {name!r}: its range is only a label, which is {usual}; write {work!r}")
     if any(int(count) > MOST_IDS for count in re.findall(r"\{(\d+) (?:hot )?ids\}", " ".join(statements))):
         raise ValueError(f"step {name!r}: a list of ids can have {MOST_IDS} of them")
-    group = next(group for group, kinds in _described()["groups"].items() if work in kinds)
+    group = next(group for group, kinds in _DESCRIBED["groups"].items() if work in kinds)
     label = f"{kind}_range={size}"
     return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **described)
 
@@ -110,25 +111,25 @@ def expand(names: tuple[str, ...]) -> tuple[str, ...]:
     def steps_of(name: str) -> Iterable[str]:
         if name not in lists():
             return [name]
-        without = _described()["lists"][name]
-        return [step for step in _described()["order"] if not any(fnmatchcase(step, form) for form in without)]
+        without = _DESCRIBED["lists"][name]
+        return [step for step in _DESCRIBED["order"] if not any(fnmatchcase(step, form) for form in without)]
 
     return tuple(step for name in names for step in steps_of(name))
 
 
 def lists() -> tuple[str, ...]:
     """The names of lists of steps."""
-    return tuple(_described()["lists"])
+    return tuple(_DESCRIBED["lists"])
 
 
 def listed() -> list[str]:
     """Every name to suggest: lists, kinds without their range, and the published labels."""
-    return [*lists(), *_described()["steps"], *dict.fromkeys(_described()["order"])]
+    return [*lists(), *_DESCRIBED["steps"], *dict.fromkeys(_DESCRIBED["order"])]
 
 
 def pattern() -> str:
     """The form of a step's name with any range, as an ECMA regular expression."""
-    return rf"^({'|'.join(_described()['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
+    return rf"^({'|'.join(_DESCRIBED['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
 
 
 def is_measured(name: str) -> bool:
@@ -150,16 +151,10 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 def in_tables(names: Iterable[str]) -> list[str]:
     """Steps in the order of tables: by group, kind and range, with those before all writes first."""
-    kinds = [kind for group in _described()["groups"].values() for kind in group]
+    kinds = [kind for group in _DESCRIBED["groups"].values() for kind in group]
 
     def place(step: Step) -> tuple[int, int, bool]:
         plain = step.kind.removesuffix(".pre")
         return kinds.index(plain), step.range_size, plain == step.kind
 
     return [step.name for step in sorted(map(find, names), key=place)]
-
-
-@cache
-def _described() -> dict[str, Any]:
-    described: dict[str, Any] = yaml.safe_load((files(__package__) / "steps.yaml").read_text())
-    return described

@@ -11,7 +11,7 @@ from rqps.engines.mysql.instance import WHOLE_TABLE_PATIENCE_S, Connection, Serv
 from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
-from rqps.workloads import Answer, Checked, How
+from rqps.workloads import Answer, Checked, How, Workload
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.generator import Generator
@@ -24,10 +24,7 @@ LOAD_SEED = 20_240_229
 """The seed of the rows, which is the same for every build and study, so that all work on equal tables."""
 
 
-class Sysbench:
-    countable = True
-    stoppable = False
-
+class Sysbench(Workload):
     def data_name(self, parameters: SysbenchParameters) -> str:
         index_first = "-index-first" if parameters.index_first else ""
         return f"sysbench-{parameters.tables}x{parameters.table_rows}{index_first}-{LOAD_SEED}"
@@ -72,9 +69,7 @@ class Sysbench:
             with Generator(
                 servers, find(earlier), everywhere, seed=how["seed"], cpus=how["cpus"], log=own_log
             ) as warming:
-                warming.wait_for_begin()
-                warming.wait_for_end()
-                warming.wait_until_gone()
+                warming.wait_for_all()
         if FLUSH in preceding:
             for server in servers:
                 self.check(server, step, asked)  # with the new statistics
