@@ -265,6 +265,9 @@ def _add_step(
         )
     for moment, questions in (("before", 0), ("after", operations)):
         found["status"].append({"step": step, "moment": moment, "name": "questions", "value": str(questions)})
+        found["machine_state"] += [
+            {"step": step, "moment": moment, "kb": kb, "load_ns": ns} for kb, ns in ((0, 0.4), (4096, 20.0))
+        ]
 
 
 def _speed(dbms: str, step: str) -> float:

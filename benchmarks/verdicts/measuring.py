@@ -25,10 +25,11 @@ from typing import Any, Literal, cast
 import polars as pl
 from rqps import keeper, stats
 from rqps.engines import Start
-from rqps.engines.cache import cache_dir
 from rqps.engines.mysql.engine import MeasuredServer, PreparedServer
+from rqps.engines.sources.programs import compiled
 from rqps.measure import placement
 from rqps.measure.job import Job, Ready, make_ready
+from rqps.measure.machine_state import read_state
 from rqps.measure.run import Measured, measure_steps
 from rqps.measure.serve import Serving, serving
 from rqps.notebook import LOGS
@@ -290,30 +291,12 @@ def ready_for(runs: Sequence[Run]) -> dict[str, Ready]:
 
 def preloaded(name: str) -> Path:
     """The library of NAME.c beside this file, compiled by the machine's cc, kept by the digest of its source."""
-    return _compiled(name, ".so", "-shared", "-fPIC")
-
-
-def _compiled(name: str, suffix: str, *options: str) -> Path:
-    source = HERE / f"{name}.c"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    program = cache_dir() / "benchmarks" / f"{name}-{digest}{suffix}"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        partial = program.with_name(f"{program.name}.{os.getpid()}")
-        subprocess.run(["cc", "-O2", "-Wall", *options, "-o", str(partial), str(source), "-ldl"], check=True)
-        partial.rename(program)
-    return program
-
-
-CHASED_KB = (16, *(256 << power for power in range(9)))
-"""Sizes of memory that are walked: the first fits every L1, so its time is that of the clock."""
+    return compiled(HERE / f"{name}.c", ("-O2", "-Wall", "-shared", "-fPIC"), ("-ldl",))
 
 
 def memory_ns(cpus: tuple[int, ...]) -> dict[str, float]:
-    """Nanoseconds of one dependent load on these CPUs, by the kilobytes that are walked; takes half a second."""
-    words = [str(_compiled("chase", "")), "25", *map(str, CHASED_KB)]
-    answer = subprocess.run(keeper.command("exec", words, cpus=cpus), check=True, capture_output=True, text=True)
-    return {kb: float(ns) for kb, ns in (line.split() for line in answer.stdout.splitlines())}
+    """Nanoseconds of one dependent load on these CPUs, by the kilobytes that are walked."""
+    return {str(row["kb"]): row["load_ns"] for row in read_state(cpus)}
 
 
 def machine() -> dict[str, str]:

@@ -7,6 +7,7 @@ do that.
 
 import errno
 import fcntl
+import hashlib
 import os
 import platform
 import re
@@ -36,12 +37,18 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         cpu / "intel_pstate/no_turbo"
     )  # Intel's driver has a switch that turns turbo off, the others have one that turns it on
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
+    flags = field(cpuinfo, "flags") or field(cpuinfo, "Features")
     is_guest = " hypervisor" in (text(cpuinfo) or "")
     hypervisor = _hypervisor(root, is_guest)
     marks = [kind for mark, kind in CONTAINER_MARKS.items() if (root / mark).exists()]
     memory = {name: int(kb) for name, kb in re.findall(r"(?m)^(\w+):\s+(\d+) kB$", text(root / "proc/meminfo") or "")}
     facts: dict[str, Value | None] = {
         "cpu_model": field(cpuinfo, "model name"),
+        "cpu_family": field(cpuinfo, "cpu family"),
+        "cpu_model_number": field(cpuinfo, "model"),
+        "cpu_stepping": field(cpuinfo, "stepping"),
+        "microcode": field(cpuinfo, "microcode"),
+        "cpu_flags_sha256": flags and hashlib.sha256(flags.encode()).hexdigest()[:12],
         "cpus": len(parse_cpu_list(text(cpu / "online") or "")) or None,
         "cpus_allowed": len(os.sched_getaffinity(0)),
         "cpu_quota_cpus": _quota_cpus(root),

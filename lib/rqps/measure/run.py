@@ -18,6 +18,7 @@ from rqps.engines.cache import cache_dir
 from rqps.measure import placement
 from rqps.measure.job import Job
 from rqps.measure.machine import describe_machine
+from rqps.measure.machine_state import MachineStates
 from rqps.measure.modes import Observed, mode_tools, observe_step
 from rqps.measure.serve import Serving, serving
 from rqps.notebook import LOGS
@@ -38,6 +39,9 @@ class Measured:
 
     tables: dict[str, pl.DataFrame]
     warnings: tuple[Warning_, ...]
+
+    def also(self, tables: Mapping[str, pl.DataFrame], warnings: Sequence[Warning_]) -> "Measured":
+        return Measured({**self.tables, **tables}, (*self.warnings, *warnings))
 
 
 @dataclass(frozen=True)
@@ -128,12 +132,16 @@ def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
     steps = []
     job = servings[0].job
     names = job.workload.steps(job.run.parameters)
+    states = MachineStates(job.placement.server_cpus) if job.run.mode != "instructions" else None
     for position, name in enumerate(names):
         job.notes.doing(f"{name} {position + 1}/{len(names)}")
         with ExitStack() as explaining:
             for serving in servings:
                 explaining.enter_context(serving.server.explaining(name))
-            steps.append(_step(servings, position, name))
+            of_servers = _step(servings, position, name)
+        state, warnings = states.around(name) if states else ([], ())
+        table = pl.DataFrame(state, schema=TABLES["machine_state"])
+        steps.append([one.also({"machine_state": table}, warnings) for one in of_servers])
     measured = []
     for serving, of_server in zip(servings, zip(*steps, strict=True), strict=True):
         tables = {name: pl.concat([step.tables[name] for step in of_server]) for name in of_server[0].tables}

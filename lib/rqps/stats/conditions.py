@@ -11,7 +11,7 @@ from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 from rqps.study import build_and_config
 
-MOVE_NOTHING = ("defaults", "rounds", "absent")
+MOVE_NOTHING = ("defaults", "rounds", "absent", "machine state")
 """Kinds of warnings about a study that do not change any number."""
 
 # Facts of a moment: they are different every time one looks.

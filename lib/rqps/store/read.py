@@ -50,6 +50,8 @@ class Study:
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
     counters: pl.LazyFrame
+    machine_state: pl.LazyFrame
+    """The CPU's clock and the distance of memory before and after each step; empty in older runs."""
     status: pl.LazyFrame
     settings: pl.LazyFrame
     plans: pl.LazyFrame

@@ -14,7 +14,7 @@ from polars.io.plugins import register_io_source
 
 from rqps.store.manifest import ASKED, MANIFEST, Manifest, check_files, damaged, right_version
 from rqps.store.run_frames import Runs, identity
-from rqps.store.schemas import IDENTITY, MODE_TABLES, TABLES, WORKLOAD_TABLES, Columns
+from rqps.store.schemas import IDENTITY, MODE_TABLES, NEWER_TABLES, TABLES, WORKLOAD_TABLES, Columns
 from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
@@ -181,8 +181,9 @@ def _is_there(path: Path, manifest: Manifest) -> bool:
         metadata = pl.read_parquet_metadata(path)
     except (OSError, PolarsError, PanicException) as error:
         of_another = WORKLOAD_TABLES.get(path.stem, manifest.workload) != manifest.workload
+        newer = path.stem in NEWER_TABLES
         no_duet = path.stem == "slices" and manifest.side is None
-        if (manifest.outcome == "failed" or of_another or no_duet) and not path.exists():
+        if (manifest.outcome == "failed" or of_another or newer or no_duet) and not path.exists():
             return False
         raise damaged(path, str(error)) from error
     right_version(path, str(metadata.get(VERSION_KEY)))

@@ -109,6 +109,13 @@ COUNTERS: Columns = {
     "host_frequency_mhz": pl.Float64,  # null where the machine does not report it
 }
 
+MACHINE_STATE: Columns = {
+    "step": pl.String,
+    "moment": pl.String,  # before, after
+    "kb": pl.Int64,  # the memory that a chain of loads walks; 0 is a chain of additions, each a cycle of the clock
+    "load_ns": pl.Float64,  # of one load or addition, in CPU time
+}
+
 STATUS: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before, after
@@ -204,6 +211,7 @@ TABLES = {
         "intervals": INTERVALS,
         "latencies": LATENCIES,
         "counters": COUNTERS,
+        "machine_state": MACHINE_STATE,
         "status": STATUS,
         "settings": SETTINGS,
         "plans": PLANS,
@@ -220,3 +228,6 @@ MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instruc
 
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
 """Tables that only runs of one workload have, with the workload."""
+
+NEWER_TABLES = ("machine_state",)
+"""Tables that runs without digests of their files do not have: they are older."""

@@ -1,13 +1,9 @@
 """A RocksDB build: a library with the driver that opens it, or a db_bench, and what each says of itself."""
 
-import hashlib
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from rqps import engines
@@ -16,14 +12,13 @@ from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
 from rqps.engines.sources import Sought, Source, catalogue, look_up
-from rqps.engines.sources.programs import ask, library_environment
+from rqps.engines.sources.programs import ask, compiled, library_environment
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
 
 DB_BENCH = "db_bench"
 LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
 FACTS = "facts.json"
-COMPILERS = ("cc", "gcc", "clang")
 DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1", "-rdynamic")
 _VERSION = re.compile(r"RocksDB version: (\d+\.\d+\.\d+)")
 _COMPILER = re.compile(rb"(GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
@@ -119,29 +114,8 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 
 
 def driver(say: Say) -> Path:
-    """The driver, compiled once by this machine's C compiler."""
-    text = (files(__package__) / "driver.c").read_bytes()
-    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
-    if compiler is None:
-        raise RqpsError(
-            f"RocksDB is loaded by a program in C, and this machine has no C compiler ({', '.join(COMPILERS)})",
-            fix="install one (Debian and Ubuntu: apt install gcc libc6-dev)",
-        )
-    version = ask([compiler, "--version"], {}).stdout.partition("\n")[0]
-    key = short_key(hashlib.sha256(text).hexdigest(), version, DRIVER_FLAGS)
-
-    def make(folder: Path) -> None:
-        say(f"compiling the driver for RocksDB by {version}")
-        (folder / "driver.c").write_bytes(text)
-        command = [compiler, *DRIVER_FLAGS, "-o", "driver", "driver.c", "-ldl", "-lpthread", "-lm"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RqpsError(
-                f"the driver for RocksDB can't be compiled by {version}:\n{done.stderr[-1000:].strip()}",
-                fix="install the C library's headers (Debian and Ubuntu: apt install libc6-dev)",
-            )
-
-    return made_once(cache_dir() / "tools" / f"rocksdb-driver-{key}", make, say) / "driver"
+    """The program that loads RocksDB by its library's C interface."""
+    return compiled(Path(__file__).with_name("driver.c"), DRIVER_FLAGS, ("-ldl", "-lpthread", "-lm"), say)
 
 
 def known_version(tree: Path) -> str | None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rqps.engines import Say
-from rqps.engines.cache import cache_dir, made_once
+from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 
 SECONDS_TO_ANSWER = 60
 OLDEST_SYSBENCH = (1, 0, 18)
+COMPILERS = ("cc", "gcc", "clang")
 
 _VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\D* )(\d+(?:\.\d+)+)")
 
@@ -92,6 +93,31 @@ def valgrind(say: Say = print) -> Tool:
     if tool := installed("valgrind.bin", "valgrind", good=good):
         return tool
     return private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
+
+
+def compiled(source: Path, flags: Sequence[str] = ("-O2",), libraries: Sequence[str] = (), say: Say = print) -> Path:
+    """A program in C of our own, compiled once by this machine's compiler."""
+    compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    if compiler is None:
+        raise RqpsError(
+            f"{source.name} is a program in C, and this machine has no C compiler ({', '.join(COMPILERS)})",
+            fix="install one (Debian and Ubuntu: apt install gcc libc6-dev)",
+        )
+    version = ask([compiler, "--version"], {}).stdout.partition("\n")[0]
+    key = short_key(sha256(source), version, flags, libraries)
+
+    def make(folder: Path) -> None:
+        say(f"compiling {source.name} by {version}")
+        shutil.copy(source, folder)  # debuggers show it
+        command = [compiler, *flags, "-o", source.stem, source.name, *libraries]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RqpsError(
+                f"{source.name} can't be compiled by {version}:\n{done.stderr[-1000:].strip()}",
+                fix="install the C library's headers (Debian and Ubuntu: apt install libc6-dev)",
+            )
+
+    return made_once(cache_dir() / "tools" / f"{source.parent.name}-{source.stem}-{key}", make, say) / source.stem
 
 
 def installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
