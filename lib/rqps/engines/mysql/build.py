@@ -1,6 +1,5 @@
 """A MySQL build: mysqld found in a tree, called with the libraries it needs, and asked for its version."""
 
-import json
 import re
 import subprocess
 from collections.abc import Mapping
@@ -8,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rqps import engines
-from rqps.engines import Say
+from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
-from rqps.engines.cache import cache_dir, made_once, sha256, short_key
-from rqps.engines.sources import Sought, Source, debian, look_up
+from rqps.engines.sources import Sought, Source
 from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
 
@@ -31,7 +29,6 @@ PLUGINS = ("lib/plugin", "lib64/mysql/plugin", "lib/mysql/plugin", "plugin_outpu
 EMPTY_DATA = "data/mysql"
 DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
 """Its compiled-in directory for files does not exist here, and the X plugin would listen."""
-FACTS = "facts.json"
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
 
 
@@ -46,12 +43,7 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
-    sought = Sought("mysqld", layout, "mysql-server-core")
-    if spec.source is not None:
-        return Source(spec, sought)
-    spec, entry = look_up(name, spec)
-    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
+    return sources.source_of(name, spec, Sought("mysqld", layout, "mysql-server-core"))
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
@@ -61,18 +53,13 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     assert folders is not None  # or fetching it had failed
     base, mysqld = folders
     of_debian = origin.kind == "debian"
-    argv = debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
+    argv = sources.debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
     environment = {} if of_debian else library_environment(name, mysqld, say)
-    facts = _facts(mysqld, argv, environment)
-    version = facts["version"]
-    if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
-        raise RqpsError(
-            f"builds.{name}.mysql: {spec.version} was promised, but {origin.words} is {version}",
-            fix=f'write mysql: "{version}", or correct the source',
-        )
+    facts = sources.asked_once(mysqld, lambda: {"version": _ask_version(argv, environment)})
+    sources.refuse_other_version(name, spec, origin, facts["version"])
     return Build(
         name=name,
-        version=version,
+        version=facts["version"],
         source=origin.words,
         directory=base,
         program=mysqld,
@@ -105,28 +92,10 @@ def _folder_options(base: Path) -> tuple[str, ...]:
     return tuple(f"--{option}={folder}" for option, folder in options.items() if folder)
 
 
-def _facts(mysqld: Path, argv: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
-    """Version and digest of a mysqld, found out once: 200 MB take a while to read."""
-
-    def make(folder: Path) -> None:
-        facts = {"mysqld": str(mysqld), "version": _ask_version(argv, environment), "digest": sha256(mysqld)}
-        (folder / FACTS).write_text(json.dumps(facts, indent=1))
-
-    facts: dict[str, str] = json.loads((made_once(_facts_folder(mysqld), make) / FACTS).read_text())
-    return facts
-
-
-def _facts_folder(mysqld: Path) -> Path:
-    """The folder of the facts about this very file: one that was changed is another one."""
-    now = mysqld.stat()
-    return cache_dir() / "facts" / short_key(str(mysqld.resolve()), now.st_size, now.st_mtime_ns)
-
-
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree, if it was asked before."""
     folders = layout(tree)
-    facts = _facts_folder(folders[1]) / FACTS if folders else None
-    return json.loads(facts.read_text())["version"] if facts and facts.exists() else None
+    return sources.asked_before(folders[1] if folders else None).get("version")
 
 
 def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:

