@@ -1,5 +1,6 @@
 """The command: what it prints, where, and with which exit code."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -7,7 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from house import House
@@ -22,9 +26,25 @@ COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "inv
 RQPS = (sys.executable, "-m", "rqps.cli")
 
 
-def rqps(*words: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    env = {key: value for key, value in os.environ.items() if key != "RQPS_DATA"} | environment
-    return subprocess.run([*RQPS, *words], cwd=cwd, env=env, text=True, capture_output=True, timeout=300, check=False)
+class Done(NamedTuple):
+    returncode: str | int | None
+    stdout: str
+    stderr: str
+
+
+def rqps(*words: str, cwd: Path, **environment: str) -> Done:
+    """The command from a folder, in this process: of its own it would take half a second of CPU."""
+    with (
+        contextlib.chdir(cwd),
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as err,
+    ):
+        patch.delenv("RQPS_DATA", raising=False)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        code = code_of(*words)
+    return Done(code, out.getvalue(), err.getvalue())
 
 
 def code_of(*words: str) -> str | int | None:
@@ -97,16 +117,11 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("run demo --archve", "unrecognized arguments: --archve"),
     ],
 )
-def test_bad_input_is_reported_on_stderr_with_exit_code_2(
-    words: str, said: str, house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_reported_on_stderr_with_exit_code_2(words: str, said: str, house: House) -> None:
     (house.path / "data").mkdir()
-    monkeypatch.chdir(house.path)
-    monkeypatch.delenv("RQPS_DATA", raising=False)
-    assert code_of(*words.split()) == 2
-    out, err = capsys.readouterr()
-    assert said in err
-    assert not out
+    done = rqps(*words.split(), cwd=house.path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
@@ -225,7 +240,8 @@ def test_a_shell_completes_commands_and_studies(line: str, words: list[str], hou
     write_study(house.path / "data")
     said = house.path / "said"
     asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n"}
-    rqps(cwd=house.path, _ARGCOMPLETE_STDOUT_FILENAME=str(said), **asked)
+    asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(said)
+    subprocess.run(RQPS, cwd=house.path, env=os.environ | asked)
     assert [word for word in said.read_text().split("\n") if not word.startswith("-")] == words
 
 
@@ -311,7 +327,7 @@ def test_a_run_without_its_servers_ends_with_exit_code_1_and_leaves_no_half_run(
 
 
 def test_the_doctor_looks_at_this_machine(tmp_path: Path) -> None:
-    done = rqps("doctor", cwd=tmp_path)
+    done = subprocess.run([*RQPS, "doctor"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == int("Fix this first" in done.stdout)
     assert "  disk, data: " in done.stdout
 
