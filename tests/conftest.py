@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rqps
@@ -32,8 +33,10 @@ PATIENCE_S = 60  # for a server that is still writing its pages
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
 CACHE = pytest.StashKey[Scratch]()
-LONGEST = ["test_every_page.py", "test_hosts.py", "test_campaign.py", "test_live_rocksdb.py"]
-"""Files of four minutes and more, the longest first."""
+LONGEST = ["test_hosts.py", "test_campaign.py", "test_live_rocksdb.py", "test_every_page.py"]
+"""Files of four minutes and more: those that mostly wait, then the one that computes."""
+SHARED_OUT = "test_every_page.py"
+"""The file whose tests have nothing in common: each may be another worker's."""
 LAST_CHARACTERS = 1500
 """As much of a failure is shown at once."""
 USERS_CACHE = "RQPS_TESTS_CACHE"
@@ -66,6 +69,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: (first.get(item.path.name, len(first)), *(item.path not in of for of in marked.values()))
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keeps the tests of a file together, but for those that one worker would be at when all others have ended."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    file_of = scheduler._split_scope
+    scheduler._split_scope = lambda test: test if SHARED_OUT in test else file_of(test)
+    return scheduler
 
 
 @pytest.hookimpl(trylast=True)
