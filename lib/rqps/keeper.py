@@ -5,8 +5,8 @@ every step. It lets the program run on its CPUs alone, and does one of two thing
 
 - `exec`: becomes the program, which Linux kills when its parent ends. For a load generator, or a notebook's kernel.
 - `guard`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes,
-  the program is asked to stop (SIGTERM), is killed if it does not, and its scratch folders are removed. For a server,
-  which wants to shut down in order.
+  the program is asked to stop (by SIGTERM, or another signal), is killed if it does not, and its scratch folders are
+  removed. For a server, which wants to shut down in order.
 
 `guard` writes `pid N` when the program runs and `exit CODE` when it ended.
 """
@@ -36,10 +36,13 @@ def command(
     cpus: tuple[int, ...],
     scratch: tuple[str, ...] = (),
     patience_s: float = 60,
+    stop: int = signal.SIGTERM,
 ) -> list[str]:
     """The command line that starts `argv` under a keeper; the caller adds pipes and environment."""
     order: dict[str, Any] = {"argv": argv, "cpus": cpus}
-    order |= {"parent": os.getpid()} if mode == "exec" else {"scratch": scratch, "patience_s": patience_s}
+    order |= (
+        {"parent": os.getpid()} if mode == "exec" else {"scratch": scratch, "patience_s": patience_s, "stop": stop}
+    )
     return [sys.executable, "-I", "-S", __file__, mode, json.dumps(order)]
 
 
@@ -79,7 +82,7 @@ def _ended(child: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if done else None
 
 
-def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: float) -> None:
+def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: float, stop: int) -> None:
     locks = [_in_use(folder) for folder in scratch]
     asked_to_stop: list[int] = []
     wakeup, waker = os.pipe()
@@ -97,7 +100,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         if wakeup in ready:
             os.read(wakeup, 64)
     if code is None:
-        os.kill(child, signal.SIGTERM)
+        os.kill(child, stop)
         os.kill(child, signal.SIGCONT)  # where it waited for its turn
         deadline = time.monotonic() + patience_s
         while (code := _ended(child)) is None:

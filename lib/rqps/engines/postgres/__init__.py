@@ -1,0 +1,45 @@
+"""PostgreSQL: all that is known of it before any build is here. `engine` starts its servers."""
+
+from rqps.engines import Facts, Program
+
+_PLACES = ("config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "unix_socket_directories")
+_NETWORK = ("listen_addresses", "port", "unix_socket_group", "unix_socket_permissions")
+_LOG = ("log_destination", "log_directory", "log_filename", "logging_collector")
+# Of one instance or one machine, or the name of the build, which a study varies.
+_PASSING = (
+    r"^(config_file|data_directory|external_pid_file|hba_file|ident_file|unix_socket_directories|TimeZone|log_timezone"
+    r"|server_version|server_version_num|shared_memory_size(_in_huge_pages)?|num_os_semaphores)$"
+)
+_ROLES = {
+    "connection": "client backend",
+    "main": "postmaster",
+    "checkpointer": "checkpointer",
+    "background writer": "background writer",
+    "WAL writer": "walwriter",
+    "autovacuum": "autovacuum (launcher|worker)",
+    "io worker": "io worker",
+    "parallel worker": "parallel worker",
+    "statistics": "stats collector",
+    "replication": "logical replication launcher|walsender|walreceiver",
+    "startup": "startup|archiver|walsummarizer|slotsync worker|logger",
+}
+
+facts = Facts(
+    name="postgres",
+    title="PostgreSQL",
+    program="postgres",
+    log="postgres.log",
+    example="17.0",
+    debian_package="postgresql-17",
+    fetched_with=(
+        Program("mvn", "PostgreSQL from Maven can't be fetched", "install Maven (maven on Debian and Fedora)"),
+    ),
+    ours=frozenset((*_PLACES, *_NETWORK, *_LOG)),
+    connections=("max_connections", 100),
+    memory="shared_buffers",
+    passing=_PASSING,
+    processes=r"unix_socket_directories=\S*/{private}[^/ ]+",
+    socket=".s.PGSQL.5432",
+    roles=_ROLES,
+    serves=r"^(exec_simple_query|exec_(parse|bind|execute)_message)$",
+)

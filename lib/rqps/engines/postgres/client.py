@@ -1,0 +1,102 @@
+"""Connections for control, never for load: the simple query protocol over a socket, the same in every release."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+USER = DATABASE = "rqps"
+"""Our superuser and its database. A schema of the user's name comes first in its search path."""
+PROTOCOL = 3 << 16
+Row = tuple[str | None, ...]
+
+
+class StatementError(Exception):
+    """A server's refusal of a statement or a connection."""
+
+    def __init__(self, severity: str, code: str, message: str) -> None:
+        super().__init__(f"{severity}: {message} ({code})")
+        self.code = code
+
+
+class Connection:
+    """A connection to a server's socket, in text throughout. Its `with` block or `close` ends it."""
+
+    def __init__(self, path: Path, patience_s: float, database: str = DATABASE) -> None:
+        self._line = socket.socket(socket.AF_UNIX)
+        self._line.settimeout(patience_s)
+        try:
+            self._line.connect(str(path))
+            self._in = self._line.makefile("rb")
+            words = {"user": USER, "database": database, "application_name": "rqps", "client_encoding": "UTF8"}
+            text = b"".join(word.encode() + b"\0" for pair in words.items() for word in pair) + b"\0"
+            self._line.sendall(struct.pack("!II", len(text) + 8, PROTOCOL) + text)
+            list(self._rows())
+        except BaseException:
+            self._line.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def query(self, sql: str) -> list[Row]:
+        """The rows of a statement, or of several with ; between them."""
+        text = sql.encode() + b"\0"
+        self._line.sendall(b"Q" + struct.pack("!I", len(text) + 4) + text)
+        return list(self._rows())
+
+    def close(self) -> None:
+        """Says good-bye and waits until the server has closed, so that no step has the end of this connection."""
+        try:
+            self._line.sendall(b"X" + struct.pack("!I", 4))
+            while self._in.read(1024):
+                pass
+        except OSError:  # the server is gone already
+            pass
+        finally:
+            self._in.close()
+            self._line.close()
+
+    def _rows(self) -> Iterator[Row]:
+        """The rows until the server is ready for the next statement; an error is raised then."""
+        refusal: StatementError | None = None
+        while True:
+            kind, body = self._message()
+            match kind:
+                case b"D":
+                    yield _row(body)
+                case b"E":
+                    refusal = _error(body)
+                    if refusal.code.startswith(("57P", "28", "3D", "53")):  # it closes the connection then
+                        raise refusal
+                case b"Z":
+                    if refusal:
+                        raise refusal
+                    return
+
+    def _message(self) -> tuple[bytes, bytes]:
+        head = self._in.read(5)
+        if len(head) < 5:
+            raise ConnectionResetError("the server closed the connection")
+        kind, length = struct.unpack("!cI", head)
+        return kind, self._in.read(length - 4)
+
+
+def _row(body: bytes) -> Row:
+    (count,), at = struct.unpack_from("!H", body), 2
+    values: list[str | None] = []
+    for _ in range(count):
+        (length,) = struct.unpack_from("!i", body, at)
+        at += 4
+        values.append(None if length < 0 else body[at : at + length].decode())
+        at += max(0, length)
+    return tuple(values)
+
+
+def _error(body: bytes) -> StatementError:
+    fields = {part[:1]: part[1:].decode(errors="replace") for part in body.split(b"\0") if part}
+    return StatementError(fields.get(b"S", "ERROR"), fields.get(b"C", ""), fields.get(b"M", ""))

@@ -1,0 +1,157 @@
+"""Data directories: an empty one of a build, and ones with loaded tables, of which every run gets a copy."""
+
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from rqps import keeper
+from rqps.engines import Option, Say, Start
+from rqps.engines.cache import cache_dir, copy_folder, made_once, short_key
+from rqps.engines.postgres.build import Build
+from rqps.engines.postgres.client import DATABASE, USER, Connection
+from rqps.engines.postgres.pg_settings import OFF, READ, Setting, plain, settings_of
+from rqps.engines.postgres.postmaster import ANSWER_PATIENCE_S, Server, start
+from rqps.engines.postgres.unprivileged import server_user
+from rqps.errors import RqpsError
+
+SHAPING = {"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""}
+"""Options of a config that decide what initdb writes, with the values that every release gets unasked."""
+FILE = "known.json"
+_KNOWN = TypeAdapter(dict[str, Setting])
+QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "autovacuum=off")
+"""Set while tables are loaded; nothing of it is left in the data."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The origin of data: a build and the options that shape them."""
+
+    build: Build
+    shape: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        key = short_key(self.build.digest, dict(sorted(self.shape.items())))
+        return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
+
+
+def origin(build: Build, asked: Mapping[str, Option]) -> Origin:
+    """The origin of the data of a dbms; two configs that shape data alike share it."""
+    return Origin(build, SHAPING | {name: plain(asked[name].value) for name in SHAPING if name in asked})
+
+
+def known(source: Origin, say: Say) -> dict[str, Setting]:
+    """The settings of a build as initdb leaves them, asked once."""
+    return _KNOWN.validate_json((_empty(source, say) / FILE).read_bytes())
+
+
+def known_before(version: str | None) -> dict[str, Setting]:
+    """The settings of a version, or of all versions, as far as a server was asked on this machine before."""
+    settings: dict[str, Setting] = {}
+    for file in (cache_dir() / "data").glob(f"*-{version or '*'}-*/initdb/{FILE}"):
+        settings |= _KNOWN.validate_json(file.read_bytes())
+    return settings
+
+
+def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
+    """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
+    start_from = _empty(source, say)
+
+    def make(work: Path) -> None:
+        say(f"{source.build.name}: loading {name}")
+        copy_folder(start_from / "data", work / "data")
+        log = source.folder / f"{name}.log"  # which stays where this fails
+        with _running(source.build, work / "data", log) as server:
+            load(server)
+            with server.connect() as connection:
+                connection.query("CHECKPOINT")
+        log.unlink(missing_ok=True)
+
+    return made_once(source.folder / name, make, say) / "data"
+
+
+def _empty(source: Origin, say: Say) -> Path:
+    """A folder with what initdb makes, our database in it, and the settings of a server on it. Made once."""
+
+    def make(work: Path) -> None:
+        if user := server_user():
+            say(f"{source.build.name}: PostgreSQL does not run as root: it runs as {user.name}")
+        say(f"{source.build.name}: initialising an empty data directory")
+        _initdb(source, work / "data")
+        log = source.folder / "initdb.log"
+        with _running(source.build, work / "data", log) as server:
+            with Connection(server.socket, ANSWER_PATIENCE_S, database="postgres") as connection:
+                connection.query(f"CREATE DATABASE {DATABASE}")
+            with server.connect() as connection:
+                (work / FILE).write_bytes(_KNOWN.dump_json(settings_of(connection.query(READ)), indent=1))
+        log.unlink(missing_ok=True)
+
+    return made_once(source.folder / "initdb", make, say)
+
+
+def _initdb(source: Origin, data: Path) -> None:
+    build, user = source.build, server_user()
+    data.mkdir(mode=0o700)
+    if user:
+        user.own(data)
+    environment = {"PATH": "/usr/bin:/bin", "TZ": "UTC", **build.environment}
+    help_text = subprocess.run(
+        [str(build.initdb), "--help"], env=environment, stdout=subprocess.PIPE, text=True, check=False
+    ).stdout
+    done = subprocess.run(
+        [
+            *keeper.command(
+                "exec",
+                [
+                    *(*(user.prefix if user else ()), str(build.initdb), "-D", str(data), "-N", "-A", "trust"),
+                    *("-U", USER, *_shape_options(source, help_text)),
+                ],
+                cpus=(),
+            )
+        ],
+        capture_output=True,
+        env=environment,
+        cwd=data.parent,
+    )
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
+        raise RqpsError(
+            f"{build.name} ({build.version}): initdb made no data directory:\n" + "\n".join(output[-10:]),
+            fix="see what initdb says above: a locale or a library that is missing is named there",
+        )
+
+
+def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
+    """The options of initdb, which are refused where a release does not have them. Checksums became usual in 18."""
+    for name, value in source.shape.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "data_checksums":
+            if value.lower() in OFF:
+                if "--no-data-checksums" in help_text:
+                    yield "--no-data-checksums"
+                continue
+            yield option
+        elif value:
+            if option not in help_text:
+                raise RqpsError(
+                    f"{source.build.name}: initdb of PostgreSQL {source.build.version} has no {option}",
+                    fix=f"take {name} out of the config, or compare releases that have it",
+                )
+            yield f"{option}={value}"
+
+
+@contextmanager
+def _running(build: Build, data: Path, log: Path) -> Iterator[Server]:
+    """A server on `data` for as long as the block lasts, which has to stop in order."""
+    server = start(build, data, Start(log), QUICK)
+    try:
+        with server.explaining(f"making data of {build.name}"):
+            yield server
+    finally:
+        disorder = server.close()
+    if disorder:
+        raise RqpsError(disorder, fix=f"read its log, {log}; then run the same command again")

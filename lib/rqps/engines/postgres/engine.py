@@ -1,0 +1,241 @@
+"""PostgreSQL, a server with SQL: a config in the form of its build's release, and the server opened with it."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rqps.engines import Counted, Say, Start, Watch
+from rqps.engines.asked import Asked
+from rqps.engines.postgres import data_directory, pg_settings
+from rqps.engines.postgres.build import Build, known_version, locate, source
+from rqps.engines.postgres.client import Connection
+from rqps.engines.postgres.data_directory import SHAPING, Origin
+from rqps.engines.postgres.pg_settings import Setting, Translated, canonical, mismatches, plain, translate
+from rqps.engines.postgres.postmaster import Server, start
+from rqps.engines.postgres.unprivileged import server_user
+from rqps.errors import RqpsError
+
+__all__ = [
+    "MeasuredServer",
+    "PreparedServer",
+    "counted",
+    "foresee",
+    "known_version",
+    "locate",
+    "memory_bytes",
+    "prepare",
+    "prepared",
+    "source",
+]
+
+counted = Counted("PostgresMain", "connection")
+BESIDE_IT_BYTES = 200 << 20
+USUAL_BUFFERS = "128MB"
+_BYTES = Setting("0", "B", "integer")
+OUR_SOURCES = (
+    *("default", "override", "client", "session", "command line"),
+    *("configuration file", "environment variable", "dynamic default"),
+)
+"""Sources of a setting that rqps knows: the release itself, the command line, what initdb wrote, and limits of the
+process. Its environment is ours."""
+SOURCES = "SELECT name, source FROM pg_settings WHERE source NOT IN ('default', 'client')"
+STATUS = {
+    "pg_stat_database": "WHERE datname = current_database()",
+    "pg_stat_bgwriter": "",
+    "pg_stat_checkpointer": "",
+    "pg_stat_wal": "",
+}
+"""Views of one row whose numbers are the status of a step; some releases lack some."""
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+AUTOVACUUM = "SELECT sum(autovacuum_count), sum(autoanalyze_count), sum(n_dead_tup) FROM pg_stat_user_tables"
+
+
+def memory_bytes(asked: Asked) -> int:
+    option = asked.options.get("shared_buffers")
+    try:
+        buffers = int(canonical(plain(option.value) if option else USUAL_BUFFERS, _BYTES))
+    except ValueError:  # which `prepare` refuses
+        buffers = 0
+    return BESIDE_IT_BYTES + buffers
+
+
+def foresee(asked: Asked) -> None:
+    """Refuses what `prepare` would, as far as that shows without fetching or starting anything."""
+    server_user()
+    origin = source(asked.build, asked.build_spec)
+    if origin.kind in ("path", "on_path"):
+        origin.fetch(asked.build, lambda _: None)
+    tree = origin.present()
+    version = (known_version(tree) if tree else None) or asked.build_spec.version
+    its_own = data_directory.known_before(version) if version else {}
+    if settings := its_own or data_directory.known_before(None):
+        known_as = version if its_own and version else "of any version"
+        translate(_of_the_server(asked), settings, dbms=asked.dbms, version=known_as)
+
+
+def prepare(asked: Asked, say: Say) -> "PreparedServer":
+    """The dbms of a run, its build fetched if need be, its config in the form of that release."""
+    build = locate(asked.build, asked.build_spec, say)
+    origin = data_directory.origin(build, asked.options)
+    settings = data_directory.known(origin, say)
+    translated = translate(_of_the_server(asked), settings, dbms=asked.dbms, version=build.version)
+    return PreparedServer(asked.dbms, asked.config, build, origin, translated)
+
+
+def _of_the_server(asked: Asked) -> dict[str, Any]:
+    return {name: option for name, option in asked.options.items() if name not in SHAPING}
+
+
+@dataclass(frozen=True)
+class PreparedServer:
+    """A dbms whose build is here, with its config in the form of that release."""
+
+    dbms: str
+    config: str
+    build: Build
+    origin: Origin
+    translated: Translated
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return {**{name: value for name, value in self.origin.shape.items() if value}, **self.translated.expected}
+
+    @property
+    def in_words(self) -> Mapping[str, str]:
+        user = server_user()
+        return {
+            "options left out": ", ".join(self.translated.left_out) or "none",
+            "connections": "a process each",
+            "runs as": f"{user.name}, since PostgreSQL refuses to run as root" if user else "the user of rqps",
+        }
+
+    def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
+        return data_directory.loaded(self.origin, name, load, say)
+
+    def open(self, directory: Path, asked: Start) -> "MeasuredServer":
+        server = start(self.build, directory, asked, self.translated.arguments)
+        return MeasuredServer(**vars(server), prepared=self)
+
+
+prepared = PreparedServer
+
+
+class _StepWatch:
+    """The status of a server at the two ends of a step, and the autovacuums in it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._vacuumed = 0.0
+
+    def begin(self) -> Mapping[str, str]:
+        return self._read(-1)
+
+    def end(self, transactions: int) -> Mapping[str, str]:  # noqa: ARG002
+        return self._read(1)
+
+    def lost(self) -> Iterator[str]:
+        if self._vacuumed:
+            yield f"autovacuum worked on {self._vacuumed:g} tables in the middle of the step, at the server's cost"
+
+    def _read(self, sign: int) -> Mapping[str, str]:
+        with self._server.connect() as connection:
+            status = read_status(connection)
+        self._vacuumed += sign * sum(float(status[f"autovacuum.{what}"]) for what in ("vacuums", "analyzes"))
+        return status
+
+
+def read_status(connection: Connection) -> dict[str, str]:
+    """The numbers of the server's statistics views, by view and column, and the work of autovacuum so far."""
+    views = {row[0] for row in connection.query("SELECT relname FROM pg_class WHERE relname LIKE 'pg_stat_%'")}
+    status: dict[str, str] = {}
+    for view, which in STATUS.items():
+        if view in views:
+            rows = connection.query(
+                "SELECT a.key, a.value FROM (SELECT row_to_json(v) AS row FROM "
+                f"{view} v {which}) r, json_each_text(r.row) a"
+            )
+            numbers = ((str(name), value) for name, value in rows if value and _NUMBER.fullmatch(value))
+            status |= {f"{view.removeprefix('pg_stat_')}.{name}": value for name, value in numbers}
+    ((vacuums, analyzes, dead),) = connection.query(AUTOVACUUM)
+    status |= {f"autovacuum.{name}": n or "0" for name, n in (("vacuums", vacuums), ("analyzes", analyzes))}
+    return {**status, "autovacuum.dead_rows": dead or "0"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredServer(Server):
+    """The server of a run, which has to be as its config asks and to stay so."""
+
+    prepared: PreparedServer
+
+    @property
+    def name(self) -> str:
+        return self.prepared.dbms
+
+    @property
+    def version(self) -> str:
+        return self._answer("SHOW server_version").split()[0]
+
+    @property
+    def version_comment(self) -> str:
+        """Its platform and compiler: `x86_64-pc-linux-gnu, compiled by gcc 4.8.4, 64-bit`."""
+        return self._answer("SELECT version()").partition(" on ")[2]
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
+        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
+
+    def verify(self) -> list[tuple[str, str, str]]:
+        asked, shape = self.prepared.translated.expected, self.prepared.origin.shape
+        with self.connect() as connection:
+            reported = pg_settings.settings_of(connection.query(pg_settings.READ))
+            shown = {name: connection.query(f"SHOW {name}")[0][0] or "" for name in asked if name in reported}
+            unasked = connection.query(
+                f"SELECT name, source, setting FROM pg_settings WHERE source NOT IN {OUR_SOURCES}"
+                " OR sourcefile LIKE '%auto.conf'"
+            )
+            ((encoding, collate),) = connection.query(
+                "SELECT pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = current_database()"
+            )
+        wrong = mismatches(asked, reported)
+        wrong += [
+            f"{name}: nobody asked for it, and its {where} sets it to {value!r}" for name, where, value in unasked
+        ]
+        if not f"{self.version}.".startswith(f"{self.build.version}."):
+            wrong.insert(0, f"version: asked for {self.build.version}, the server has {self.version}")
+        data = {"encoding": encoding, "locale": collate, "data_checksums": reported["data_checksums"].value}
+        for name, value in data.items():
+            if str(value).lower() != shape[name].lower():
+                wrong.append(f"{name}: asked for {shape[name]!r}, the data have {value!r}")
+        if wrong:
+            raise RqpsError(
+                f"{self.prepared.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
+            )
+        verified = [(name, value, shown[name]) for name, value in asked.items()]
+        return [*verified, *((name, shape[name], str(value)) for name, value in data.items())]
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Every setting as SHOW gives it, and the source of those that are not the release's default."""
+        with self.connect() as connection:
+            values = connection.query("SHOW ALL")
+            sources = connection.query(
+                "SELECT name, source FROM pg_settings WHERE source NOT IN ('default', 'client')"
+            )
+        rows = [("variable", str(row[0]), row[1] or "") for row in values]
+        rows += [("source", str(name), where or "") for name, where in sources]
+        return [{"kind": kind, "name": name, "value": value, "timed": None} for kind, name, value in rows]
+
+    def thread_names(self) -> Mapping[int, str]:
+        return self.process_roles()
+
+    @contextmanager
+    def watching(self, step: str) -> Iterator[Watch]:  # noqa: ARG002
+        yield _StepWatch(self)
+
+    def _answer(self, sql: str) -> str:
+        with self.connect() as connection:
+            return connection.query(sql)[0][0] or ""
