@@ -66,6 +66,18 @@ def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warnin
     return tuple(Warning_(kind="counters", text=text, step=step) for text in texts)
 
 
+def interval_row(earlier: Counters, later: Counters, second: float, interval_s: float) -> dict[str, Any]:
+    """The row of the table `counters` for the time between two moments, without its step."""
+    return {
+        "second": second,
+        "interval_s": interval_s,
+        **used_between(earlier, later),
+        **read_host_state(),
+        "server_rss_kb": later.server.rss_kb if later.server else None,
+        "client_rss_kb": later.client.rss_kb if later.client else None,
+    }
+
+
 class Sampler:
     """Samples in a thread of its own during its `with` block, at multiples of a second since `origin_ns`.
 
@@ -116,15 +128,8 @@ class Sampler:
 
     def _add_row(self, earlier: Counters) -> Counters:
         later = self._sample()
-        row = {
-            "second": (later.at_ns - self._origin_ns) / 1e9,
-            "interval_s": (later.at_ns - earlier.at_ns) / 1e9,
-            **used_between(earlier, later),
-            **read_host_state(),
-            "server_rss_kb": later.server.rss_kb if later.server else None,
-            "client_rss_kb": later.client.rss_kb if later.client else None,
-        }
-        self._rows.append(row)
+        second, interval_s = (later.at_ns - self._origin_ns) / 1e9, (later.at_ns - earlier.at_ns) / 1e9
+        self._rows.append(interval_row(earlier, later, second, interval_s))
         return later
 
 

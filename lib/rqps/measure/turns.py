@@ -15,8 +15,8 @@ from typing import Any
 
 import polars as pl
 
-from rqps.measure.counters import HostCounters, cpu_ns, read_host, read_host_state
-from rqps.measure.step_counters import Counters, read_counters, used_between
+from rqps.measure.counters import HostCounters, cpu_ns, read_host
+from rqps.measure.step_counters import Counters, interval_row, read_counters
 from rqps.store.schemas import COUNTERS
 from rqps.workloads import StoppableLoad
 
@@ -104,16 +104,8 @@ class Side:
         self.last = Counters(self._own_ns, read.server, read.client, self._host)
         earlier = self._sampled
         interval_ns = self._own_ns - (0 if earlier is self.first else earlier.at_ns)
-        row = {
-            "step": self._step,
-            "second": self._own_ns / 1e9,
-            "interval_s": interval_ns / 1e9,
-            **used_between(earlier, self.last),
-            **read_host_state(),
-            "server_rss_kb": read.server.rss_kb if read.server else None,
-            "client_rss_kb": read.client.rss_kb if read.client else None,
-        }
-        self._rows.append(row)
+        row = interval_row(earlier, self.last, self._own_ns / 1e9, interval_ns / 1e9)
+        self._rows.append({"step": self._step, **row})
         self._sampled = self.last
 
 

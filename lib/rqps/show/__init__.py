@@ -17,7 +17,6 @@ from rqps.show.rows import (
     ROW_PX,
     bars,
     dots,
-    interval_ticks,
     latencies,
     on_rows,
     room,

@@ -1,6 +1,5 @@
 """Lines: throughput and counters over time, and the ratio of each step over the releases."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -100,15 +99,13 @@ def _panels(panel: Any, column: str, order: list[str], claim: str, how: str) -> 
     return made
 
 
-def panels(
-    panel: Any, by: str, order: list[str], claim: str, how: str, *, width_px: int, own_axes: Sequence[str] = ()
-) -> Any:
-    """A small chart for each value of a column, three in a row; on the same axes, or some of them its own."""
+def panels(panel: Any, by: str, order: list[str], claim: str, how: str, *, width_px: int) -> Any:
+    """A small chart for each value of a column, three in a row on the same axes."""
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
     facet = alt.Facet(f"{by}:N", sort=order, header=header)
     drawn = panel.properties(width=width_px).facet(facet=facet, columns=3, spacing=12)
-    made = titled(alt.vconcat(drawn.resolve_scale(**dict.fromkeys(own_axes, "independent"))), claim, how)
-    made.usermeta["rqps"] |= {"panel": width_px + (50 if own_axes else 25), "minWidth": 300}
+    made = titled(alt.vconcat(drawn), claim, how)
+    made.usermeta["rqps"] |= {"panel": width_px + 25, "minWidth": 300}
     return made
 
 

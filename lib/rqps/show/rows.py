@@ -76,16 +76,10 @@ def room(times: float, values: pl.Series) -> alt.Scale:
     return alt.Scale(domainMax=times * float(values.max() or 0))  # type: ignore[arg-type]
 
 
-def on_rows(layers: Iterable[alt.Chart], height_px: int, claim: str, how: str, *, min_width_px: int = 330) -> Any:
+def on_rows(layers: Iterable[alt.Chart], height_px: int, claim: str, how: str) -> Any:
     """Layers on the axis of rows as one chart, as wide as its page."""
     chart = alt.layer(*layers).properties(width="container", height=height_px)
-    return titled(chart, claim, how, min_width_px=min_width_px)
-
-
-def interval_ticks(base: alt.Chart, x: alt.X, low: str, high: str) -> tuple[alt.Chart, ...]:
-    """Layers for a cost per row: a tick with its interval, the column `label` behind it, and a line at zero."""
-    interval = base.mark_rule(strokeWidth=5, opacity=0.45).encode(x=alt.X(f"{low}:Q"), x2=f"{high}:Q")
-    return _line_at(0.0), interval, base.mark_tick(thickness=3, size=14).encode(x=x), row_labels(base, high)
+    return titled(chart, claim, how, min_width_px=330)
 
 
 def _line_at(value: float) -> Any:

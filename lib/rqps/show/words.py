@@ -158,11 +158,11 @@ def shown_of(shown: int, steps: int) -> str:
     return f" {shown} of {steps} steps are shown." if shown < steps else ""
 
 
-def medians_of(rows: pl.DataFrame, what: str = "Medians") -> str:
+def medians_of(rows: pl.DataFrame) -> str:
     """A sentence on the rounds and the intervals of a table of medians."""
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
-    return f"{what} of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
+    return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
 def three_digits(value: float) -> str:
