@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rqps import show, stats
 from rqps.pages import insert_benchmark_report as page
 from rqps.published import insert_columns as published_columns
-from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
 from rqps.stats.response_times import BUCKETS, buckets, buckets_of, percentiles
 from rqps.store import Study
 
@@ -297,9 +297,9 @@ def test_curves_reach_the_last_whole_second_of_what_a_step_is_named_for(study: S
 
 def test_only_a_study_of_the_insert_benchmark_has_its_page(study: Study, tmp_path: Path) -> None:
     (notebook,) = [path for path in analysis_notebooks(NOTEBOOKS) if path.stem == "insert_benchmark_report"]
-    assert _applies(notebook, study.runs, study)
+    assert applies(notebook, study.runs, study)
     other = rqps.load("synthetic", data=synthetic.write_study(tmp_path, rounds=1))
-    assert not _applies(notebook, other.runs, other)
+    assert not applies(notebook, other.runs, other)
 
 
 def test_a_missed_rate_of_rows_is_no_warning_on_queries(study: Study) -> None:

@@ -9,7 +9,7 @@ import synthetic_inserts
 import synthetic_scenarios
 from rqps.engines.mysql.perf_schema import named
 from rqps.report import build
-from rqps.report.site import NOTEBOOKS, _applies, analysis_notebooks
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
 from rqps.store.manifest import LEVELS
 
 ROOT = Path(__file__).parent.parent
@@ -18,7 +18,7 @@ NOTEBOOK = "cost_per_operation"
 
 def chosen(data: Path, study: str = "synthetic") -> set[str]:
     read = rqps.load(study, data=data)
-    return {path.stem for path in analysis_notebooks(NOTEBOOKS) if _applies(path, read.runs, read)}
+    return {path.stem for path in analysis_notebooks(NOTEBOOKS) if applies(path, read.runs, read)}
 
 
 def test_a_study_of_scenarios_gets_their_page_and_any_other_does_not(tmp_path: Path) -> None:

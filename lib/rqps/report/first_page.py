@@ -1,6 +1,6 @@
-"""The answer of a study, for its first page: three sentences, a line on what it was measured on, and the tables."""
+"""The answer of a study, for its first page: by the kind of its question, with a line on what it was measured on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from statistics import median
@@ -12,9 +12,11 @@ from markupsafe import Markup
 from rqps import stats
 from rqps.pages import FirstPage, Reliability
 from rqps.profile.pair import ASSUMED
+from rqps.report.claimed import differences
+from rqps.report.overall import Overall, names_of, not_measured, steps_left_out
 from rqps.report.profiles import asked_by
-from rqps.show import Row, amount, comparison, finding, inconclusive, rounds_of, verdict_counts
-from rqps.show.sentences import CHANGED
+from rqps.show import Clause, Row, amount, finding, inconclusive, phrase, rounds_of
+from rqps.show.sentences import CHANGED, claim_of, counted_rows
 from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
@@ -22,20 +24,18 @@ from rqps.terminal import counted, percent
 
 ROWS = ("table_rows", "load_rows", "keys")
 """Parameters that say how large the tables are, by workload."""
-_OTHERWISE = {
-    THROUGHPUT: "by cost per operation (throughput is inconclusive there)",
-    CPU: "by throughput or instructions (CPU is inconclusive there)",
-}
 
 
 class Answer(NamedTuple):
-    """The answer of a study: what changed most, what it is made of, and what is inconclusive."""
+    """The answer of a study: in all, worst and best, what it is made of, and what is inconclusive."""
 
     sentences: tuple[str, ...]
     measured: str = ""
     """A line on what it was measured on, and how much of it is decided."""
     tables: tuple[tuple[str, Markup], ...] = ()
     """Tables as HTML, each with its heading."""
+    names: Mapping[str, str] = {}
+    """The names of the dbms for people, by those in tables."""
 
 
 def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks: Sequence[Path]) -> Answer:
@@ -43,18 +43,25 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
     decided = stats.deciding(compared)
-    means = stats.over_steps(rounds, study.steps)
-    page = FirstPage(study, compared, means, decided, decided, *_changed_most(decided))
+    short, full = names_of(study)
+    measure = CPU if stats.asks(study) == "breakdown" else THROUGHPUT
+    overall = Overall(study, compared, decided, measure, short, full)
+    first, *others = overall.in_all()
+    causes = overall.causes()
+    page = FirstPage(study, compared, stats.over_steps(rounds, study.steps), decided, decided, first, overall.worst())
     places = [place for notebook in notebooks if (place := asked_by(notebook).get("first_page"))]
     for place in sorted(places, key=lambda place: int(place["order"])):
         page = resolve_name(place["function"])(page)
+    if page.headline is not first:  # a notebook has the answer
+        others, causes = [], []
     headline, row = page.headline, page.row
-    explanation = page.explanation or (_cpu_split(study, row) if row else "")
+    explanation = page.explanation or (_cpu_split(study, row, short) if row else "")
     if row and row["n"] == 1 and ASSUMED not in explanation:
-        headline = f"{headline} {ASSUMED}"
-    sentences = (headline, explanation, _conclusive(page.about, page.measure))
+        headline = phrase("{} {}", headline, ASSUMED)
+    last = (_conclusive(decided, short), steps_left_out(study), not_measured(study))
+    sentences = tuple(filter(None, (headline, *others, explanation, *causes, *last)))
     tables = ((heading, Markup(table.as_raw_html())) for heading, table in page.tables)
-    return Answer(tuple(filter(None, sentences)), _measured_on(study, rounds, page.about), tuple(tables))
+    return Answer(sentences, _measured_on(study, rounds, decided), tuple(tables), full)
 
 
 def reliability(study: Study, notebooks: Sequence[Path]) -> tuple[Reliability, Path] | None:
@@ -65,48 +72,43 @@ def reliability(study: Study, notebooks: Sequence[Path]) -> tuple[Reliability, P
     return None
 
 
-def _changed_most(decided: pl.DataFrame) -> tuple[str, Row | None]:
-    """The largest change that is sure, by the measure that decides it."""
-    changes = decided.filter(pl.col("verdict").is_in(list(CHANGED)))
-    counts = verdict_counts(decided["verdict"])
-    if changes.is_empty():
-        return f"No change is shown, neither in throughput nor in cost per operation: {counts}.", None
-    row = changes.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True).row(0, named=True)
-    place = row["host"] if decided["host"].n_unique() > 1 else ""
-    several = decided.height > 1
-    says = f"{row['step']} {CHANGED[row['verdict']]}{' most' * several}: {comparison(row)}"
-    return finding(says, counts * several, place=place), row
-
-
-def _cpu_split(study: Study, row: Row) -> str:
+def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
     """The difference in the server's CPU per operation, in user space and in the kernel."""
-    values = stats.measured(study, (CPU, USER_CPU)).filter(host=row["host"], step=row["step"])
-    costs = stats.compare(stats.rounds_of_pairs(values, [(row["base"], row["dbms"])]), of="difference")
+    cell = {name: row[name] for name in ("host", "step", "base", "dbms")}
+    costs = differences(study).filter(*(pl.col(name) == value for name, value in cell.items()))
     by_metric = {cost["metric"]: cost for cost in costs.to_dicts()}
     cpu, user = by_metric.get(CPU), by_metric.get(USER_CPU)
     if not cpu or not user or cpu["low"] is None:
-        return "Where the time goes was not measured."
+        return Clause("")
     form = f"+,.{0 if abs(cpu['estimate']) >= 100 else 1 if abs(cpu['estimate']) >= 10 else 2}f"
-    change = amount(cpu, form, "µs")
+    change = amount(cpu, form, "µs", frame="differences")
+    where = f"{row['step']} on {short[row['dbms']]}"
     if cpu["verdict"] in ("same", "unsure"):
-        return f"CPU does not explain the change: {change} per operation. The time goes to waiting."
+        return finding(phrase("CPU per operation does not explain {}: {}", where, change))
+    written = f"{user['estimate']:{form}}"
+    in_user = Clause(written, [claim_of(user, written, frame="differences")])
     kernel = cpu["estimate"] - user["estimate"]
-    parts = f"{user['estimate']:{form}} in user space, {kernel:{form}} in the kernel"
-    return f"CPU per operation changes by {change}: {parts}."
+    text = "{} takes {} of CPU per operation: {} in user space, {} in the kernel"
+    return finding(phrase(text, where, change, in_user, f"{kernel:{form}}"))
 
 
-def _conclusive(about: pl.DataFrame, measure: str) -> str:
-    """The inconclusive comparisons, the number that another measure than `measure` decides, and the noise floor."""
-    by_others = about.filter(pl.col("metric") != measure, pl.col("verdict") != "unsure").height
-    otherwise = f"{by_others} of {about.height} are decided {_OTHERWISE[measure]}" if by_others else ""
-    if unsure := inconclusive(about):
-        return finding(f"Inconclusive: {unsure}. {otherwise}".strip())
-    floor = stats.noise_floor(about)
-    least = f"the noise floor is {percent(floor)} in nine of ten" if floor else ""
-    return finding("All comparisons are conclusive", otherwise, least)
+def _conclusive(decided: pl.DataFrame, short: Mapping[str, str]) -> Clause:
+    """The inconclusive comparisons, the number decided by a cost, and the least change of throughput shown."""
+    by_cost = decided.filter(pl.col("metric") != THROUGHPUT, pl.col("verdict") != "unsure").height
+    otherwise = f"{by_cost} of {decided.height} are decided by cost per operation (throughput is inconclusive there)"
+    otherwise = otherwise if by_cost else ""
+    if unsure := inconclusive(decided, "decided", short):
+        return finding(phrase("Inconclusive: {}{}", unsure, f". {otherwise}" if otherwise else ""))
+    changes = decided.filter(pl.col("verdict").is_in(list(CHANGED)), metric=THROUGHPUT)
+    least = changes.select((pl.col("estimate") - 1).abs().min()).item() if changes.height else None
+    return finding(
+        Clause("All comparisons are conclusive", [counted_rows("decided", 0, verdict="unsure")]),
+        otherwise,
+        f"the smallest change that they show is {percent(least)}" if least else "",
+    )
 
 
-def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str:
+def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> str:
     """Seconds a step, rows, the kind of machine, the method, and how much is decided, in one line."""
     seconds = study.steps["elapsed_s"].drop_nulls()
     low, high = (float(seconds.quantile(share) or 0) for share in (0.1, 0.9))
@@ -121,11 +123,11 @@ def _measured_on(study: Study, rounds: pl.DataFrame, about: pl.DataFrame) -> str
     how = "in random order" if rounds.filter(pl.col("duet") != "").is_empty() else "in turns"
     if cycles:
         how = f"of duets, {median(cycles):.0f} cycles each"
-    undecided = about.filter(verdict="unsure").height
-    by_time = about.filter(pl.col("metric") != INSTRUCTIONS)
-    measured = f"{rounds_of((about if by_time.is_empty() else by_time)['n'])} {how}"
-    decided = f"{about.height - undecided} of {counted(about.height, 'comparison')} decided"
-    return " · ".join([length, *rows, *dict.fromkeys(hosts), measured, decided])
+    undecided = decided.filter(verdict="unsure").height
+    by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
+    measured = f"{rounds_of((decided if by_time.is_empty() else by_time)['n'])} {how}"
+    conclusive = f"{decided.height - undecided} of {counted(decided.height, 'comparison')} decided"
+    return " · ".join([length, *rows, *dict.fromkeys(hosts), measured, conclusive])
 
 
 def _machine(known: dict[str, str]) -> str:

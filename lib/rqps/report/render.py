@@ -21,6 +21,7 @@ from nbformat import NotebookNode, ValidationError
 
 from rqps.errors import RqpsError
 from rqps.scratch import replacing
+from rqps.show.claims import as_item
 from rqps.show.drawing import VEGALITE
 from rqps.show.flame import script_element, without_program
 from rqps.show.renderer import MIME
@@ -271,6 +272,7 @@ def asset(name: str) -> Markup:
 def _templates() -> Environment:
     made = Environment(loader=PackageLoader("rqps.report"), autoescape=True, undefined=StrictUndefined)
     made.trim_blocks = made.lstrip_blocks = True
+    made.filters["as_item"] = lambda sentence: Markup(as_item(sentence))
     return made
 
 

@@ -94,7 +94,7 @@ def build(
     name, study = read.card.study, study if study == read.card.study else read.place
     runs = load(study, root, mode=None).runs
     candidates = analysis_notebooks(notebooks)
-    analyses = [path for path in candidates if _applies(path, runs, read)]
+    analyses = [path for path in candidates if applies(path, runs, read)]
     profiles = next((path.stem for path in candidates if "modes" in asked_by(path)), None)
     target = (Path(out) if out else root / "report").resolve() / name
     if target.exists() and not (target / "index.html").is_file():
@@ -152,7 +152,7 @@ def _takes_a_question(notebook: Path) -> bool:
     return "comparisons" in asked_by(notebook)
 
 
-def _applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
+def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True for a notebook that belongs to a study's report, by the conditions in its metadata.
 
     It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those

@@ -176,6 +176,7 @@ def write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget
     card = StudyCard(
         study=runs[0].study,
         question=spec.question,
+        asks=spec.asks,
         workload=spec.workload,
         base=spec.base,
         dbms=tuple(spec.dbms),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError, instead
-from rqps.study import SMALLEST_EFFECT, Mode, PlacementKind
+from rqps.study import SMALLEST_EFFECT, Asks, Mode, PlacementKind
 
 CARD = "study.json"
 MANIFEST = "manifest.json"
@@ -152,6 +152,8 @@ class StudyCard(_Sealed):
     study: str = Field(pattern=r"^[^/.][^/]*$")
     """Its folder is named after it."""
     question: str
+    asks: Asks | None = None
+    """The kind of the question; None where it follows from the dbms."""
     workload: str
     base: str
     dbms: tuple[str, ...]

@@ -5,6 +5,7 @@ from rqps.engines.asked import BuildSpec, Connections
 from rqps.study.reading import read_runs_file
 from rqps.study.runs_file import (
     SMALLEST_EFFECT,
+    Asks,
     ConfigSpec,
     Count,
     HostSpec,

@@ -40,6 +40,8 @@ takes a `-` in front for an option."""
 
 
 PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
+Asks = Literal["releases", "builds", "config", "parts", "breakdown"]
+"""The kinds of questions, each of which a report's first page answers in its own way."""
 
 
 def _one_line(value: Any) -> Any:
@@ -283,6 +285,10 @@ class StudySpec(Strict):
 
     question: Annotated[str, Field(min_length=1, examples=["What did 8.0 cost since 5.6?"])]
     """In a sentence; it heads the report."""
+    asks: Asks | None = None
+    """The kind of the question, by which the report's first page answers: what `releases`, `builds` or a `config`
+    cost, which of several `parts` costs most, or, as a `breakdown`, where the CPU time goes. Follows from the dbms if
+    not given: other versions, other builds, other options, other scenarios."""
     workload: Annotated[str, Field(examples=["sysbench"])]
     """The load that is put on the servers."""
     dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]

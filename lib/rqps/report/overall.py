@@ -1,0 +1,337 @@
+"""Sentences that answer a study as a whole, by the kind of its question: how much in all, worst and best, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from rqps import stats
+from rqps.show import Claim, Clause, Row, brackets, finding, joined, listed, phrase, ratio, rounds_of, verdict_counts
+from rqps.show.sentences import CELL, CHANGED, claim_of
+from rqps.stats.metrics import CPU, THROUGHPUT
+from rqps.stats.summary import MEANS
+from rqps.store.read import Study
+from rqps.study import build_and_config
+from rqps.terminal import counted
+
+MOST_NAMED = 4
+"""The most dbms with one verdict, or steps of a mean, that are all named."""
+_IN_WORDS = {
+    THROUGHPUT: ("{} delivers {}", "less throughput", "more throughput"),
+    CPU: ("{} uses {}", "less CPU per operation", "more CPU per operation"),
+}
+"""The verb of each metric, and the words for a number below 1 and above."""
+_NO_CHANGE = {
+    "same": ("matches", "match"),
+    "unsure": ("is inconclusive against", "are inconclusive against"),
+}
+_MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
+_MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
+
+
+@dataclass(frozen=True, eq=False)
+class Overall:
+    """A study, its compared frame, and the metric of its headline: rows of another are named beside it only."""
+
+    study: Study
+    compared: pl.DataFrame
+    decided: pl.DataFrame
+    """One row per comparison, by the measure that decides it."""
+    metric: str
+    short: Mapping[str, str]
+    """Short names of the dbms."""
+    full: Mapping[str, str]
+
+    @cached_property
+    def base(self) -> str:
+        return self.study.card.base
+
+    @cached_property
+    def asks(self) -> str:
+        return stats.asks(self.study)
+
+    @cached_property
+    def steps(self) -> list[str]:
+        """The steps of the means, in order."""
+        without = {step for steps in stats.left_out(self.study).values() for step in steps}
+        return [step for step in self.compared["step"].unique(maintain_order=True) if step not in without]
+
+    @cached_property
+    def extremes(self) -> pl.DataFrame:
+        """The comparisons of which one may be called the worst or the best: those of the first sentence, in steps
+        that use their index."""
+        scans = stats.left_out(self.study).get(stats.NO_INDEX, [])
+        of_others = self.compared.filter(pl.col("dbms").is_in(self.others), base=self.base)
+        return of_others.filter(~pl.col("step").is_in(scans))
+
+    @cached_property
+    def hosts(self) -> list[str]:
+        return self.compared["host"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def means(self) -> pl.DataFrame:
+        return stats.means(self.study).filter(metric=self.metric)
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The dbms that the first sentence compares with the base: releases with its config, or all."""
+        every = [dbms for dbms in self.short if dbms in set(self.compared["dbms"])]
+        _, config = build_and_config(self.base)
+        alike = [dbms for dbms in every if build_and_config(dbms)[1] == config]
+        return alike if self.asks in ("releases", "builds", "breakdown") and alike else every
+
+    def place(self, host: str) -> str:
+        return host if len(self.hosts) > 1 else ""
+
+    def in_all(self) -> list[Clause]:
+        """The means, and those by clients, then worst and best, which a study without means has too."""
+        clauses = [clause for host in self.hosts for clause in (self._in_all(host), self._by_clients(host))]
+        return [*filter(None, clauses), self._extremes()]
+
+    def causes(self) -> list[Clause]:
+        """The release that brought it, and what other configs give back."""
+        clauses = [clause for host in self.hosts for clause in (self._brought(host), *self._configs(host))]
+        return list(filter(None, clauses))
+
+    def _in_all(self, host: str) -> Clause | None:
+        """The mean of each dbms over the steps, or the number of a single step."""
+        of_base = self.means.filter(pl.col("clients").is_null(), host=host, relation="base")
+        rows, frame, over = of_base, "means", self._over()
+        if of_base.is_empty() and len(self.steps) == 1:
+            rows = self.compared.filter(host=host, metric=self.metric, step=self.steps[0])
+            frame, over = "compared", f"For {self.steps[0]} "
+        rows = rows.filter(pl.col("dbms").is_in(self.others))
+        if rows.is_empty():
+            return None
+        ordered = {dbms: place for place, dbms in enumerate(self.others)}
+        rows = rows.sort(pl.col("dbms").replace_strict(ordered, return_dtype=pl.Int32))
+        verb, less, more = _IN_WORDS[self.metric]
+        base = self.short[self.base]
+        groups = [
+            ("slower", less if self.metric == THROUGHPUT else more),
+            ("faster", more if self.metric == THROUGHPUT else less),
+        ]
+        clauses: list[str] = []
+        for verdict, what in groups:
+            changed = rows.filter(verdict=verdict).to_dicts()
+            if changed:
+                than = f" than {base}" if not clauses else ""
+                clauses.append(phrase("{} {}{}", self._changes(changed, verb, frame), what, than))
+        for verdict, verbs in _NO_CHANGE.items():
+            if alike := [self.short[dbms] for dbms in rows.filter(verdict=verdict)["dbms"]]:
+                names = listed(alike) if len(alike) <= MOST_NAMED else f"{len(alike)} others"
+                clauses.append(f"{names} {verbs[len(alike) > 1]} {base}")
+        clauses[0] = phrase("{}{}", over, clauses[0])
+        return finding(phrase("{} ({})", joined("; ", clauses), self._exactness(rows, frame)), place=self.place(host))
+
+    def _over(self) -> str:
+        kind = "single-client steps" if set(self.compared["clients"]) == {1} else "steps"
+        named = f" ({', '.join(self.steps)})" if len(self.steps) <= MOST_NAMED else ""
+        return f"Over {len(self.steps)} {kind}{named} "
+
+    def _changes(self, rows: Sequence[Row], verb: str, frame: str) -> Clause:
+        """`Toy 8.0 delivers 11 % and 9.7 9.1 %`; of many, how many and from which to which."""
+        if len(rows) <= MOST_NAMED:
+            first, *others = rows
+            named = [phrase(verb, self.full[first["dbms"]], _share(first, frame))]
+            return listed([*named, *(phrase("{} {}", self.short[row["dbms"]], _share(row, frame)) for row in others)])
+        by_size = sorted(rows, key=lambda row: abs(row["estimate"] - 1))
+        least, most = by_size[0], by_size[-1]
+        text = f"{len(rows)} of {len(self.others)} dbms"
+        subject = phrase("{} to {}", _share(least, frame), _share(most, frame))
+        names = f"{self.short[least['dbms']]} the least, {self.full[most['dbms']]} the most:"
+        return phrase("{} {}", f"{text}, {names}", subject)
+
+    def _exactness(self, rows: pl.DataFrame, frame: str) -> Clause:
+        kind = "geometric means, " if frame == "means" else ""
+        if frame != "means" or rows["half"].null_count():
+            return Clause(f"{kind}{rounds_of(rows['n'])}")
+        half = float(rows["half"].max())  # type: ignore[arg-type]
+        claim = Claim(
+            "means",
+            {"relation": "base", "metric": self.metric, "clients": None, "host": rows["host"][0]}
+            | {"dbms": rows["dbms"].to_list()},
+            half,
+            "half",
+            "highest",
+            f"{100 * (half - 1):.1f} %",
+        )
+        return Clause(f"{kind}± {claim.written}, {rounds_of(rows['n'])}", [claim])
+
+    def _by_clients(self, host: str) -> Clause | None:
+        """The dbms whose mean is farthest from 1, for each number of clients."""
+        rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
+        by_clients = rows.drop_nulls("clients")
+        if by_clients.is_empty():
+            return None
+        far = rows.filter(pl.col("clients").is_null()).sort(pl.col("estimate").log().abs()).row(-1, named=True)
+        parts = [
+            phrase("{} with {}", _signed(row, "means"), counted(row["clients"], "client"))
+            for row in by_clients.filter(dbms=far["dbms"]).sort("clients").to_dicts()
+        ]
+        what = "throughput" if self.metric == THROUGHPUT else "CPU per operation"
+        return finding(phrase("By clients, the {} of {}: {}", what, self.full[far["dbms"]], listed(parts)))
+
+    def _extremes(self) -> Clause:
+        """The step and dbms that regressed most and improved most, in one measure, and the number of each verdict."""
+        changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
+        total = self.decided.height
+        counts = verdict_counts(self.decided["verdict"], frame="decided") if total > 1 else Clause("")
+        if changes.is_empty():
+            says = verdict_counts(self.decided["verdict"], frame="decided")
+            return finding(phrase("No change is shown, neither in throughput nor in cost per operation: {}", says))
+        slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
+        order = ("slower", "faster") if slower >= faster else ("faster", "slower")
+        clauses = [clause for verdict in order if (clause := self._most(verdict))]
+        return finding(*clauses, counts)
+
+    def worst(self) -> Row | None:
+        """The row that the headline's measure changed most, in the way that most comparisons went."""
+        changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
+        slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
+        for verdict in ("slower", "faster") if slower >= faster else ("faster", "slower"):
+            if rows := self._by_size(verdict):
+                return rows[0]
+        return None
+
+    def _by_size(self, verdict: str) -> Sequence[Row]:
+        """The rows with a verdict by the headline's measure, or else by CPU, the largest change first."""
+        for metric in dict.fromkeys((self.metric, THROUGHPUT, CPU)):
+            rows = self.extremes.filter(metric=metric, verdict=verdict)
+            if not rows.is_empty():
+                descending = _MOST[verdict, metric] == "highest"
+                return rows.sort("estimate", descending=descending, maintain_order=True).to_dicts()
+        return []
+
+    def _most(self, verdict: str) -> Clause | None:
+        rows = self._by_size(verdict)
+        if not rows:
+            return None
+        row = rows[0]
+        of = {"metric": row["metric"], "verdict": verdict, "base": self.base, "dbms": self.others}
+        of |= {"step": self.extremes["step"].unique(maintain_order=True).to_list()}
+        most = Claim("compared", of, row["estimate"], reading=_MOST[verdict, row["metric"]])  # type: ignore[arg-type]
+        says = f"{CHANGED[verdict]}{' most' * (len(rows) > 1)}"
+        what = "" if row["metric"] == THROUGHPUT else " of CPU per operation"
+        place = f" on {row['host']}" if len(self.hosts) > 1 else ""
+        beside = self._beside(row)
+        text = phrase(
+            "{} {}: {} {}{}{}{}{}",
+            *(row["step"], says, self.short[row["dbms"]], _signed(row, "compared"), what, place),
+            *(brackets(row), beside),
+        )
+        return Clause(text, [*text.claims, most])
+
+    def _beside(self, row: Row) -> Clause:
+        """Another measure of the same cell: CPU beside throughput, throughput beside CPU."""
+        other = CPU if row["metric"] == THROUGHPUT else THROUGHPUT
+        cell = {name: row[name] for name in CELL} | {"metric": other}
+        beside = self.compared.filter(**cell).filter(pl.col("verdict").is_in(list(CHANGED))).to_dicts()
+        what = "CPU per operation" if other == CPU else "throughput"
+        return phrase(", {} {}", what, _signed(beside[0], "compared")) if beside else Clause("")
+
+    def _brought(self, host: str) -> Clause | None:
+        """The release that brought most of it, of three or more."""
+        rows = self.means.filter(pl.col("clients").is_null(), host=host, relation="release")
+        if self.asks not in ("releases", "breakdown") or rows.height < 2:
+            return None
+        slower = rows.filter(verdict="slower")
+        if slower.is_empty():
+            return None
+        highest = self.metric != THROUGHPUT
+        row = slower.sort("estimate", descending=highest).row(0, named=True)
+        of = {"relation": "release", "metric": self.metric, "host": host, "clients": None}
+        most = Claim("means", of, row["estimate"], reading="highest" if highest else "lowest")
+        number = _signed(row, "means")
+        text = f"Of these releases {self.short[row['dbms']]} cost most"
+        before = self.short[row["base"]]
+        text = phrase("{}: {} against {}, the one before it{}", text, number, before, brackets(row))
+        return finding(Clause(text, [*text.claims, most]), place=self.place(host))
+
+    def _configs(self, host: str) -> Iterator[Clause]:
+        """Configs within a build that the first sentence does not compare: what each gives back, or takes."""
+        of_base = self.means.filter(pl.col("clients").is_null(), host=host)
+        within = of_base.filter(~pl.col("dbms").is_in(self.others), relation="config")
+        to_base = {row["dbms"]: row for row in of_base.filter(relation="base").to_dicts()}
+        by_config: dict[str, list[Row]] = {}
+        for row in within.to_dicts():
+            by_config.setdefault(build_and_config(row["dbms"])[1], []).append(row)
+        for rows in by_config.values():
+            change = self.short[rows[0]["dbms"]].partition(", ")[2] or build_and_config(rows[0]["dbms"])[1]
+            yield finding(phrase("With {}: {}", change, listed([self._moved(row, to_base) for row in rows])))
+
+    def _moved(self, row: Row, to_base: Mapping[str, Row]) -> Clause:
+        who = self.short[row["base"]]
+        if row["verdict"] == "unsure":
+            return phrase("{} is inconclusive{}", who, brackets(row))
+        if row["verdict"] == "same":
+            return phrase("{} is unchanged{}", who, brackets(row, rounds=False))
+        before, after = to_base.get(row["base"]), to_base.get(row["dbms"])
+        if before is None or after is None:  # the base itself is at 1
+            gains, loses = ("gains", "loses") if self.metric == THROUGHPUT else ("saves", "needs another")
+            verb = gains if row["verdict"] == "faster" else loses
+            return phrase("{} {} {}{}", who, verb, _share(row, "means"), brackets(row, rounds=False))
+        verb = "recovers" if row["verdict"] == "faster" else "falls"
+        return phrase("{} {} from {} to {}", who, verb, _times(before), _times(after))
+
+
+def names_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
+    """Short and full names by dbms."""
+    named = stats.names(study)
+    return dict(named.select("dbms", "short").iter_rows()), dict(named.select("dbms", "name").iter_rows())
+
+
+def not_measured(study: Study) -> Clause:
+    """The dbms of the study that have no number, each with the reason as far as it is known."""
+    missing = [dbms for dbms in study.card.dbms if dbms not in set(study.runs["dbms"])]
+    failed = set(study.failed["dbms"]) if not study.failed.is_empty() else set()
+    reasons = [
+        f"{dbms} ({study.card.absent.get(dbms) or ('its runs failed' if dbms in failed else 'no run has finished')})"
+        for dbms in missing[:MOST_NAMED]
+    ]
+    if len(missing) > MOST_NAMED:
+        reasons.append(f"{len(missing) - MOST_NAMED} more")
+    return finding(f"Not measured: {listed(reasons)}") if reasons else Clause("")
+
+
+def steps_left_out(study: Study) -> Clause:
+    """The steps that are in no mean, with the reason."""
+    parts = [
+        f"{listed(steps) if len(steps) <= MOST_NAMED else f'{len(steps)} steps ({steps[0]} to {steps[-1]})'}, which "
+        f"{reason if len(steps) > 1 else _singular(reason)}"
+        for reason, steps in stats.left_out(study).items()
+    ]
+    return finding(f"Left out of the means: {'; '.join(parts)}") if parts else Clause("")
+
+
+def _singular(reason: str) -> str:
+    verb, rest = reason.split(" ", 1)
+    return f"{verb}s {rest}".replace("they", "it")
+
+
+def _claim(row: Row, frame: str, written: str) -> Claim:
+    if frame == "compared":
+        return claim_of(row, written)
+    return Claim(frame, {name: row[name] for name in MEANS if name != "steps"}, row["estimate"], written=written)
+
+
+def _share(row: Row, frame: str) -> Clause:
+    """`11 %`, the distance from the base."""
+    written = _percent(abs(row["estimate"] - 1))
+    return Clause(written, [_claim(row, frame, written)])
+
+
+def _signed(row: Row, frame: str) -> Clause:
+    """`−18 %`."""
+    written = f"{'−' if row['estimate'] < 1 else '+'}{_percent(abs(row['estimate'] - 1))}"
+    return Clause(written, [_claim(row, frame, written)])
+
+
+def _times(row: Row) -> Clause:
+    written = f"{ratio(row['estimate'])}x"
+    return Clause(written, [_claim(row, "means", written)])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %"

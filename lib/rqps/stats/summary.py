@@ -1,0 +1,98 @@
+"""A study as a whole: the kind of its question, and geometric means over its steps, with verdicts."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+import polars as pl
+
+from rqps.engines import facts_of
+from rqps.stats import verdict
+from rqps.stats.comparison import estimated
+from rqps.stats.metrics import CPU, THROUGHPUT, THROUGHPUTS, measured, version_order
+from rqps.stats.pairing import rounds_of_pairs, rounds_within_build
+from rqps.store.read import Study
+from rqps.study import Asks, build_and_config
+
+MEANS = ("host", "metric", "relation", "base", "dbms", "clients", "steps")
+"""Columns that name one mean. `relation` is `base`, `config` (within a build) or `release` (the one before it);
+`clients` is null where steps of any number count."""
+
+
+def asks(study: Study) -> Asks:
+    """The kind of a study's question: as it says itself, or else by the differences between its dbms."""
+    if study.card.asks:
+        return study.card.asks
+    switches = {facts_of(engine).scenarios.KEY for engine in study.runs["engine"].unique()}
+    options = study.conditions.filter(pl.col("kind") == "option", pl.col("name").is_in(switches))
+    if not options.is_empty():
+        return "parts"
+    if study.runs["version"].n_unique() > 1:
+        return "releases"
+    return "builds" if study.runs["build"].n_unique() > 1 else "config"
+
+
+RATED, NO_INDEX = "hold a rate", "use none of the indexes that they could"
+
+
+def left_out(study: Study) -> dict[str, list[str]]:
+    """The steps that count in no mean, by the reason. A step without its index is never called worst or best."""
+    held = study.steps.drop_nulls("target_per_s")["step"]
+    no_index = pl.col("key").is_null() & (pl.col("possible_keys").fill_null("") != "")
+    scans = study.plans.filter(no_index).select("step").unique().collect()["step"]
+    reasons = {RATED: set(held), NO_INDEX: set(scans) - set(held)}
+    order = study.steps["step"].unique(maintain_order=True)
+    return {reason: [step for step in order if step in steps] for reason, steps in reasons.items() if steps}
+
+
+@lru_cache(maxsize=2)  # the sentences of a page begin with it
+def means(study: Study) -> pl.DataFrame:
+    """Geometric means over the steps of a study, of throughput and CPU: in each round all steps count alike.
+
+    Each dbms is compared with the base, with the base's config in its own build, and with the release before it; with
+    the base also for each number of clients, where there are several. The verdicts of a relation hold together.
+    `half` is 1 and half the width of the interval.
+    """
+    without = [step for steps in left_out(study).values() for step in steps]
+    values = measured(study, (THROUGHPUT, CPU)).filter(~pl.col("step").is_in(without))
+    base = study.card.base
+    others = [(base, dbms) for dbms in study.runs["dbms"].unique(maintain_order=True) if dbms != base]
+    to_base = rounds_of_pairs(values, others)
+    relations = {
+        "base": to_base,
+        "config": rounds_within_build(values, study.runs, base),
+        "release": rounds_of_pairs(values, list(_successive(study))),
+    }
+    frames = [_means(paired, relation, by_clients=False) for relation, paired in relations.items()]
+    if to_base["clients"].n_unique() > 1:
+        frames.append(_means(to_base, "base", by_clients=True))
+    return pl.concat(frames)
+
+
+def _successive(study: Study) -> Iterator[tuple[str, str]]:
+    """Each release with the one before it, of those that have the base's config."""
+    _, config = build_and_config(study.card.base)
+    ordered = study.runs.filter(config=config).join(version_order(study.runs), on="dbms").sort("rank")
+    return pairwise(ordered.unique("version", keep="first", maintain_order=True)["dbms"])
+
+
+def _means(paired: pl.DataFrame, relation: str, *, by_clients: bool) -> pl.DataFrame:
+    clients = pl.col("clients") if by_clients else pl.lit(None, pl.Int32)
+    keys = ["host", "metric", "relation", "base", "dbms", "clients"]
+    free = paired.with_columns(relation=pl.lit(relation), clients=clients)
+    of_rounds = (
+        free.with_columns(steps=pl.col("step").n_unique().over(keys))
+        .group_by(*keys, "steps", "round", "looks", "smallest_effect", maintain_order=True)
+        .agg(
+            pl.len(),
+            ratio=pl.col("ratio").log().mean().exp(),
+            error=(pl.col("error").fill_null(0.0) ** 2).sum().sqrt() / pl.len(),
+        )
+        .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+    )
+    rows = estimated(of_rounds, [*MEANS, "smallest_effect"], "ratio")
+    better = pl.col("metric").is_in(THROUGHPUTS)
+    return rows.with_columns(
+        verdict=verdict.decided(near=pl.col("smallest_effect"), more_is_better=better),
+        half=(pl.col("high") / pl.col("low")).sqrt(),
+    )

@@ -1,0 +1,77 @@
+"""Sentences carry what they claim of a frame as data; every claim of every sample's first page is recomputed."""
+
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from rqps import stats
+from rqps.report.claimed import frames_of
+from rqps.report.first_page import Answer, answer
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
+from rqps.show import Claim, Clause, claims_of, phrase
+from rqps.show.claims import as_item, from_item, wrong
+from rqps.store import Study
+
+SAMPLE = Path(__file__).parent.parent / "data/sample"
+STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
+ROWS = pl.DataFrame(
+    {"step": ["scan", "scan", "insert"], "dbms": ["a", "b", "a"], "estimate": [0.82, 0.9, 1.2], "sure": [True] * 3}
+)
+CELL = {"step": "scan", "dbms": "a"}
+
+
+@cache
+def of_sample(name: str) -> tuple[Study, list[Path], Answer]:
+    study = rqps.load(SAMPLE / f"study={name}")
+    runs = rqps.load(SAMPLE / f"study={name}", mode=None).runs
+    notebooks = [path for path in analysis_notebooks(NOTEBOOKS) if applies(path, runs, study)]
+    return study, notebooks, answer(study, *stats.relate(study), notebooks)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_claim_of_a_first_page_is_that_of_its_frames(name: str) -> None:
+    study, notebooks, shown = of_sample(name)
+    frame = frames_of(study, notebooks)
+    assert [problem for sentence in shown.sentences for problem in wrong(sentence, frame)] == []
+    assert claims_of(*shown.sentences), "a first page says something of a frame"
+
+
+@pytest.mark.parametrize(
+    ("claim", "problem"),
+    [
+        (Claim("compared", CELL, 0.82, written="0.82x"), ""),
+        (Claim("compared", CELL, 0.83, written="0.83x"), "estimate of step scan, dbms a is 0.82, not 0.83"),
+        (Claim("compared", CELL, 0.82, written="18 %"), ""),
+        (Claim("compared", CELL, 0.82, written="17 %"), "'17 %' is not 0.82"),
+        (Claim("compared", {"step": "scan"}, 0.82, reading="lowest"), ""),
+        (
+            Claim("compared", {"step": "scan"}, 0.82, reading="highest"),
+            "the highest estimate of step scan is 0.9, not 0.82",
+        ),
+        (Claim("compared", {"step": ["scan", "insert"]}, 3, reading="count"), ""),
+        (Claim("compared", {"step": "scan"}, 3, reading="count"), "the number of rows with step scan is 2, not 3"),
+        (Claim("compared", {"step": "scan"}, 1.72, reading="sum"), ""),
+        (Claim("compared", {"step": "none"}, 1.0), "the frame compared has no estimate of step none"),
+    ],
+)
+def test_a_claim_that_the_frame_contradicts_is_named(claim: Claim, problem: str) -> None:
+    sentence = Clause(f"scan is at {claim.written}", [claim])
+    found = wrong(sentence, {"compared": ROWS}.__getitem__)
+    assert found == ([f"{str(sentence)!r}: {problem}"] if problem else [])
+
+
+def test_a_number_that_the_words_lack_is_named() -> None:
+    (problem,) = wrong(Clause("scan slowed", [Claim("compared", CELL, 0.82, written="0.82x")]), lambda _: ROWS)
+    assert problem.endswith("does not say '0.82x'")
+
+
+def test_claims_survive_being_put_together_and_written_to_a_page() -> None:
+    claim = Claim("compared", CELL, 0.82, written="0.82x")
+    sentence = phrase("{} <is> at {}", "scan", Clause("0.82x", [claim]))
+    item = as_item(sentence)
+    assert "scan &lt;is&gt; at 0.82x" in item
+    data = item.split('data-claims="')[1].split('">')[0].replace("&quot;", '"')
+    assert claims_of(from_item(str(sentence), data)) == (claim,)
+    assert "data-claims" not in as_item("nothing claimed")
