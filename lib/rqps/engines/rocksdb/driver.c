@@ -405,6 +405,7 @@ static void pass_on(int done) {
         }
     }
     while (shared->done[side_of(turn)]) turn++;
+    shared->whose = side_of(turn); /* whoever hangs from here on is named, also before it begins */
     kill(shared->pids[side_of(turn)], SIGCONT);
     shared->turn = turn;
     futex(&shared->turn, FUTEX_WAKE, INT_MAX);
