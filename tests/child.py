@@ -8,11 +8,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
+import pytest
+from rqps.cli import main
 from rqps.measure.turns import stands_still
 
 PATIENCE_S = 240.0
@@ -40,6 +43,43 @@ def share_cache(own: Path, users: Path, *more: str) -> None:
         (users / name).mkdir(parents=True, exist_ok=True)
         if not (own / name).exists():
             (own / name).symlink_to(users / name)
+
+
+class Done(NamedTuple):
+    returncode: str | int | None
+    stdout: str
+    stderr: str
+
+
+def rqps(*words: str, cwd: Path, **environment: str) -> Done:
+    """The command from a folder, in this process: of its own it would take half a second of CPU."""
+    with (
+        chdir(cwd),
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as err,
+    ):
+        patch.delenv("RQPS_DATA", raising=False)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        try:
+            code: str | int | None = main(words)
+        except SystemExit as ended:
+            code = ended.code
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def small_disk(folder: Path, size_bytes: int) -> Iterator[bool]:
+    """The folder on a file system of this size, and true, where we may mount one; else the folder as it is."""
+    folder.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "none", str(folder)]
+    is_small = os.geteuid() == 0 and subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0
+    try:
+        yield is_small
+    finally:
+        if is_small:
+            subprocess.run(["umount", str(folder)], check=True)
 
 
 def is_running(pid: int) -> bool:

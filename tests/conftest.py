@@ -26,6 +26,7 @@ collect_ignore_glob = ["notebooks/*", "toy/*"]  # some notebooks fail on purpose
 settings.register_profile("rqps", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rqps")
 
+ROOT = Path(__file__).parent.parent
 PATIENCE_S = 60  # for a server that is still writing its pages
 
 # Whatever a test starts has this folder in its command line, environment or working directory: servers and
@@ -158,6 +159,14 @@ def said() -> list[str]:
 def site() -> Iterator[Site]:
     with served(Site()) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with the committed samples, and nothing that was measured here since."""
+    folder = tmp_path_factory.mktemp("samples")
+    (folder / "sample").symlink_to(ROOT / "data/sample")
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -91,8 +91,8 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
     assert [heading for heading, _ in found.tables] == ["What the performance schema costs"]
 
 
-def test_a_study_of_profiles_names_functions(sample: Path) -> None:
-    found = answer_of(sample, "where-did-it-go", WHERE)
+def test_a_study_of_profiles_names_functions(samples: Path) -> None:
+    found = answer_of(samples, "where-did-it-go", WHERE)
     in_all, most, where, *_ = found.sentences
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
     assert most.startswith("update-index regressed most: 8.0.33 +30 % of CPU per operation (")
@@ -100,8 +100,8 @@ def test_a_study_of_profiles_names_functions(sample: Path) -> None:
     assert found.tables[0][0] == "Where the time goes"
 
 
-def test_one_counted_round_decides_nothing_that_time_leaves_open(sample: Path) -> None:
-    reads = rqps.load("rocksdb-reads", sample)
+def test_one_counted_round_decides_nothing_that_time_leaves_open(samples: Path) -> None:
+    reads = rqps.load("rocksdb-reads", samples)
     rounds, compared = stats.relate(reads)
     by_time_nothing = compared.with_columns(verdict=pl.lit("unsure"))
     sentences = answer(reads, rounds, by_time_nothing, notebooks(*WHERE)).sentences
@@ -113,19 +113,11 @@ def test_one_counted_round_decides_nothing_that_time_leaves_open(sample: Path) -
     assert set(counted["needs"]) == {"4 rounds: there are 1"}
 
 
-def test_what_everything_adds_is_made_of_what_is_recorded(sample: Path) -> None:
+def test_what_everything_adds_is_made_of_what_is_recorded(samples: Path) -> None:
     """And not of switching the performance schema off."""
-    second = answer_of(sample, "ps-statements-as-text", ("perf_schema_overhead",)).sentences[1]
+    second = answer_of(samples, "ps-statements-as-text", ("perf_schema_overhead",)).sentences[1]
     assert second.startswith("By instructions, of 22,263 that all of it adds to nothing enabled, each alone: what ")
     assert " off " not in second
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The committed samples, whatever was measured here since."""
-    alone = tmp_path_factory.mktemp("data")
-    (alone / "sample").symlink_to(ROOT / "data/sample")
-    return alone
 
 
 def test_one_line_says_what_it_was_measured_on(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The command: what it prints, where, and with which exit code."""
 
-import contextlib
 import os
 import re
 import shutil
@@ -8,15 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from child import rqps
 from house import House
 from pydantic import TypeAdapter
-from rqps.cli import main
 from rqps.engines.mysql.reports import Known
 from rqps.overview import status_text, summary
 from rqps.schedule.state import this_host
@@ -26,44 +22,16 @@ COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "inv
 RQPS = (sys.executable, "-m", "rqps.cli")
 
 
-class Done(NamedTuple):
-    returncode: str | int | None
-    stdout: str
-    stderr: str
-
-
-def rqps(*words: str, cwd: Path, **environment: str) -> Done:
-    """The command from a folder, in this process: of its own it would take half a second of CPU."""
-    with (
-        contextlib.chdir(cwd),
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(StringIO()) as out,
-        redirect_stderr(StringIO()) as err,
-    ):
-        patch.delenv("RQPS_DATA", raising=False)
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        code = code_of(*words)
-    return Done(code, out.getvalue(), err.getvalue())
-
-
-def code_of(*words: str) -> str | int | None:
-    """The exit code of the command, in this process."""
-    try:
-        return main(words)
-    except SystemExit as ended:
-        return ended.code
-
-
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_s_help_shows_an_example_of_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert code_of(command, "--help") == 0
-    assert f"  rqps {command}" in capsys.readouterr().out.partition("examples:")[2]
+def test_every_command_s_help_shows_an_example_of_it(command: str, tmp_path: Path) -> None:
+    done = rqps(command, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert f"  rqps {command}" in done.stdout.partition("examples:")[2]
 
 
 def test_help_names_every_command_and_waits_for_no_library(tmp_path: Path) -> None:

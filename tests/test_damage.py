@@ -19,7 +19,7 @@ from rqps.store.schemas import TABLES
 from rqps.store.write import VERSION_KEY
 from synthetic import write_duets, write_study
 
-FLIPS = 120
+FLIPS = 60
 """Bits that are flipped, one after the other, over all files of a run."""
 MOST_BYTES = 500_000_000
 """Of memory, for anything that is refused."""

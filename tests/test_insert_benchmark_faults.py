@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child import small_disk
 from live_inserts import Inserts, asked, empty_server
 from live_server import runs_of
 from live_study import Place
@@ -107,23 +108,17 @@ def disk(tmp_path: Path) -> Iterator[Starting]:
     """Options to start a program for which the disk is large enough, or is not: on a file system of its own where we
     may mount one, else with a limit on the size of a file."""
     scratch = tmp_path / "scratch"
-    scratch.mkdir()
     environment = {"env": {**os.environ, "RQPS_SCRATCH": str(scratch)}}
-
-    def mount(*options: str) -> bool:
-        words = ["mount", "-t", "tmpfs", "-o", ",".join(options), "none", str(scratch)]
-        return subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
-
-    if os.geteuid() == 0 and mount(f"size={ROOMY_MB}m"):
+    with small_disk(scratch, ROOMY_MB << 20) as is_small:
 
         def start(full: bool) -> dict[str, Any]:
-            assert mount("remount", f"size={FULL_MB if full else ROOMY_MB}m")
-            return environment
+            if is_small:
+                size = f"remount,size={FULL_MB if full else ROOMY_MB}m"
+                subprocess.run(["mount", "-o", size, str(scratch)], check=True)
+            limit = ["prlimit", f"--fsize={FILE_BYTES}"] if full and not is_small else []
+            return environment | {"under": limit}
 
         yield start
-        subprocess.run(["umount", str(scratch)], check=True)
-    else:
-        yield lambda full: environment | ({"under": ["prlimit", f"--fsize={FILE_BYTES}"]} if full else {})
 
 
 def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Starting) -> None:

@@ -152,16 +152,14 @@ def shows(notebook: Path, data: Path) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module")
 def shown(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, samples: Path
 ) -> Iterator[dict[Path, "Future[subprocess.CompletedProcess[str]]"]]:
     """Those that were asked for, as many at a time as there are CPUs."""
-    data = tmp_path_factory.mktemp("data")
-    (data / "sample").symlink_to(ROOT / "data" / "sample")  # and nothing that was measured here
-    (data / "startup.py").write_text(WITHOUT_GRAMMAR)
+    (samples / "startup.py").write_text(WITHOUT_GRAMMAR)
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     asked = [test.callspec.params["notebook"] for test in tests if "shown" in test.fixturenames]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as at_once:
-        yield {notebook: at_once.submit(shows, notebook, data) for notebook in ANALYSIS if notebook in asked}
+        yield {notebook: at_once.submit(shows, notebook, samples) for notebook in ANALYSIS if notebook in asked}
 
 
 @pytest.mark.parametrize("notebook", ANALYSIS, ids=[path.stem for path in ANALYSIS])

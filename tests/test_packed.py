@@ -27,7 +27,8 @@ from synthetic_report import small_analysis
 from test_damage import repeated
 
 ROOT = Path(__file__).parents[1]
-SAMPLES = sorted(path.name.removeprefix("study=") for path in (ROOT / "data/sample").glob("study=*"))
+SAMPLES = ["insert-releases-cpu", "point-lookups", "ps-instruments", "rocksdb-reads", "where-did-it-go"]
+"""One of each workload, of levels, of counted instructions and of stacks."""
 FRAMES = ("runs", "failed", "conditions", "warnings", *TABLES)
 STUDY = "study=synthetic"
 OF_FILES = ("files", "digest_of_this")

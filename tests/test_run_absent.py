@@ -1,17 +1,14 @@
 """A version that does not have what a config asks for: every command says so, and none measures it."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import rqps
 import synthetic
+from child import rqps
 from house import House
 from rqps.stats.conditions import missing_rounds
-from rqps.store import read_study_card
+from rqps.store import load, read_study_card
 
 RUNS = """
 builds:
@@ -41,20 +38,13 @@ def house(tmp_path: Path) -> House:
     return house
 
 
-def command(house: House, *words: str) -> str:
-    env = {key: value for key, value in os.environ.items() if key != "RQPS_DATA"}
-    argv = [sys.executable, "-m", "rqps.cli", *words]
-    done = subprocess.run(argv, cwd=house.path, env=env, text=True, capture_output=True, timeout=300, check=False)
-    return done.stdout
-
-
 def test_plan_and_status_say_what_is_not_in_a_version_and_why(house: House) -> None:
-    plan = command(house, "plan", "demo")
+    plan = rqps("plan", "demo", cwd=house.path).stdout
     assert f"not in this version, so these have no runs\n  my2.mem: {WHY}" in plan
     assert "perf_schema = memory-only" in plan
     assert "my2.mem (not in this version)" in plan
     assert "demo: 6 runs, 4 missing, 2 not in this version" in plan
-    status = command(house, "status", "demo")
+    status = rqps("status", "demo", cwd=house.path).stdout
     assert status.count(f"not in this version: {WHY}") == 2
 
 
@@ -83,7 +73,7 @@ def test_its_runs_are_left_out_every_time_and_the_study_is_whole_without_them(ho
 
 def test_whoever_reads_the_data_is_warned_of_it(tmp_path: Path) -> None:
     synthetic.write_study(tmp_path, rounds=1)
-    study = rqps.load("synthetic", data=tmp_path)
+    study = load("synthetic", data=tmp_path)
     asked = synthetic.card(synthetic.Shape(dbms=(*synthetic.DBMS, "my0.mem"), rounds=1), absent={"my0.mem": WHY})
     warned = missing_rounds(replace(study, card=asked)).select("dbms", "kind", "text").rows()
     assert warned == [("my0.mem", "absent", f"not in this version: {WHY}")]

@@ -1,14 +1,13 @@
 """A run's result is what its own manifest says: failures are kept, shown and tried again, mixtures refused."""
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from child import small_disk as small_disk_at
 from house import House
 
 ROOM_BYTES = 2_000_000
@@ -174,14 +173,8 @@ def test_changed_parameters_are_named_and_the_old_data_set_aside_on_request(tmp_
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """A small file system for the data where we may mount one, else a limit on the size of a file."""
-    data = tmp_path / "data"
-    data.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM_BYTES}", "none", str(data)]
-    if os.geteuid() == 0 and subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0:
-        yield {}
-        subprocess.run(["umount", str(data)], check=True)
-    else:
-        yield {"under": LIMITED}
+    with small_disk_at(tmp_path / "data", ROOM_BYTES) as is_small:
+        yield {} if is_small else {"under": LIMITED}
 
 
 def the_study_ends_in_order(house: House, fault: str, **popen: Any) -> None:

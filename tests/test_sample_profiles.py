@@ -20,11 +20,8 @@ MODES: tuple[Mode, ...] = ("stacks", "instructions")
 
 
 @pytest.fixture(scope="module")
-def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
-    """Of the committed sample, whatever was measured here since."""
-    alone = tmp_path_factory.mktemp("data")
-    (alone / "sample").symlink_to(DATA / "sample")
-    sampled, counted = (rqps.load(STUDY, data=alone, mode=mode) for mode in MODES)
+def costs(samples: Path) -> dict[str, pl.DataFrame]:
+    sampled, counted = (rqps.load(STUDY, data=samples, mode=mode) for mode in MODES)
     return {
         "stacks": stack_costs(sampled.stacks, sampled.steps),
         "instructions": instruction_costs(counted.instructions, counted.steps),

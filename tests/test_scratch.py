@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from child import Child
+from child import Child, small_disk
 from rqps import keeper, scratch
 from rqps.engines.cache import copy_folder, made_once
 from rqps.errors import RqpsError
@@ -108,18 +108,11 @@ def test_what_a_killed_command_was_making_is_swept_and_nobody_else_works_in_it(t
 
 def test_a_copy_that_finds_no_room_says_so_once_and_names_its_own_disk(tmp_path: Path) -> None:
     source, disk = tmp_path / "data", tmp_path / "scratch"
-    for folder in (source, disk):
-        folder.mkdir()
+    source.mkdir()
     for number in range(20):
         (source / f"{number}.ibd").write_bytes(os.urandom(ROOM_BYTES // 10))
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM_BYTES}", "none", str(disk)]
-    is_small = os.geteuid() == 0 and subprocess.run(mount, stderr=subprocess.DEVNULL).returncode == 0
-    try:
-        with pytest.raises(RqpsError) as caught:
-            copy_folder(source, disk / "copy" if is_small else disk / "no/such/copy", "RQPS_SCRATCH")
-    finally:
-        if is_small:
-            subprocess.run(["umount", str(disk)], check=True)
+    with small_disk(disk, ROOM_BYTES) as is_small, pytest.raises(RqpsError) as caught:
+        copy_folder(source, disk / "copy" if is_small else disk / "no/such/copy", "RQPS_SCRATCH")
     assert len(caught.value.message.splitlines()) == 1
     assert "No space left on device" in caught.value.message or not is_small
     assert f"the disk of {disk}" in caught.value.fix
