@@ -1,18 +1,15 @@
 """The performance report of the insert benchmark, on made-up studies in which every rate and stall is known."""
 
-import ast
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
-import nbformat
 import polars as pl
 import pytest
 import rqps
 import synthetic
 import synthetic_inserts as made_up
-from great_tables import GT
+from executed import Notebook
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import show, stats
@@ -23,38 +20,6 @@ from rqps.stats.response_times import BUCKETS, buckets, buckets_of, percentiles
 from rqps.store import Study
 
 COLOURS = {"#FF9A9A": "red", "#81FFA6": "green", "#D7D7D7": "grey", "#FFDD81": "yellow", "#81FFF9": "blue"}
-
-
-class Notebook:
-    """An analysis notebook run on a study: its values by name, and the HTML that it shows."""
-
-    def __init__(self, name: str, study: Study) -> None:
-        self.html = ""
-        self.values: dict[str, Any] = {"display": self._display}
-        cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=nbformat.NO_CONVERT).cells
-        place = Path(study.place)
-        for cell in [cell for cell in cells if cell.cell_type == "code"]:
-            body = ast.parse(cell.source).body
-            if "parameters" in cell.metadata.get("tags", ()):
-                self.values |= {"study": str(place), "data": None}
-                continue
-            last = body.pop() if isinstance(body[-1], ast.Expr) else None
-            exec(compile(ast.Module(body, []), name, "exec"), self.values)
-            if isinstance(last, ast.Expr):
-                self._display(eval(compile(ast.Expression(last.value), name, "eval"), self.values))
-
-    def _display(self, shown: Any) -> None:
-        if isinstance(shown, GT):
-            self.html += shown.as_raw_html()
-        elif hasattr(shown, "_repr_html_"):
-            self.html += shown._repr_html_()
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values[name]
-
-    def shown(self, name: str) -> str:
-        """The HTML of one table."""
-        return self.html.split(f'id="rqps-{name}"', 1)[1].split("</tbody>", 1)[0]
 
 
 def cells_of(html: str) -> list[list[str]]:

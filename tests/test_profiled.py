@@ -10,9 +10,9 @@ import pytest
 import rqps
 import synthetic_scenarios
 from browser import Browser, opened
+from executed import Notebook
 from markupsafe import Markup
 from rqps import show
-from rqps.pages.perf_schema_overhead import client_charts
 from rqps.pages.relative_throughput.tables import worst_table
 from rqps.report.profiles import links_to_profiles, profiled
 from rqps.report.render import json_in_html, notebook_page
@@ -180,12 +180,12 @@ def test_a_click_on_a_mark_leads_there_too(browser: Browser, page: Path) -> None
 def test_each_point_by_number_of_clients_leads_to_its_rounds(dbms: str, browser: Browser, tmp_path: Path) -> None:
     steps = ("read-write@1", "read-write@4")
     study = rqps.load("synthetic", data=synthetic_scenarios.write(tmp_path, steps=steps))
-    nbformat.write(notebook_of(client_charts(study)), tmp_path / "page.ipynb")
+    nbformat.write(notebook_of([Notebook("perf_schema_overhead", study)["by_clients"]]), tmp_path / "page.ipynb")
     links = links_to_rounds(study.card.base, relate(study)[1])
     _, html = notebook_page(tmp_path / "page.ipynb", study="s", home="index.html", made="today", to_rounds=links)
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
     with opened(browser, tmp_path / "page.html", 1280) as tab:
-        tab.wait_for("document.documentElement.dataset.charts === '2 of 2'")
+        tab.wait_for("document.documentElement.dataset.charts === '1 of 1'")
         tab.run("addEventListener('click', e => { window.led ??= e.target.hash; e.preventDefault(); })")
         points = "[...document.querySelectorAll('figure svg .mark-symbol path')]"
         named = f"d => d?.dbms === {dbms!r} && d.step === 'read-write@4'"

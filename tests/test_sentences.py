@@ -64,7 +64,6 @@ BY_HAND = re.compile(r"\(\{(?:show\.)?(?:interval_of|reach_of)\(|\[.low.\]\)?:[^
 WRITES_INTERVALS = {
     "show/table.py": "the published text of ratios",
     "pages/cost_per_operation.py": "the published text of costs",
-    "pages/perf_schema_overhead/sentences.py": "shares in percent",
     "pages/insert_benchmark_report.py": "shares in percent",
 }
 

@@ -38,9 +38,21 @@ from rqps.show.sections import (
     trace,
     warnings,
 )
-from rqps.show.sentences import amount, brackets, comparison, finding, inconclusive, listed, number_of, verdict_counts
+from rqps.show.sentences import (
+    amount,
+    brackets,
+    change_of,
+    changes,
+    comparison,
+    finding,
+    inconclusive,
+    listed,
+    number_of,
+    verdict_counts,
+)
 from rqps.show.table import (
     Column,
+    change_cell,
     cut,
     numbers_table,
     pivoted,

@@ -13,7 +13,17 @@ from typing import Any
 import polars as pl
 
 from rqps.show.claims import Claim, Clause, joined, phrase
-from rqps.show.words import MOST_NAMED, Row, in_order, interval_of, ratio, rounds_of
+from rqps.show.words import (
+    MOST_NAMED,
+    Row,
+    change,
+    change_interval,
+    in_order,
+    interval_of,
+    ratio,
+    rounds_of,
+    smallest_effect,
+)
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT, VERDICTS
 from rqps.terminal import counted
@@ -158,3 +168,31 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
         rounds = "" if within else " rounds"
         settled.append(f"{beyond} {'takes' if beyond == 1 else 'take'} more than {MOST_ROUNDS_WORTH_NAMING}{rounds}")
     return Clause("; ".join(filter(None, chain([text], takes, [", ".join(settled)]))), claims if frame else ())
+
+
+def change_of(row: Row) -> str:
+    """The ratio of a compared row as a change in percent, with its interval.
+
+    >>> change_of({"estimate": 1.36, "low": 1.35, "high": 1.371})
+    '+36.0 % (+35.0 to +37.1 %)'
+    """
+    return f"{change(row['estimate'])} ({change_interval(row)})"
+
+
+def changes(rows: pl.DataFrame, at: str) -> str:
+    """The changes of compared rows in percent, each with its `place`, before which stands `at`; then the places where
+    nothing changed, or is decided. Rows without verdicts are all said.
+
+    >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
+    >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]
+    >>> changes(pl.DataFrame([{**row, "verdict": verdict, "place": place} for verdict, place in places]), "for")
+    '+36.0 % (+35.0 to +37.1 %) for scan, less than 2 % for insert, inconclusive for update and delete'
+    """
+    has_verdicts = "verdict" in rows.columns
+    decided = rows.filter(pl.col("verdict").is_in(list(CHANGED))) if has_verdicts else rows
+    parts = [f"{change_of(row)} {at} {row['place']}" for row in decided.to_dicts()]
+    if has_verdicts:
+        for verdict, words in (("same", f"less than {smallest_effect(rows)}"), ("unsure", "inconclusive")):
+            if places := rows.filter(verdict=verdict)["place"].to_list():
+                parts.append(f"{words} {at} {listed(places)}")
+    return ", ".join(parts)

@@ -14,6 +14,8 @@ from rqps.show.words import (
     Nothing,
     Sentences,
     by_host,
+    change,
+    change_interval,
     coverage_of,
     first_of_many,
     groups_of,
@@ -194,6 +196,13 @@ def ratio_cell(row: Cell) -> str:
     number = f"{signs_of(row['metric']).get(row.get('verdict', ''), '')} {ratio(row['estimate'])}{mark}".lstrip()
     cell = two_lines(f'<b style="white-space:nowrap">{number}</b>', f"{interval_of(row)} · n={row['n']}")
     return whose(row, cell)
+
+
+def change_cell(row: Cell) -> str:
+    """The cell of a compared row: sign and change in percent, with its interval below; hovering shows what a verdict
+    would take."""
+    number = f"{signs_of(row['metric'])[row['verdict']]} {change(row['estimate'])}"
+    return whose(row, two_lines(f'<b title="{escape(row["needs"])}">{number}</b>', change_interval(row)))
 
 
 def ratio_colour(row: Cell | None) -> str | None:

@@ -1,4 +1,8 @@
-"""Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences."""
+"""Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences.
+
+A ratio is written by `ratio`, or by `change` where it is called a cost or a gain; a share by `in_percent`; a duration
+by `duration_us`; any other number by `sized`.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -110,6 +114,24 @@ def _form_of(value: float) -> str:
     return ".3f" if abs(value - 1) < NEAR_1 else ".2f"
 
 
+def change(value: float) -> str:
+    """A ratio as a change in percent.
+
+    >>> change(1.359), change(0.9831)
+    ('+35.9 %', '-1.7 %')
+    """
+    return f"{100 * (value - 1):+.1f} %"
+
+
+def change_interval(row: Row) -> str:
+    """The interval of a ratio as changes in percent.
+
+    >>> change_interval({"low": 0.98, "high": 1.371}), change_interval({"low": None, "high": None})
+    ('-2.0 to +37.1 %', 'no interval')
+    """
+    return "no interval" if row["low"] is None else f"{change(row['low'])[:-2]} to {change(row['high'])}"
+
+
 def interval_of(row: Row, form: str = "", of: str = "") -> str:
     """The columns `low` and `high` as text, or `OF_low` and `OF_high`, in the format `form` or with the digits of
     their ratio.
@@ -163,15 +185,6 @@ def medians_of(rows: pl.DataFrame) -> str:
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
     return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
-
-
-def three_digits(value: float) -> str:
-    """A number with three digits, or with all digits before the point.
-
-    >>> three_digits(1.4567), three_digits(23.456), three_digits(12345.6)
-    ('1.46', '23.5', '12,346')
-    """
-    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
 def reach_of(row: Row, form: Callable[[float], str]) -> str:

@@ -57,10 +57,15 @@ def scenarios(study: Study) -> pl.DataFrame:
 
 def scenario_rounds(study: Study) -> pl.DataFrame:
     """The rounds of each scenario beside those of another one of its build that it is compared `against`: that of the
-    study's base, and the engine's `BASES`."""
-    named = scenarios(study)
-    bases = named.filter((pl.col("dbms") == study.card.base) | pl.col("scenario").is_in(recorder(study).BASES))
-    pairs = named.join(bases, on="build", suffix="_of_base").filter(pl.col("dbms") != pl.col("dbms_of_base"))
+    study's base, and the engine's `BASES`, of which the first is compared with none, the second with the first."""
+    named, bases = scenarios(study), recorder(study).BASES
+    place = pl.col("scenario").replace_strict(list(bases), range(len(bases)), default=None, return_dtype=pl.Int8)
+    named = named.with_columns(place=place)
+    pairs = named.join(named, on="build", suffix="_of_base").filter(
+        pl.col("dbms") != pl.col("dbms_of_base"),
+        (pl.col("dbms_of_base") == study.card.base)
+        | (pl.col("place_of_base") < pl.col("place").fill_null(len(bases))),
+    )
     pairs = pairs.select("dbms", "scenario", base="dbms_of_base", against="scenario_of_base")
     values = with_counts(measured(study, COMPARED), study)
     rounds = rounds_of_pairs(values, pairs.select("base", "dbms").rows())

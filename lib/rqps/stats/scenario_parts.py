@@ -1,0 +1,111 @@
+"""Parts of a scenario that enables everything: the CPU that each adds alone, their sum, the whole, and the rest."""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations
+
+import polars as pl
+
+from rqps.stats.comparison import absolute
+from rqps.stats.estimate import STUDENT
+from rqps.stats.metrics import CPU
+from rqps.stats.scenarios import scenario_costs, scenario_rounds
+from rqps.store.read import Study
+
+SUM, REST = "sum of the parts", "left over"
+_MOST_TRIED = 14  # scenarios of which every choice is tried: 16384
+_KEYS = ("host", "build", "step", "position", "scenario")
+
+Enabled = Mapping[str, frozenset[str]]
+"""Instruments and consumers of each scenario."""
+
+
+def scenario_parts(study: Study, everything: str, nothing: str, always: Collection[str] = ()) -> pl.DataFrame:
+    """CPU µs per operation that each part of the scenario `everything` adds to `nothing`, their sum within a round, the
+    whole, and the rest. A sum has an interval and no verdict. What is `always` on is in no part.
+
+    `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is its share of the whole.
+    """
+    rounds = scenario_rounds(study).filter(metric=CPU, against=nothing)
+    parts = [
+        rows
+        for _, of_build in rounds.group_by("host", "build", maintain_order=True)
+        for rows in _of_build(of_build, _enabled(study.settings, of_build, always), everything)
+    ]
+    added = {"estimate": "added", "low": "added_low", "high": "added_high"}
+    costs = scenario_costs(study).filter(metric=CPU, against=nothing)
+    if not parts:
+        columns = (*_KEYS, "n", *added, "coverage", "role", "covers")
+        return costs.with_columns(role=pl.lit(""), covers=pl.lit(0.0)).clear().select(columns)
+    # A scenario has the same figure here as in the table of costs.
+    return pl.concat(parts).update(costs.select(*_KEYS, **added), on=_KEYS)
+
+
+def disjoint(enabled: Enabled) -> tuple[str, ...]:
+    """Those of named sets that share nothing and together have the most; of equally good choices, that of most sets.
+
+    >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
+    ('waits', 'stages')
+    >>> disjoint({"a": frozenset("a"), "b": frozenset("b"), "both": frozenset("ab")})
+    ('a', 'b')
+    """
+    names = sorted(enabled, key=lambda name: (-len(enabled[name]), name))[:_MOST_TRIED]
+    choices = (choice for count in range(len(names) + 1) for choice in combinations(names, count))
+    sizes = [(sum(len(enabled[name]) for name in choice), choice) for choice in choices]
+    alone = [(size, choice) for size, choice in sizes if size == len(_union(choice, enabled))]
+    return max(alone, key=lambda one: (one[0], len(one[1])), default=(0, ()))[1]
+
+
+def _union(choice: tuple[str, ...], enabled: Enabled) -> frozenset[str]:
+    return frozenset().union(*(enabled[name] for name in choice))
+
+
+def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame, always: Collection[str]) -> Enabled:
+    """Instruments and consumers that each scenario enables beyond its base."""
+    dbms = dict(of_build.select("dbms", "scenario").unique().rows())
+    base = of_build["base"][0]
+    on = settings.filter(
+        pl.col("kind").is_in(["instrument", "consumer"]),
+        pl.col("value") == "YES",
+        ~pl.col("name").is_in(list(always)),
+        pl.col("dbms").is_in([*dbms, base]),
+    )
+    by_dbms = {str(name): frozenset(of) for name, of in on.group_by("dbms").agg("name").collect().rows()}
+    of_base = by_dbms.get(base, frozenset())
+    return {scenario: by_dbms.get(name, frozenset()) - of_base for name, scenario in dbms.items()}
+
+
+def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterator[pl.DataFrame]:
+    """The parts of one build on one host; nothing where it lacks the whole or has no part."""
+    smaller = {name: on for name, on in enabled.items() if on and on < enabled.get(everything, frozenset())}
+    chosen = disjoint(smaller)
+    if not chosen:
+        return
+    keys = [*_KEYS[:-1], "round"]
+    wide = rounds.filter(pl.col("scenario").is_in([*smaller, everything])).pivot(
+        "scenario", index=keys, values="difference", maintain_order=True
+    )
+    wide = wide.drop_nulls([*chosen, everything]).with_columns(pl.sum_horizontal(*chosen).alias(SUM))
+    wide = wide.with_columns((pl.col(everything) - pl.col(SUM)).alias(REST))
+    pieces = list(_pieces(smaller, chosen))
+    wide = wide.with_columns(value.alias(name) for name, value, _ in pieces)
+    size, together = len(enabled[everything]), len(_union(chosen, enabled))
+    described = [(name, "part", len(enabled[name]) / size) for name in chosen]
+    described += [(SUM, "sum", together / size), (everything, "whole", 1.0), (REST, "rest", 1 - together / size)]
+    described += [(name, "within", of_piece / size) for name, _, of_piece in pieces]
+    about = pl.DataFrame(described, schema=["scenario", "role", "covers"], orient="row")
+    values = wide.unpivot(about["scenario"].to_list(), index=keys, variable_name="scenario").drop_nulls("value")
+    if not values.is_empty():
+        yield absolute(values, STUDENT, keys=_KEYS).join(about, on="scenario", maintain_order="left")
+
+
+def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
+    """Pieces of a part that another scenario has by itself, or of which it lacks a single thing: name, µs, size.
+    Metadata locks are a piece of all waits; digests are what statements have beyond statements without digests."""
+    for part in chosen:
+        for name, on in enabled.items():
+            if on < enabled[part]:
+                beyond = enabled[part] - on
+                if len(beyond) == 1:
+                    yield f"{next(iter(beyond))}, of {part}", pl.col(part) - pl.col(name), 1
+                elif len(on) <= len(beyond):
+                    yield f"{name}, of {part}", pl.col(name), len(on)
