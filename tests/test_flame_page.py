@@ -156,6 +156,18 @@ def test_boxes_are_as_wide_as_their_cost(graph: Graph) -> None:
         assert boxes["parse"][0] == pytest.approx((boxes["all"][0] + 1) * parse / whole_cost - 1, abs=0.1)
 
 
+def test_frames_that_only_one_side_has_can_be_shown_alone(graph: Graph) -> None:
+    for mode, name, us, share, whole in (
+        ("gone", "old_lock", "2.00", "11 %", BASE),
+        ("added", "new_hook", "1.00", "5.0 %", ME),
+    ):
+        graph.width(mode)
+        boxes = graph.shown()
+        assert set(boxes) == {"all", "do_command", "execute", name}
+        assert boxes[name][0] == boxes["all"][0]
+        assert graph.part("path") == f"{us} µs/operation ({share}) of {whole} is in frames that only it has. "
+
+
 def test_a_click_zooms_in_and_the_path_and_the_button_lead_out_again(graph: Graph) -> None:
     whole = graph.shown()["all"]
     graph.click("read_row")
@@ -273,7 +285,7 @@ def test_only_a_difference_beyond_its_error_has_a_sign(browser: Browser, tmp_pat
         graph = Graph(tab)
         graph.click("execute")
         card = graph.part("card", "innerText")
-        for text in ("µs/operation", BASE, ME, "11.0 (61 %)", "11.0 (55 %)", "0 ± 1, within its error"):
+        for text in ("µs/operation", BASE, ME, "11.0 (61 %)", "11.0 (55 %)", "0.0 ± 1.1, within its error"):
             assert text in card
         graph.click("old_lock")
         assert "▼ −2.0 ± 0.1 (gone)" in graph.part("card", "innerText")

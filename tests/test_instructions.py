@@ -9,16 +9,13 @@ import rqps
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import stats
-from rqps.pages.flamegraph_breakdown import beside as table_beside
-from rqps.pages.flamegraph_breakdown.tables import counted_beside
 from rqps.profile import (
-    instructions_beside,
     instructions_per_operation,
     most_expensive_functions,
 )
 from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
-from rqps.stats.metrics import CPU, INSTRUCTIONS
+from rqps.stats.metrics import INSTRUCTIONS
 from rqps.store import Study, read_manifest, write_manifest
 from synthetic import Shape, manifest, tables, write_rows, write_study
 
@@ -74,11 +71,6 @@ def counted(data: Path) -> Study:
     return rqps.load("synthetic", data=data, mode="instructions")
 
 
-@pytest.fixture(scope="module")
-def beside(timed: Study, counted: Study) -> pl.DataFrame:
-    return counted_beside(counted, timed)
-
-
 def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:
     values = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
     of_base = values.filter(dbms=BASE, step="point-query").sort("round")
@@ -96,45 +88,6 @@ def test_a_round_is_compared_with_its_own_base(timed: Study) -> None:
     assert (row["base_estimate"], row["me_estimate"], row["n"]) == (40_040, 57_057, 3)
 
 
-def test_cpu_time_agrees_where_it_grew_as_instructions_did(beside: pl.DataFrame) -> None:
-    assert beside["agreement"].to_list() == ["unsure"] * 4, "counted in three rounds"
-    row = beside.filter(step="point-query", dbms="my2.base").row(0, named=True)
-    assert row["throughput_estimate"] == pytest.approx(0.7, rel=0.01)
-    assert row["user_cpu_estimate"] == pytest.approx(row["cpu_estimate"], rel=0.001)
-    assert row["per_instruction_estimate"] == pytest.approx(row["cpu_estimate"] / row["estimate"])
-    assert row["cpu_low"] <= row["cpu_estimate"] <= row["cpu_high"]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "n", "counted_n", "agreement"),
-    [
-        (0.99, 1.01, 6, 4, "agree"),
-        (1.03, 1.20, 6, 4, "CPU grew more"),
-        (0.80, 0.97, 6, 4, "CPU grew less"),
-        (0.90, 1.20, 6, 4, "unsure"),
-        (1.03, 1.20, 3, 4, "unsure"),
-        (1.03, 1.20, 6, 1, "unsure"),
-        (None, None, 1, 4, "unsure"),
-    ],
-)
-def test_agreement_is_what_the_rounds_of_both_support(
-    low: float | None, high: float | None, n: int, counted_n: int, agreement: str, timed: Study
-) -> None:
-    of_me = stats.relate(timed)[1].filter(step="point-query", dbms="my2.base", metric=INSTRUCTIONS)
-    ratios = of_me.with_columns(n=pl.lit(counted_n, pl.Int32))
-    exact = ratios["estimate"].item()
-    of_cpu = {"host": "here", "step": "point-query", "base": BASE, "dbms": "my2.base", "metric": CPU, "n": n}
-    interval = {"low": low and exact * low, "high": high and exact * high}
-    sure = {f"sure_{end}": value for end, value in interval.items()}
-    middle = exact * ((low + high) / 2 if low and high else 1.0)
-    kinds = {"n": pl.Int32, **dict.fromkeys((*interval, *sure), pl.Float64)}
-    row = of_cpu | interval | sure | {"estimate": middle, "coverage": 0.95}
-    both = pl.concat([ratios, pl.DataFrame([row], schema_overrides=kinds)], how="diagonal")
-    [row] = instructions_beside(both).to_dicts()
-    assert row["agreement"] == agreement
-    assert row["throughput_estimate"] is None
-
-
 def test_four_counted_rounds_decide_what_time_leaves_open(tmp_path: Path) -> None:
     count_runs(write_study(tmp_path, SHAPE) / "raw/study=synthetic", rounds=4)
     study = rqps.load("synthetic", data=tmp_path)
@@ -145,17 +98,6 @@ def test_four_counted_rounds_decide_what_time_leaves_open(tmp_path: Path) -> Non
     assert set(decided["verdict"]) == {"slower"}
 
 
-def test_without_cpu_time_beside_there_is_no_agreement(counted: Study, timed: Study, tmp_path: Path) -> None:
-    alone = instructions_beside(stats.relate(timed)[1].filter(metric=INSTRUCTIONS))
-    assert alone["agreement"].to_list() == [None] * 4
-    assert alone.schema == counted_beside(counted, timed).schema
-    count_runs(write_study(tmp_path, Shape(rounds=0)) / "raw/study=synthetic", rounds=1)
-    studies = (rqps.load("synthetic", data=tmp_path, mode=mode) for mode in ("instructions", "throughput"))
-    html = table_beside(*studies).as_raw_html()  # type: ignore[union-attr]
-    assert "1.425" in html
-    assert "1 round" in html
-
-
 def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None:
     first = counted.runs.filter(dbms=BASE, round=1)["run"].item()
     found = most_expensive_functions(counted.instructions.filter(run=first), counted.steps.filter(run=first), most=2)
@@ -164,13 +106,6 @@ def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None
         ("dispatch_command", 10_000.0, 0.25, 1.0),
     ]
     assert found["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
-
-
-def test_the_table_says_what_instructions_do_not_show(counted: Study, timed: Study) -> None:
-    html = table_beside(counted, timed).as_raw_html()  # type: ignore[union-attr]
-    numbers = ("1.425", "1.423–1.427", "base 40,040", "57,057", "unsure", "6 rounds")
-    for text in (*numbers, "caches missed", "the kernel", "purge"):
-        assert text in html
 
 
 def test_a_step_with_nothing_done_gives_no_ratio(counted: Study) -> None:

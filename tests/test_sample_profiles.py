@@ -6,8 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
-from rqps.pages.flamegraph_breakdown.findings import Profile, profile_of
-from rqps.profile import completeness, instruction_costs, stack_costs
+from rqps.profile import Profile, completeness, flame_trees, profile_of
+from rqps.stats import relate
+from rqps.stats.metrics import CPU, INSTRUCTIONS
+from rqps.store import Study
 from rqps.store.manifest import read_study_card
 from rqps.study import Mode
 
@@ -20,18 +22,13 @@ MODES: tuple[Mode, ...] = ("stacks", "instructions")
 
 
 @pytest.fixture(scope="module")
-def costs(samples: Path) -> dict[str, pl.DataFrame]:
-    sampled, counted = (rqps.load(STUDY, data=samples, mode=mode) for mode in MODES)
-    return {
-        "stacks": stack_costs(sampled.stacks, sampled.steps),
-        "instructions": instruction_costs(counted.instructions, counted.steps),
-        "completeness": completeness(sampled.stacks.collect()),
-    }
+def study(samples: Path) -> Study:
+    return rqps.load(STUDY, data=samples)
 
 
 @pytest.fixture(scope="module", params=MODES)
-def profile(request: pytest.FixtureRequest, costs: dict[str, pl.DataFrame]) -> Profile:
-    return profile_of(costs[request.param], CARD.base, request.param)
+def profile(request: pytest.FixtureRequest, study: Study) -> Profile:
+    return profile_of(study, request.param)
 
 
 def comparisons(parts: pl.DataFrame) -> Iterator[tuple[tuple[str, str], pl.DataFrame]]:
@@ -40,7 +37,7 @@ def comparisons(parts: pl.DataFrame) -> Iterator[tuple[tuple[str, str], pl.DataF
 
 
 def test_parts_add_up_to_what_was_measured_and_their_differences_to_the_difference(profile: Profile) -> None:
-    for parts in (profile.components, profile.functions):
+    for _, parts in profile.parts.group_by("by"):
         for cell, rows in comparisons(parts):
             base, me = rows["base_measured"][0], rows["me_measured"][0]
             assert rows["base_estimate"].sum() == pytest.approx(base, rel=1e-9), cell
@@ -48,8 +45,20 @@ def test_parts_add_up_to_what_was_measured_and_their_differences_to_the_differen
             assert rows["estimate"].sum() == pytest.approx(me - base, abs=1e-9 * base), cell
 
 
+def test_a_cell_has_one_cost_and_one_verdict_on_all_pages(profile: Profile, study: Study) -> None:
+    keys = ["host", "step", "base", "dbms"]
+    sampled = profile.operations["unit"][0].startswith("µs")
+    of_metric = relate(study)[1].filter(metric=CPU if sampled else INSTRUCTIONS)
+    both = profile.operations.join(of_metric, on=keys, suffix="_elsewhere")
+    assert both.height == profile.operations.height
+    assert both["verdict"].equals(both["verdict_elsewhere"])
+    ratios = both["me_estimate"] / both["base_estimate"]
+    assert ratios.to_list() == pytest.approx(both["estimate_elsewhere"].to_list())
+    assert both["base_estimate"].to_list() == pytest.approx(both["base_estimate_elsewhere"].to_list())
+
+
 def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:
-    for cell, rows in comparisons(profile.components.filter(part="other")):
+    for cell, rows in comparisons(profile.parts.filter(by="component", part="other")):
         for side in ("base", "me"):
             assert rows[f"{side}_estimate"].item() < OTHER_AT_MOST * rows[f"{side}_measured"].item(), cell
 
@@ -65,7 +74,7 @@ def test_every_step_was_profiled_on_both_sides(profile: Profile) -> None:
 
 def test_paths_of_two_releases_meet(profile: Profile) -> None:
     """Of the base's cost, the share below frames that the other release has as well, down to where they part."""
-    for (step, dbms), tree in comparisons(profile.trees):
+    for (step, dbms), tree in comparisons(flame_trees(profile.costs, CARD.base)):
         parted = {None: False}
         gone = 0.0
         for node, parent, base, me in tree.select("node", "parent", "base_total", "me_total").iter_rows():
@@ -74,7 +83,8 @@ def test_paths_of_two_releases_meet(profile: Profile) -> None:
         assert 1 - gone / tree["base_total"][0] > MET_AT_LEAST, (step, dbms)
 
 
-def test_stacks_reach_the_roots_of_their_threads(costs: dict[str, pl.DataFrame]) -> None:
-    for row in costs["completeness"].to_dicts():
+def test_stacks_reach_the_roots_of_their_threads(study: Study) -> None:
+    sampled = rqps.load(study.place, mode="stacks")
+    for row in completeness(sampled.stacks.collect()).to_dicts():
         assert row["root"] + row["repaired"] >= WHOLE_AT_LEAST, row
         assert row["unnamed"] < (0.2 if row["dbms"].startswith("my97") else 0.01), row

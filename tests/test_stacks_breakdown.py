@@ -2,22 +2,26 @@
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+import rqps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.pages.flamegraph_breakdown.findings import breakdown_findings, profile_of
+from rqps.pages.flamegraph_breakdown import findings, sentences
 from rqps.profile import as_measured, breakdown, instruction_costs, measured_costs, operation_costs, stack_costs
-from rqps.profile.breakdown import BREAKDOWN, By
+from rqps.profile.breakdown import BREAKDOWN, By, Profile
 from rqps.profile.components import OTHER
 from rqps.stats.metrics import CPU
+from synthetic import Shape, manifest, write_run, write_study
 from synthetic_stacks import POINT, costs_of, instructions_of, stacks_of, steps_of, study
 
 PARSE = next(path for path in POINT if path[-1] == "MYSQLparse(THD*)")
 MORE_PARSING = {**POINT, PARSE: POINT[PARSE] + 2.0}
+FORBIDDEN = "perf may not sample here: kernel.perf_event_paranoid is 4"
 BY_RATIO = {"estimate": 1.1, "low": 1.09, "high": 1.11, "sure_low": 1.08, "sure_high": 1.12, "coverage": 0.95}
 COMPARED = {
     **{"host": "here", "step": "point-query", "base": "my1.base", "dbms": "my2.base", "metric": CPU, "n": 8},
@@ -234,60 +238,71 @@ def test_an_unknown_base_lists_those_that_there_are() -> None:
     assert "my1.base, my2.base" in caught.value.fix
 
 
-def test_findings_say_what_the_table_says() -> None:
-    (said,) = breakdown_findings(breakdown(both(), "my1.base"))
-    assert said == (
-        "point-query: an operation costs my2.base 18.2 µs of server CPU, and my1.base 16.2 (means of 6 rounds). "
-        "Of the 2.0 ± 0.3 µs more, 2.03 ± 0.08 are parser."
-    )
+def said_of(costs: pl.DataFrame) -> list[str]:
+    """The sentences on the one comparison of some costs, which are nowhere measured but in the profile."""
+    parts = breakdown(costs, "my1.base", ("component", "thread", "function"))
+    profile = Profile(costs, costs, operation_costs(costs, "my1.base"), parts)
+    (row,) = profile.operations.to_dicts()
+    return list(sentences(profile, row, {}))
 
 
-def test_findings_name_the_functions_and_what_went_the_other_way() -> None:
+def test_sentences_say_what_the_tables_say() -> None:
+    whole, *parts = said_of(both())
+    ratio = "my2.base uses 1.13x the CPU of my1.base per operation (1.11–1.15, 6 rounds)"
+    assert whole == f"{ratio}: 16.2 to 18.2 µs, +2.0 (+1.7 to +2.4)."
+    assert parts == [
+        "Components, in µs: +2.03 ± 0.08 parser.",
+        "Functions, in µs: +2.03 ± 0.08 my_sql_parser_parse.",
+    ]
+
+
+def test_what_went_the_other_way_is_named_until_most_of_the_difference_is() -> None:
     optimize = next(path for path in POINT if path[-1] == "JOIN::optimize()")
     other = {**MORE_PARSING, optimize: POINT[optimize] - 1.0}
-    costs = stack_costs(*study({"my1.base": POINT, "my2.base": other}))
-    (said,) = breakdown_findings(breakdown(costs, "my1.base"), breakdown(costs, "my1.base", "function"))
-    assert said == (
-        "point-query: an operation costs my2.base 17.2 µs of server CPU, and my1.base 16.2 (means of 6 rounds). "
-        "That is 1.0 ± 0.3 µs more: 2.01 ± 0.08 more for parser (most in my_sql_parser_parse, 2.01 ± 0.08); "
-        "and 0.94 ± 0.07 less for optimizer."
-    )
+    _, components, functions = said_of(stack_costs(*study({"my1.base": POINT, "my2.base": other})))
+    assert components == "Components, in µs: +2.01 ± 0.08 parser and −0.94 ± 0.07 optimizer."
+    assert functions == "Functions, in µs: +2.01 ± 0.08 my_sql_parser_parse; all others -1.0."
 
 
-def test_a_finding_adds_up_what_it_does_not_name_and_leaves_out_what_is_next_to_nothing() -> None:
+def test_a_sentence_adds_up_what_it_does_not_name() -> None:
     grown = {"MYSQLparse": 500, "JOIN::optimize": 400, "row_search_mvcc": 300, "dispatch_command": 200, "malloc": 150}
     grown |= {"btr_cur_search_to_nth_level": 50, "start_statement_v1": -160, "net_send_ok": -1}
     sides = {
         "my1.base": {(name,): 1_000_000 for name in grown},
         "my2.base": {(name,): 1_000_000 + 1000 * more for name, more in grown.items()},
     }
-    (text,) = breakdown_findings(breakdown(counted(sides), "my1.base"))
-    assert text.endswith("; and 160 ± 1 less for performance schema; 3 other parts come to 199 more.")
-    assert "allocator" not in text, "four parts are named, the largest"
-    assert "network" not in text, "too little of the difference"
+    _, components, functions, *others = said_of(counted(sides))
+    named = "+500.0 ± 1.6 parser, +400.0 ± 1.5 optimizer and +300.0 ± 1.5 InnoDB rows and versions"
+    assert components == f"Components, in instructions: {named}; all others +239."
+    assert functions.endswith("row_search_mvcc; all others +239.")
+    assert others == []
+
+
+def test_a_thread_beside_the_clients_that_grew_is_named() -> None:
+    sides: dict[str, dict[tuple[str, ...], float]] = {
+        dbms: {("connection", "f"): 10.0, ("purge", "g"): us} for dbms, us in (("my1.base", 1.0), ("my2.base", 4.0))
+    }
+    assert "Other threads, in µs: +3.00 ± 0.27 purge." in said_of(costs_of(sides))
 
 
 def test_too_few_rounds_are_mentioned() -> None:
-    (text,) = breakdown_findings(breakdown(both(2), "my1.base"))
-    assert text.endswith("With 2 rounds these are no verdicts, which take 4.")
+    assert said_of(both(2))[-1] == "That is of 2 rounds, and a verdict takes 4."
 
 
-def test_runs_that_failed_are_named_with_their_error() -> None:
-    forbidden = "perf may not sample here: kernel.perf_event_paranoid is 4"
-    tries = [("s01@my2.base@here", "stacks"), ("s02@my2.base@here", "stacks"), ("r01@my2.base@here", "throughput")]
-    failed = pl.DataFrame([{"run": run, "mode": mode, "error": forbidden} for run, mode in tries])
-    nothing = both().clear()
-    none, why = profile_of(nothing, "my1.base", "stacks", failed).findings.sentences
+def test_of_equal_servers_nothing_is_named() -> None:
+    said = said_of(stack_costs(*study({"my1.base": POINT, "my2.base": POINT})))
+    assert said[1:] in (["That is no change."], ["The difference is inconclusive."])
+
+
+def test_runs_that_failed_are_named_with_their_error(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", data=write_study(tmp_path))
+    (advice,) = findings(study, "stacks").sentences
+    assert "no sampled stacks of a dbms and of its base. Give it stacks_rounds: 4" in advice
+    for number in (1, 2):
+        failed = manifest(
+            "my2.base", number, run=f"s{number:02}@my2.base@here", mode="stacks", outcome="failed", error=FORBIDDEN
+        )
+        write_run(tmp_path / "raw/study=synthetic/failed", failed, Shape())
+    none, why = findings(rqps.load("synthetic", data=tmp_path), "stacks").sentences
     assert none == "This study has no sampled stacks of a dbms and of its base."
-    assert why == f"Without sampled stacks, since they failed: s01@my2.base@here, s02@my2.base@here. {forbidden}"
-    (advice,) = profile_of(nothing, "my1.base", "stacks", failed.clear()).findings.sentences
-    assert "stacks_rounds: 4" in advice
-    *findings, why = profile_of(both(), "my1.base", "stacks", failed).findings.sentences
-    assert len(findings) == 1
-    assert forbidden in why
-
-
-def test_of_equal_servers_nothing_is_found() -> None:
-    stacks, steps = study({"my1.base": POINT, "my2.base": POINT})
-    (text,) = breakdown_findings(breakdown(stack_costs(stacks, steps), "my1.base"))
-    assert "is within its error." in text
+    assert why == f"Without sampled stacks, since they failed: s01@my2.base@here and s02@my2.base@here. {FORBIDDEN}"

@@ -1,6 +1,5 @@
 """Threads: their roles, their time by the kernel's count and by looks at them, and it adds up."""
 
-import json
 import time
 
 import polars as pl
@@ -18,9 +17,7 @@ from rqps.measure.threads import (
     threads_table,
     used_by_threads,
 )
-from rqps.pages.flamegraph_breakdown.charts import thread_time as thread_chart
-from rqps.pages.flamegraph_breakdown.charts import time_of_threads as thread_time
-from rqps.pages.flamegraph_breakdown.charts import without_connections
+from rqps.profile import time_of_connections
 from rqps.store.schemas import IDENTITY, STEPS, THREADS
 from synthetic_stacks import whose
 
@@ -155,7 +152,7 @@ STEP = pl.DataFrame([{**whose("my1.base", 1), **DONE}], schema={**IDENTITY, **ST
 
 
 def microseconds(threads: pl.DataFrame) -> dict[str, float]:
-    frame = thread_time(threads, STEP)
+    frame = time_of_connections(threads, STEP)
     assert frame["share"].sum() == pytest.approx(1)
     return {str(kind): round(us, 6) for kind, us in frame.select("kind", "us_per_operation").rows()}
 
@@ -176,14 +173,4 @@ def test_what_threads_wait_for_stays_open_where_we_may_not_look() -> None:
 
 
 def test_only_threads_of_connections_serve_operations() -> None:
-    assert thread_time(of_step(role="purge"), STEP).is_empty()
-
-
-def test_a_server_whose_threads_have_no_names_is_named() -> None:
-    nameless = of_step(dbms="my2.base", role="unknown")
-    threads = pl.concat([of_step(), of_step(role="purge"), nameless])
-    assert without_connections(threads) == ["my2.base"]
-    drawn = json.dumps(thread_chart(threads, STEP).to_dict())
-    assert "Of my2.base the threads have no names" in drawn
-    assert "per operation; 1 round." in drawn
-    assert "mostly the client's turn" in drawn
+    assert time_of_connections(of_step(role="purge"), STEP).is_empty()

@@ -1,16 +1,19 @@
 """Cost of an operation by component, thread or function on both sides, and the differences beyond chance."""
 
 from collections.abc import Sequence
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import polars as pl
 
 from rqps.profile.components import OTHER
+from rqps.profile.costs import COSTS, as_measured, instruction_costs, stack_costs
 from rqps.profile.pair import BASE, ME, Pair, pairs
-from rqps.stats.comparison import compare
+from rqps.stats.comparison import compare, relate
 from rqps.stats.metrics import CPU
 from rqps.stats.metrics import INSTRUCTIONS as COUNTS
-from rqps.study import SMALLEST_EFFECT
+from rqps.store.read import Study, load
+from rqps.study import SMALLEST_EFFECT, Mode
 
 By = Literal["component", "thread", "function", "inclusive", "operation"]
 
@@ -43,6 +46,41 @@ BREAKDOWN = pl.Schema(
     }
 )
 OPERATIONS = pl.Schema({**dict.fromkeys(_OPERATION, pl.String), **_COMPARED, "smallest_effect": pl.Float64})
+
+
+class Profile(NamedTuple):
+    """A study's profile of one mode. Its frames are empty where the base was not profiled."""
+
+    profiled: pl.DataFrame
+    """Costs by stack, as they were in the profiled rounds."""
+    costs: pl.DataFrame
+    """The same, scaled so that an operation costs what the ordinary rounds measured."""
+    operations: pl.DataFrame
+    parts: pl.DataFrame
+    """Components, threads and functions of each operation."""
+
+
+@lru_cache(maxsize=2)
+def profile_of(study: Study, mode: Mode) -> Profile:
+    """The profile of a study, sampled (mode `stacks`) or counted (`instructions`), each comparison with its parts.
+
+    The cost of an operation, and its verdict, is that of the ordinary rounds; without such, of the profiled ones."""
+    recorded, base = load(study.place, mode=mode), study.card.base
+    if mode == "stacks":
+        profiled = stack_costs(recorded.stacks, recorded.steps)
+    else:
+        profiled = instruction_costs(recorded.instructions, recorded.steps)
+    if base not in set(profiled["dbms"]):
+        nothing = pl.DataFrame(schema=COSTS)
+        return Profile(nothing, nothing, pl.DataFrame(schema=OPERATIONS), pl.DataFrame(schema=BREAKDOWN))
+    _, compared = relate(study if base in set(study.runs["dbms"]) else recorded)
+    unit = MICROSECONDS if mode == "stacks" else INSTRUCTIONS
+    costs, least = (
+        as_measured(profiled, measured_costs(compared.filter(metric=METRIC_OF[unit]))),
+        study.card.smallest_effect,
+    )
+    parts = breakdown(costs, base, ("component", "thread", "function"), least, compared)
+    return Profile(profiled, costs, operation_costs(costs, base, least, compared), parts)
 
 
 def breakdown(

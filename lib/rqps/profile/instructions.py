@@ -1,4 +1,4 @@
-"""Instructions per operation, and whether CPU time grew as they did.
+"""The functions that execute most instructions.
 
 They are the work of the server's own code for a statement. CPU time also has the cost of an instruction (caches
 missed, memory waited for), the kernel's work, the server's around a statement, and its threads in the background.
@@ -8,40 +8,9 @@ import polars as pl
 
 from rqps.profile.names import readable
 from rqps.stats import metrics
-from rqps.stats.comparison import quotient
-from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU, usable
-from rqps.stats.verdict import decided
+from rqps.stats.metrics import usable
 
 COUNTED = metrics.COUNTED.name
-AGREEMENT = {"same": "agree", "slower": "CPU grew more", "faster": "CPU grew less"}
-"""Verdicts on CPU time per instruction, relative to the base, as words on its growth beside instructions."""
-
-
-def instructions_beside(compared: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a tidy frame on instructions, beside those of throughput and CPU time, as far as it has these.
-
-    `per_instruction` is the ratio of CPU time per instruction; `agreement` is its verdict in words.
-    """
-    keys = ["host", "step", "base", "dbms"]
-    estimate = pl.col("n", "estimate", "low", "high", "coverage", "sure_low", "sure_high")
-    beside = compared.filter(metric=INSTRUCTIONS)
-    for metric, name in ((THROUGHPUT, "throughput"), (CPU, "cpu"), (USER_CPU, "user_cpu")):
-        of_metric = compared.filter(metric=metric).select(*keys, estimate.name.prefix(f"{name}_"))
-        beside = beside.join(of_metric, on=keys, how="left", maintain_order="left")
-    per_instruction = quotient(lambda name: pl.col(f"cpu_{name}"), pl.col)
-    agreement = decided(
-        near=pl.col("smallest_effect"),
-        more_is_better=False,
-        low="per_instruction_sure_low",
-        high="per_instruction_sure_high",
-        n="per_instruction_n",
-    )
-    return beside.with_columns(
-        pl.min_horizontal("n", "cpu_n").alias("per_instruction_n"),
-        *(ratio.alias(f"per_instruction_{name}") for name, ratio in per_instruction.items()),
-    ).with_columns(
-        pl.when(pl.col("cpu_estimate").is_not_null()).then(agreement.replace(AGREEMENT)).alias("agreement")
-    )
 
 
 def most_expensive_functions(

@@ -80,6 +80,8 @@ class Pair:
 
 def pairs(costs: pl.DataFrame, base: str) -> Iterator[tuple[str, str, str, Pair]]:
     """Every host, step and dbms that has a round in common with the base."""
+    if costs.is_empty():
+        return
     if base not in set(costs["dbms"]):
         raise _unknown("base", base, costs["dbms"])
     kinds = costs.partition_by("host", "step", "dbms", as_dict=True, maintain_order=True)

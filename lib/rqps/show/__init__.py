@@ -39,6 +39,7 @@ from rqps.show.sections import (
     warnings,
 )
 from rqps.show.sentences import (
+    added,
     amount,
     brackets,
     change_of,

@@ -18,6 +18,7 @@ from rqps.show.words import (
     Row,
     change,
     change_interval,
+    digits_of,
     in_order,
     interval_of,
     ratio,
@@ -196,3 +197,12 @@ def changes(rows: pl.DataFrame, at: str) -> str:
             if places := rows.filter(verdict=verdict)["place"].to_list():
                 parts.append(f"{words} {at} {listed(places)}")
     return ", ".join(parts)
+
+
+def added(row: Row, unit: str = "") -> str:
+    """A difference with its interval, in as many digits as the interval supports.
+
+    >>> added({"estimate": 1.404, "low": 0.301, "high": 2.499}, "µs")
+    '+1.4 µs (+0.3 to +2.5)'
+    """
+    return amount(row, f"+,.{digits_of((row['high'] - row['low']) / 2)}f", unit)

@@ -4,6 +4,7 @@ A ratio is written by `ratio`, or by `change` where it is called a cost or a gai
 by `duration_us`; any other number by `sized`.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -185,6 +186,15 @@ def medians_of(rows: pl.DataFrame) -> str:
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
     return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
+
+
+def digits_of(error: float) -> int:
+    """Decimals that an error supports: one digit of it, or two where the first is 1 or 2.
+
+    >>> [digits_of(error) for error in (26.1, 3.4, 1.1, 0.31, 0.29, 0.0)]
+    [0, 0, 1, 1, 2, 3]
+    """
+    return min(3, max(0, -math.floor(math.log10(max(error, 1e-9) / 3) + 0.0001)))
 
 
 def reach_of(row: Row, form: Callable[[float], str]) -> str:

@@ -33,6 +33,7 @@ from rqps.stats.comparison import (
     in_tables,
     most_changed,
     over_steps,
+    quotient,
     relate,
     relate_configs,
     strongest,

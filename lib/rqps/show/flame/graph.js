@@ -11,7 +11,8 @@ class Graph {
     this.shadow.innerHTML = MARKUP;  // a constant; names only ever go in as text
     for (const part of this.shadow.querySelectorAll("[class]")) this[part.className] = part;
     this.sheet.textContent = STYLE;
-    const modes = { both: `both sides`, base: tree.base, me: tree.me, change: "what changed" };
+    const modes = { both: `both sides`, base: tree.base, me: tree.me, change: "what changed",
+      gone: `only in ${tree.base}`, added: `only in ${tree.me}` };
     for (const [mode, name] of Object.entries(modes)) this.modes.append(new Option(name, mode));
     this.graph.setAttribute("aria-label", tree.claim);
     this.legend.append(...legend(tree));
@@ -66,7 +67,7 @@ class Graph {
     while (this.zoomed && sums[tree.end[this.zoomed]] === sums[this.zoomed]) this.zoomed = tree.parent[this.zoomed];
     if (this.zoomed > this.chosen || this.chosen >= tree.end[this.zoomed]) this.chosen = this.zoomed;
     card.replaceChildren(...described(tree, this.chosen), ...this.calls());
-    path.replaceChildren(...(tree.about ? [`${tree.about}. `] : []), ...steps(tree, this.zoomed));
+    path.replaceChildren(...[tree.about, only(tree, this.mode)].filter(Boolean).map((text) => `${text}. `), ...steps(tree, this.zoomed));
     this.all.disabled = !this.zoomed && tree === this.every;
     this.redraw();
   }
@@ -218,6 +219,14 @@ function button(text, value) {
   const made = make("button", text);
   Object.assign(made, { type: "button", value });
   return made;
+}
+
+// How much of a side is in frames that the other side does not have.
+function only(tree, mode) {
+  const side = { gone: "base", added: "me" }[mode];
+  if (!side) return "";
+  const cost = tree.total(mode, 0);
+  return `${figure(cost)} ${tree.unit} (${percent(cost, tree.whole[side])}) of ${tree[side]} is in frames that only it has`;
 }
 
 function change(tree, i) {

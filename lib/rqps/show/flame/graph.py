@@ -21,7 +21,8 @@ PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js", "questions.js")
 HOW = (
     "Below a function stand those that it calls. A box is as wide as its cost in {unit}, the mean of both sides, so "
     "that what is new and what is gone are there too. Its colour is the difference: orange with an edge above costs "
-    "more, blue-green with an edge below costs less, grey is no difference, or one within its error."
+    "more, blue-green with an edge below costs less, grey is no difference, or one within its error. The widths "
+    "“only in” show the frames that one side has and the other has not."
 )
 NO_PROGRAM = "The flame graph is drawn by a script, which does not run here: trust the notebook, or render the page."
 _HERE = Path(__file__).parent

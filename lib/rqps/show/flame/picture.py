@@ -1,6 +1,5 @@
 """The look of a flame graph, in one place for its program and for the picture where no program runs."""
 
-import math
 import re
 from collections.abc import Iterator
 from html import escape
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 from rqps.show.flame.frames import Tree
 from rqps.show.theme import COLOURS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
-from rqps.show.words import COST_SIGNS
+from rqps.show.words import COST_SIGNS, digits_of
 
 # A difference is strong by its share of what the whole operation costs the base: under 1 %, 1 to 5 %, over 5 %.
 _MORE, _LESS = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6])
@@ -51,15 +50,6 @@ def with_error(value: float, error: float) -> str:
     digits = digits_of(error)
     shown = f"{value:+,.{digits}f}".replace("-", "−") if round(value, digits) else "0"
     return f"{shown} ± {error:,.{digits}f}"
-
-
-def digits_of(error: float) -> int:
-    """Decimals that an error supports: one digit of it, or two where the first is 1 or 2.
-
-    >>> [digits_of(error) for error in (26.1, 3.4, 1.1, 0.31, 0.29, 0.00001)]
-    [0, 0, 1, 1, 2, 3]
-    """
-    return min(3, max(0, -math.floor(math.log10(error / 3) + 0.0001)))
 
 
 def figure(value: float, *, signed: bool = False) -> str:

@@ -27,6 +27,8 @@ class Tree {
       me: running(me, (value) => value),
       change: running(base, (value, i) => Math.abs(me[i] - value)),
     };
+    this.sums.gone = running(base, (value, i) => this.sums.me[this.end[i]] === this.sums.me[i] ? value : 0);
+    this.sums.added = running(me, (value, i) => this.sums.base[this.end[i]] === this.sums.base[i] ? value : 0);
     this.whole ??= { base: this.total("base", 0), me: this.total("me", 0) };
   }
 

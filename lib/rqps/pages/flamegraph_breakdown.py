@@ -1,0 +1,151 @@
+"""Sentences on where an operation's cost goes, for the breakdown and for the first page of a report."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from operator import itemgetter
+
+import polars as pl
+from great_tables import GT
+
+from rqps import show, stats
+from rqps.pages import FirstPage
+from rqps.profile.breakdown import INSTRUCTIONS, METRIC_OF, MICROSECONDS, Profile, profile_of
+from rqps.profile.components import OTHER
+from rqps.profile.pair import ASSUMED
+from rqps.show import Row, added, comparison, finding, joined, listed, phrase
+from rqps.show.flame import figure, with_error
+from rqps.show.words import digits_of
+from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
+from rqps.store.read import Study, load
+from rqps.study import Mode
+
+UNSAID = 0.2
+"""Parts are named until what is left is at most this share of the difference."""
+SMALL_THREAD = 0.05
+"""The share of the difference up to which a thread beside the clients' is not named."""
+KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
+"""Kinds of parts in sentences, and how many are named at most."""
+MOST_STEPS, MOST_CHANGED, LONGEST_NAME = 12, 4, 40
+_CELL = ("host", "step", "dbms")
+_SHORT = {MICROSECONDS: "µs", INSTRUCTIONS: "instructions"}
+_NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
+_NO_NAME = r"^[\[(]"
+"""Begins `[unknown]`, of a stripped server, and `(9 smaller functions)`."""
+
+
+def findings(study: Study, mode: Mode) -> show.Sentences:
+    """The greatest difference of each step by its parts, or how to get one; and why runs failed."""
+    profile, words = profile_of(study, mode), _NAMES[mode]
+    failed = load(study.place, mode=mode).failed.filter(mode=mode).group_by("error", maintain_order=True).agg("run")
+    missing = [f"Without {words}, since they failed: {listed(runs)}. {error}" for error, runs in failed.rows()]
+    if profile.operations.is_empty():
+        advice = f"Give it {mode}_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
+        none = f"This study has no {words} of a dbms and of its base."
+        return show.Nothing([none, *missing] if missing else [f"{none} {advice}"])
+    change = (pl.col("me_estimate") / pl.col("base_estimate")).log().abs()
+    names, several = _names(study), profile.operations["host"].n_unique() > 1
+    texts = [
+        finding(phrase("{step}: {}", joined(" ", sentences(profile, row, names)), **row), place=row["host"] * several)
+        for row in profile.operations.filter(change == change.max().over("host", "step")).to_dicts()
+    ]
+    return show.Sentences([*texts, *[ASSUMED] * (profile.operations["n"].min() == 1), *missing])
+
+
+def explanations(study: Study, profile: Profile) -> pl.Series:
+    """The sentences on each comparison of a profile, in the order of its operations."""
+    names = _names(study) if profile.operations.height else {}
+    texts = [" ".join(sentences(profile, row, names)) for row in profile.operations.to_dicts()]
+    return pl.Series("finding", texts, pl.String)
+
+
+def _names(study: Study) -> Mapping[str, str]:
+    return dict(stats.names(study).select("dbms", "name").iter_rows())
+
+
+def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[str]:
+    """Sentences on one comparison: its cost on both sides, the parts of the difference, and what is left of it."""
+    unit, sides = _SHORT[row["unit"]], [names.get(row[side], row[side]) for side in ("dbms", "base")]
+    ratios = {end: 1 + row[end] / row["base_estimate"] for end in ("estimate", "low", "high")}
+    of_both = comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides)
+    costs = f"{figure(row['base_estimate'])} to {figure(row['me_estimate'])} {unit}"
+    yield phrase("{}: {}, {}.", of_both, costs, added(row))
+    differs, few = row["low"] > 0 or row["high"] < 0, row["n"] < ROUNDS_FOR_A_VERDICT
+    if row["verdict"] in ("same", "unsure") and not (differs and few):
+        yield "The difference is inconclusive." if row["verdict"] == "unsure" else "That is no change."
+        return
+    mine = profile.parts.filter(**{name: row[name] for name in _CELL})
+    same_way = pl.col("estimate").sign() == math.copysign(1, row["estimate"])
+    yield _of_kind(mine.filter(by="component"), row, "component")
+    yield _of_kind(mine.filter(same_way, by="function"), row, "function")
+    threads = mine.filter(by="thread").sort(pl.col("base_estimate") + pl.col("me_estimate"))
+    grown = threads.head(-1).filter(pl.col("low") > 0, pl.col("estimate") > SMALL_THREAD * abs(row["estimate"]))
+    if grown.height:
+        yield f"Other threads, in {unit}: {_amounts(grown.reverse())}."
+    if few:
+        yield f"That is of {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
+
+
+def _of_kind(parts: pl.DataFrame, whole: Row, kind: str) -> str:
+    """The parts of one kind that make most of a difference, the largest first, and the sum of all others."""
+    title, most = KINDS[kind]
+    apart = ((pl.col("low") > 0) | (pl.col("high") < 0)) & (pl.col("part") != OTHER)
+    candidates = parts.filter(apart, ~pl.col("part").str.contains(_NO_NAME)).head(most)
+    before = whole["estimate"] - pl.col("estimate").cum_sum().shift(1, fill_value=0.0)
+    is_enough = (before.abs() <= UNSAID * abs(whole["estimate"])).cum_max()
+    named = candidates.filter(~is_enough)
+    is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
+    rest, digits = whole["estimate"] - named["estimate"].sum(), digits_of((whole["high"] - whole["low"]) / 2)
+    left = f"{'all others' if named.height else 'none by itself, together'} {rest:+,.{digits}f}"
+    open_ones = _amounts(named.filter(~is_sure))
+    texts = (_amounts(named.filter(is_sure)), f"inconclusive alone: {open_ones}" * bool(open_ones))
+    return (
+        f"{title}, in {_SHORT[whole['unit']]}: {'; '.join(filter(None, (*texts, left * bool(round(rest, digits)))))}."
+    )
+
+
+def _amounts(parts: pl.DataFrame) -> str:
+    return listed([f"{_difference(part)} {part['part']}" for part in parts.to_dicts()])
+
+
+def _difference(row: Row) -> str:
+    return with_error(row["estimate"], (row["high"] - row["low"]) / 2)
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """The parts of the headline's difference, if nothing else explains it, and the parts that changed."""
+    profiles = (profile_of(page.study, mode) for mode in _NAMES)
+    profile = next((profile for profile in profiles if profile.operations.height), None)
+    if profile is None:
+        return page
+    explanation, row = page.explanation, page.row
+    if row and not explanation:
+        cell = profile.operations.filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
+        texts = [text for whole in cell for text in sentences(profile, whole, _names(page.study))]
+        explanation = joined(" ", texts[row["metric"] == METRIC_OF[profile.operations["unit"][0]] :])
+    table = ("Where the time goes", _changed(profile, page))
+    return replace(page, explanation=explanation, tables=(*page.tables, table))
+
+
+def _changed(profile: Profile, page: FirstPage) -> GT:
+    """One row per step, of the dbms that changed most in it: the components and functions that surely differ."""
+    size = pl.col("estimate").log().abs()
+    most = page.decided.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
+    cells = (
+        most.join(profile.operations, on=_CELL, how="semi").unique(["host", "step"], keep="first").head(MOST_STEPS)
+    )
+    numbers = [*_CELL, "by", "part", "estimate", "low", "high"]
+    differ = pl.col("verdict").is_in(["slower", "faster"]) & ~pl.col("part").str.contains(_NO_NAME)
+    parts = profile.parts.filter(differ, pl.col("by") != "thread")
+    parts = parts.group_by(*_CELL, "by", maintain_order=True).head(MOST_CHANGED).select(numbers)
+    whole = profile.operations.with_columns(by=pl.lit("operation"), part=pl.lit("")).select(numbers)
+    shown = pl.concat([whole, parts]).join(cells, on=_CELL, how="semi", maintain_order="left")
+    lines = [f"<div>{_difference(row)} {show.cut(row['part'], LONGEST_NAME)}</div>" for row in shown.to_dicts()]
+    of_kind = shown.with_columns(pl.Series("line", lines, pl.String)).group_by(*_CELL, "by", maintain_order=True)
+    unit = profile.operations["unit"][0]
+    note = (
+        f"{unit} more than {page.study.card.base}, of the dbms that changed most; of parts, those that surely differ."
+    )
+    rows = show.spread(show.by_host(of_kind.agg(pl.col("line").str.join())), "by", ["step", "dbms"])
+    columns = [show.Column(by, form=itemgetter("line")) for by in ("operation", *KINDS) if by in rows[0]]
+    return show.table(rows, [show.Column("step"), show.Column("dbms"), *columns], name="changed-parts", note=note)
