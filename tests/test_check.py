@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,18 @@ def test_a_digit_that_was_changed_on_a_page_is_named(report: Path, notebooks: Pa
         (found,) = check(path, data=report, notebooks=notebooks).differences
         assert found.startswith(f"{PAGE}, ")
         assert found.endswith(", point-query: the report has ▼ 0.71, its data give ▼ 0.70")
+
+
+def test_a_sentence_that_the_data_contradict_is_named(report: Path, notebooks: Path) -> None:
+    index = report / "index.html"
+    text = index.read_text()
+    (number, *_) = re.findall(r"&quot;number&quot;: (0\.\d+)", text)
+    index.write_text(text.replace(number, "0.5"))
+    differences = check(index, data=report, notebooks=notebooks).differences
+    first, *_ = differences
+    assert first.startswith("index.html: 'Over 2 single-client steps ")
+    assert f" is {float(number):.6g}, not 0.5" in first
+    assert all(line.startswith("index.html: ") for line in differences)
 
 
 def test_a_digit_that_was_changed_in_the_data_inside_is_found(data: Path, report: Path, notebooks: Path) -> None:

@@ -1,4 +1,5 @@
-"""A report checked against its data: every page is made again, and every number on it compared."""
+"""A report checked against its data: every page is made again, every number on it compared, and every claim of its
+sentences recomputed."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,11 +11,13 @@ from markupsafe import Markup
 
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
+from rqps.report.claimed import frames_of
 from rqps.report.one_file import unpacked
-from rqps.report.site import NOTEBOOKS, build
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, build
 from rqps.scratch import Scratch
+from rqps.show.claims import from_item, wrong
 from rqps.store.packed import SUFFIX
-from rqps.store.read import check_whole
+from rqps.store.read import check_whole, load
 
 LONGEST_SHOWN, WORDS_BEFORE, MOST_SHOWN = 240, 60, 20
 """Characters that are shown of a line, those of them before a difference, and lines of a page."""
@@ -59,11 +62,18 @@ def check(
         study = study or Markup(name_of_study[1]).unescape()
         check_whole(study, data)
         made = _files(build(study, data, scratch / "report", notebooks).parent)
-    pages = [name for name in files if name.endswith(".html")]
-    compared = [name for name in pages if name in made]
+        pages = [name for name in files if name.endswith(".html")]
+        compared = [name for name in pages if name in made]
+        frame_of = frames_of(load(study, data), analysis_notebooks(notebooks))
+        claims = [
+            f"{name}: {problem}"
+            for name in compared
+            for text, facts in _Claims(files[name].decode(errors="replace")).items
+            for problem in wrong(from_item(text, facts), frame_of)
+        ]
     differences = [line for name in compared for line in _differences(name, files[name], made[name])]
     missing = [f"{name}: is not there" for name in made if "/" not in name and name not in files]
-    return Checked(len(compared), [*differences, *missing], [name for name in pages if name not in compared])
+    return Checked(len(compared), [*differences, *claims, *missing], [name for name in pages if name not in compared])
 
 
 def _files(path: Path) -> Mapping[str, bytes]:
@@ -101,6 +111,28 @@ def _where_they_differ(*texts: str) -> Iterator[str]:
     for text in texts:
         shown = text[start:][:LONGEST_SHOWN]
         yield f"{'…' * (start > 0)}{shown}{'…' * (not text.endswith(shown))}"
+
+
+class _Claims(HTMLParser):
+    """The sentences of a page that make claims, each with its claims as JSON."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.items: list[tuple[str, str]] = []
+        self._claims, self._text = "", ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "li":
+            self._claims, self._text = dict(attributes).get("data-claims") or "", ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "li" and self._claims:
+            self.items.append((self._text, self._claims))
+            self._claims = ""
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
 
 
 class _Lines(HTMLParser):

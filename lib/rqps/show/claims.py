@@ -19,6 +19,8 @@ from typing import Any, Literal, Self
 
 import polars as pl
 
+from rqps.errors import RqpsError
+
 Reading = Literal["value", "count", "lowest", "highest", "sum"]
 FEW = 1e-9
 """The share by which a number may differ when it is computed again: the order of a sum is not fixed."""
@@ -92,8 +94,12 @@ def as_item(sentence: str) -> str:
 
 
 def from_item(text: str, claims: str) -> Clause:
-    """The sentence of an item, from its text and its attribute."""
-    return Clause(text, [Claim(**facts) for facts in json.loads(claims)])
+    """The sentence of an item, from its text and its attribute; RqpsError where that is damaged."""
+    try:
+        return Clause(text, [Claim(**facts) for facts in json.loads(claims)])
+    except (ValueError, TypeError) as error:
+        what = f"the claims of {text[:80]!r} can't be read: {error}"
+        raise RqpsError(what, fix="have the report made or sent again") from error
 
 
 def wrong(sentence: str, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
