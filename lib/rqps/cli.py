@@ -29,6 +29,7 @@ STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
 PLACE = "its name: measured here, or came with the checkout; or its folder, its packed file, its URL"
 PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
 CHECK = "make a report again, from the data in it or else from those of the study, and compare every number"
+FETCHED = "to fetch a build of runs.yaml, or an engine and its version; to list, an engine"
 ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
@@ -63,13 +64,14 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "list the servers that can be had, or fetch one",
         {
             "what": {"nargs": "?", "choices": ("list", "fetch"), "default": "list", "help": "list, if not given"},
-            "name": {"nargs": "?", "metavar": "NAME", "help": "the build or version to fetch"},
+            "names": {"nargs": "*", "metavar": "NAME", "help": FETCHED},
         },
         ("--runs-yaml",),
         (
-            "rqps servers               version, source, size, fetched or not",
-            "rqps servers fetch my8033  a build of runs.yaml",
-            "rqps servers fetch 8.0.33  a version of the catalogue",
+            "rqps servers                      builds of runs.yaml, and the versions of each engine",
+            "rqps servers list ENGINE          all of one engine: version, source, size, fetched or not",
+            "rqps servers fetch my8033         a build of runs.yaml",
+            "rqps servers fetch ENGINE 8.0.33  a version of the catalogue",
         ),
     ),
     (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from rqps.errors import RqpsError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rqps.engines.sources import Source
     from rqps.schedule.budget import Budget
     from rqps.schedule.hours import Hours
+    from rqps.store import Study
     from rqps.study import RunsFile
 
 FAILED = 1
@@ -96,7 +98,7 @@ def doctor(arguments: argparse.Namespace) -> Call:
 
 
 def servers(arguments: argparse.Namespace) -> Call:
-    from rqps.engines import catalogued, engine_of, facts_of
+    from rqps.engines import ENGINES, catalogued, engine_of, facts_of
     from rqps.errors import instead
     from rqps.overview import servers_text
     from rqps.study import read_runs_file
@@ -104,23 +106,32 @@ def servers(arguments: argparse.Namespace) -> Call:
 
     runs_yaml = arguments.runs_yaml or _nearest()
     builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue can be had without
-    if (arguments.what == "fetch") != (arguments.name is not None):
-        raise RqpsError(
-            "servers: fetch takes the name of one build or version, and list takes none",
-            fix="rqps servers, or rqps servers fetch NAME with a name that it lists",
-        )
-    if arguments.name is None:
-        return lambda: _print(servers_text({**builds, **catalogued()}))
-    known = {**catalogued(), **builds}
-    if arguments.name not in known:
-        raise RqpsError(
-            f"unknown build {arguments.name!r}; {instead(arguments.name, known, 'builds and versions')}",
-            fix="name one that `rqps servers` lists, or add it to runs.yaml",
-        )
-    spec = known[arguments.name]
+    catalogue, names = catalogued(), arguments.names
+    if arguments.what == "list":
+        if len(names) > 1 or not set(names) <= set(ENGINES):
+            what = f"servers list: {' '.join(names)} is no engine"
+            raise RqpsError(what, fix=f"rqps servers, or with one of the engines: {', '.join(ENGINES)}")
+        return lambda: _print(servers_text(builds, catalogue, *names))
+    if not 0 < len(names) <= 2:
+        fix = "rqps servers fetch NAME with a build of runs.yaml, or rqps servers fetch ENGINE VERSION"
+        raise RqpsError("servers fetch takes the name of one build, or an engine and a version", fix=fix)
+    first, *version = names
+    if version and first not in catalogue:
+        fix = "rqps servers fetch ENGINE VERSION"
+        raise RqpsError(f"unknown engine {first!r}; {instead(first, catalogue, 'engines')}", fix=fix)
+    if not version and first not in builds and (owners := [name for name in ENGINES if first in catalogue[name]]):
+        fix = " or ".join(f"rqps servers fetch {engine} {first}" for engine in owners)
+        titles = " and ".join(facts_of(engine).title for engine in owners)
+        raise RqpsError(f"{first} is a version of {titles}: name the engine, too", fix=fix)
+    known, name = (catalogue[first], version[0]) if version else (builds, first)
+    if name not in known:
+        what, kind = (f"{first} version", f"versions of {first}") if version else ("build", "builds")
+        fix = "name one that `rqps servers` lists, or add it to runs.yaml"
+        raise RqpsError(f"unknown {what} {name!r}; {instead(name, known, kind)}", fix=fix)
+    spec = known[name]
 
     def call() -> int:
-        build = engine_of(spec).locate(arguments.name, spec, _say)
+        build = engine_of(spec).locate(name, spec, _say)
         return _print(
             f"{build.name}: {facts_of(spec.engine).title} {build.version}, {build.source}, in {build.directory}"
         )
@@ -230,13 +241,14 @@ def run(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         from rqps.schedule.levels import run_levels
+        from rqps.store import load
 
         code = measure(runs_file, arguments.study)
         last = runs_file.studies[arguments.study].measure_parts_of is None or arguments.rounds is not None
         if not code and not last:
             code = run_levels(runs_yaml, arguments.study, data, measure, _say)
         with suppress(RqpsError):  # where nothing was measured there is nothing to show
-            _show(arguments.study, data)
+            _show(load(arguments.study, data))
         return code
 
     return call
@@ -311,21 +323,24 @@ def _watch(data: Path, show_all: Call) -> int:
 
 
 def show(arguments: argparse.Namespace) -> Call:
-    from rqps.store.read import place_of
-
-    data = _data(arguments, _nearest())
-    place_of(arguments.study, data)
-    how = {"steps": arguments.steps or (), "every": arguments.all, "markdown": arguments.markdown}
-    return lambda: _show(arguments.study, data, **how)
-
-
-def _show(name: str, data: Path, **how: Any) -> int:
-    from rqps import show, stats
+    from rqps.show.answer import steps_named
     from rqps.store import load
 
-    study = load(name, data)
-    rounds, compared = stats.relate(study)
-    return _print(show.answer_text(compared, stats.over_steps(rounds, study.steps), **how))
+    data = _data(arguments, _nearest())
+    study = load(arguments.study, data)
+    steps_named(study.steps["step"].unique(maintain_order=True).to_list(), arguments.steps or ())
+    how = {"steps": arguments.steps or (), "every": arguments.all, "markdown": arguments.markdown}
+    return lambda: _show(study, **how)
+
+
+def _show(study: "Study", **how: Any) -> int:
+    from rqps import show, stats
+
+    _, compared = stats.relate(study)
+    means = stats.means_to_base(study)
+    names = dict(stats.names(study).select("dbms", "name").iter_rows())
+    width = get_terminal_size().columns if sys.stdout.isatty() else 0
+    return _print(show.answer_text(compared, means, names=names, width=width, **how))
 
 
 def report(arguments: argparse.Namespace) -> Call:
@@ -340,17 +355,23 @@ def report(arguments: argparse.Namespace) -> Call:
         raise RqpsError("report: --check makes nothing to send", fix="leave out --single-file and --with-data")
     for study in studies:
         place_of(study, data)
+    root = data if data.is_dir() else Path()  # a packed file needs no data folder around it
+    if checked:
+        named = Path(arguments.out or root / "report") / checked
+        checked = named if named.exists() else checked
+        if not checked.exists():
+            fix = f"name the folder of a report or its file, or make one: rqps report {checked.name}"
+            raise RqpsError(f"{checked}: there is no report, neither here nor in {named.parent}", fix=fix)
 
     def call() -> int:
         from rqps.report import build, one_file, two_studies
 
-        root = data if data.is_dir() else Path()  # a packed file needs no data folder around it
         if checked:
-            named = Path(arguments.out or root / "report") / checked
-            return _check(named if named.exists() else checked, next(iter(studies), None), root)
+            return _check(checked, next(iter(studies), None), root)
         first, *second = studies
         if second:
-            return _print(f"the page: {two_studies(first, second[0], root, arguments.out)}")
+            page, in_common = two_studies(first, second[0], root, arguments.out)
+            return _print(f"{in_common}\nthe page: {page}")
         index = build(first, root, arguments.out, with_data=arguments.with_data)
         return _print(f"the page: {one_file(index.parent) if arguments.single_file else index}")
 

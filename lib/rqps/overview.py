@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from shutil import disk_usage
+from textwrap import wrap
 
 from rqps.engines import engine_of, facts_of
 from rqps.engines.cache import cache_dir
@@ -60,18 +61,47 @@ def status_text(states: Sequence[RunState]) -> str:
     return "\n".join([*(_run_line(run_state, width) for run_state in states), summary(states)])
 
 
-def servers_text(builds: Mapping[str, BuildSpec]) -> str:
-    """One line per build, whose name may be a version of the catalogue: its version as it reported it, or as promised
-    where it was not asked yet; whether it is here, size, source."""
-    cells = [("NAME", "VERSION", "FETCHED", "SIZE", "SOURCE")]
+def servers_text(
+    builds: Mapping[str, BuildSpec], catalogue: Mapping[str, Mapping[str, BuildSpec]], engine: str = ""
+) -> str:
+    """The builds of runs.yaml, and of each engine the versions that can be fetched, in short; all of one engine."""
+    if engine:
+        own = {name: spec for name, spec in builds.items() if spec.engine == engine}
+        return _servers({**own, **catalogue[engine]})
+    sources = {name: engine_of(spec).source(name, spec) for name, spec in builds.items()}
+    here = {name: spec for name, spec in builds.items() if sources[name].present()}
+    listed = [_servers(here)] if here else []
+    for name, versions in catalogue.items():
+        title = facts_of(name).title
+        others = [build for build, spec in builds.items() if spec.engine == name and build not in here]
+        if others:
+            listed.append(_wrapped(f"{title}, builds of runs.yaml that are not here", others))
+        fetched = [version for version, spec in versions.items() if engine_of(spec).source(version, spec).present()]
+        shown = [f"{version}{'*' if version in fetched else ''}" for version in versions]
+        head = f"{title}, {counted(len(versions), 'version')} of the catalogue, {len(fetched)} fetched (*)"
+        listed.append(_wrapped(head, shown))
+    engines = " or ".join(catalogue)
+    more = f"rqps servers list ENGINE says more, rqps servers fetch ENGINE VERSION fetches one; ENGINE is {engines}"
+    return "\n\n".join([*listed, more])
+
+
+def _wrapped(head: str, names: Iterable[str]) -> str:
+    lines = wrap(", ".join(names), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([head, *lines])
+
+
+def _servers(builds: Mapping[str, BuildSpec]) -> str:
+    """One line per build, whose name may be a version of the catalogue: its engine, its version as it reported it or
+    as promised where it was not asked yet; whether it is here, size, source."""
+    cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE")]
     for name, spec in builds.items():
         engine = engine_of(spec)
         source = engine.source(name, spec)
         tree, size_bytes = source.present(), source.size_bytes()
         version = (engine.known_version(tree) if tree else None) or spec.version or "-"
         size = megabytes(size_bytes) if size_bytes else "-"
-        compiler = f", by {source.compiler}" if source.compiler else ""
-        cells.append((name, version, "yes" if tree else "no", size, f"{source.words}{compiler}"))
+        title = facts_of(spec.engine).title
+        cells.append((name, title, version, "yes" if tree else "no", size, source.words))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells

@@ -367,9 +367,11 @@ def engine_of(spec: "BuildSpec") -> Engine:
     return cast(Engine, import_module(f"{__name__}.{spec.engine}.engine"))
 
 
-def catalogued() -> dict[str, "BuildSpec"]:
-    """The builds that are named by their version alone."""
+def catalogued() -> dict[str, dict[str, "BuildSpec"]]:
+    """The builds of each engine that are named by their version alone."""
     from rqps.engines.asked import BuildSpec
     from rqps.engines.sources import catalogue
 
-    return {version: BuildSpec.model_validate({name: version}) for name in ENGINES for version in catalogue(name)}
+    return {
+        name: {version: BuildSpec.model_validate({name: version}) for version in catalogue(name)} for name in ENGINES
+    }

@@ -17,17 +17,20 @@ from rqps.show.sentences import CHANGED
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load
 
-LONGEST_VALUE = 44
+LONGEST_VALUE, MOST_NAMED = 44, 3
 _CHANGED = pl.col("verdict").is_in(["slower", "faster"])
 
 
-def two_studies(first: str, second: str, data: Path | str | None = None, out: Path | str | None = None) -> Path:
-    """Write a page of two studies, by their names or places, to `out/FIRST-SECOND.html`, and return it."""
+def two_studies(
+    first: str, second: str, data: Path | str | None = None, out: Path | str | None = None
+) -> tuple[Path, str]:
+    """Write a page of two studies, by their names or places, to `out/FIRST-SECOND.html`; it, and what they share."""
     root = data_folder(data).resolve()
     studies = load(first, root), load(second, root)
     compared = [by_host(stats.relate(study)[1]) for study in studies]
     names, conditions = _names(studies), stats.changed_conditions(*studies)
     both = stats.change(*(frame.filter(pl.col("metric").is_in(list(stats.SIDES))) for frame in compared))
+    shared = _shared(studies, names)
     tables = [
         (heading, Markup(made.as_raw_html()), height) for heading, made, height in _tables(both, conditions, names)
     ]
@@ -37,7 +40,7 @@ def two_studies(first: str, second: str, data: Path | str | None = None, out: Pa
         title=f"{names[0]} and {names[1]} · rqps",
         heading=f"{names[0]} and {names[1]}, side by side",
         questions=in_order(study.card.question for study in studies),
-        said=tuple(_in_short(both, conditions, names)),
+        said=(shared, *_in_short(both, conditions, names)),
         tables=tables,
         most_rows=MOST_ROWS,
         made=f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables of both studies.",
@@ -45,7 +48,22 @@ def two_studies(first: str, second: str, data: Path | str | None = None, out: Pa
         to_rounds=Markup(""),
     )
     file = "-".join(study.card.study for study in studies)
-    return write_page((Path(out) if out else root / "report") / f"{file}.html", page)
+    return write_page((Path(out) if out else root / "report") / f"{file}.html", page), shared
+
+
+def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:
+    """The dbms and steps that both studies have, and what is in one of them only."""
+    parts = []
+    for column, what in (("dbms", "dbms"), ("step", "steps")):
+        ours, theirs = (in_order(study.steps[column]) for study in studies)
+        both = [name for name in ours if name in theirs]
+        text = f"{len(both)} {what} are in both, of {len(ours)} and {len(theirs)}"
+        for study, every in zip(names, (ours, theirs), strict=True):
+            if own := [name for name in every if name not in both]:
+                more = f" and {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
+                text += f", only in {study} {', '.join(own[:MOST_NAMED])}{more}"
+        parts.append(text)
+    return f"{'; '.join(parts)}."
 
 
 def _names(studies: tuple[Study, Study]) -> tuple[str, str]:

@@ -1,29 +1,31 @@
-"""The answer of a study as text for a terminal, as terse as benchstat, or as Markdown."""
+"""The answer of a study as text for a terminal or as Markdown: a row a step, a column a dbms, as in benchstat."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 
 import polars as pl
 
 from rqps.errors import RqpsError, instead
-from rqps.show.words import (
-    NOT_COMPARED,
-    Row,
-    by_host,
-    coverage_of,
-    in_order,
-    rounds_of,
-    sized,
-    verdict_words,
-)
+from rqps.show.words import NOT_COMPARED, Row, by_host, coverage_of, in_order, rounds_of, signs_of, sized
 from rqps.stats import COMPARED, THROUGHPUTS, TITLES
 
-MOST_LINES = 30
-"""More comparisons than these are listed only where something is shown of them."""
-RIGHT = (1, 3)
-"""Columns of numbers."""
+GAP = "  "
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
+
+Cells = list[list[str]]
+"""Rows of a table, the head first; the first column has names, all others numbers."""
+
+
+def steps_named(steps: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """The steps that any of the patterns fits, such as `read-*`; all without a pattern, RqpsError for one that fits
+    none."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in steps):
+            fix = "name a step, or a pattern such as 'read-*'"
+            raise RqpsError(f"no step {pattern!r}; {instead(pattern, steps, 'steps')}", fix=fix)
+    return [name for name in steps if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def answer_text(
@@ -33,81 +35,100 @@ def answer_text(
     steps: Sequence[str] = (),
     every: bool = False,
     markdown: bool = False,
+    names: Mapping[str, str] | None = None,
+    width: int = 0,
 ) -> str:
-    """The answer of a study from its compared frame: one line per comparison, first what is shown to differ.
+    """The answer of a study from its compared frame: one table per metric, one row per step, one column per dbms.
 
-    `means` over all steps come last. `steps` are names or patterns such as `read-*`. `every` has all metrics, and all
-    comparisons however many.
+    `means` over all steps come last. `steps` are names or patterns such as `read-*`. `every` has all metrics. `names`
+    of dbms stand above, as a legend. A table wider than `width` characters, if any, goes on below itself.
     """
     if compared.is_empty():
         return NOT_COMPARED
-    names = in_order(compared["step"])
-    for pattern in steps:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            fix = "name a step, or a pattern such as 'read-*'"
-            raise RqpsError(f"no step {pattern!r}; {instead(pattern, names, 'steps')}", fix=fix)
-    asked = [name for name in names if not steps or any(fnmatchcase(name, pattern) for pattern in steps)]
+    asked = steps_named(in_order(compared["step"]), steps)
     rows = by_host(compared.filter(pl.col("step").is_in(asked)))
-    measured = sorted(
-        in_order(rows["metric"]), key=lambda metric: COMPARED.index(metric) if metric in COMPARED else 0
-    )
-    metrics = [metric for metric in measured if every or metric in THROUGHPUTS]
+    order = {metric: place for place, metric in enumerate(COMPARED)}
+    metrics = sorted(in_order(rows["metric"]), key=lambda metric: order.get(metric, 0))
     means = compared.clear() if means is None or steps else by_host(means)
-    parts = [
-        _comparisons(rows.filter(metric=metric), means.filter(metric=metric), every or bool(steps), markdown)
-        for metric in metrics
-    ]
-    return "\n\n".join(filter(None, parts))
+    parts = []
+    if names:
+        widest = max(map(len, names))
+        parts.append("\n".join(f"{dbms:{widest}}{GAP}{name}" for dbms, name in names.items()))
+    for metric in metrics:
+        if every or metric in THROUGHPUTS:
+            of_metric = rows.filter(metric=metric)
+            cells = _cells(of_metric, means.filter(metric=metric))
+            shown = _as_markdown(cells) if markdown else _in_columns(cells, width)
+            parts.append("\n".join([_head(of_metric), *([""] * markdown), *shown]))
+    return "\n\n".join(parts)
 
 
-def _comparisons(rows: pl.DataFrame, means: pl.DataFrame, every: bool, markdown: bool) -> str:
-    if rows.is_empty():
-        return ""
-    differs = pl.col("verdict").is_in(["slower", "faster"])
-    far = pl.col("estimate").log().abs()
-    ordered = rows.sort(~differs, pl.col("verdict") == "unsure", -far, maintain_order=True)
-    shown = ordered if every or ordered.height <= MOST_LINES else ordered.filter(differs)
-    metric, base = rows.select("metric", "base").row(0)
-    words = verdict_words(metric) | {"unsure": "~"}
-    cells = [("step", base, "", "", "ratio", "")]
-    for row in shown.iter_rows(named=True):
-        values = (sized(row["base_estimate"]), row["dbms"], sized(row["me_estimate"]))
-        cells.append((row["step"], *values, _ratio(row), words[row["verdict"]]))
-    for row in means.iter_rows(named=True):
-        cells.append((f"geometric mean of {row['steps']} steps", "", row["dbms"], "", _ratio(row), ""))
-    sure = coverage_of(rows["coverage"])
-    head = (
-        f"{TITLES.get(metric, metric)}, medians of {rounds_of(rows['n'])}; "
-        f"relative to {base}: means of their ratios, {sure}; ~ is unsure"
+def _head(rows: pl.DataFrame) -> str:
+    metric, base = rows["metric"][0], rows["base"][0]
+    signs = signs_of(metric)
+    return (
+        f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}, ± half the width of "
+        f"{coverage_of(rows['coverage'])}; {signs['slower']} worse, {signs['faster']} better, = the same, ~ unsure"
     )
-    more = ordered.height - shown.height
-    rest = [f"{more} more are the same or unsure; --all lists them"] if more else []
-    if markdown:
-        return "\n".join([head, "", *_as_markdown(cells), *([""] * bool(rest)), *rest])
-    return "\n".join([head, *_in_columns(cells), *rest])
 
 
-def _ratio(row: Row) -> str:
-    return f"{row['estimate']:.3f}" + ("" if row["low"] is None else f" ± {(row['high'] - row['low']) / 2:.3f}")
+def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
+    dbms, base = in_order(rows["dbms"]), rows["base"][0]
+    one_host = rows["host"].n_unique() == 1
+    cells = [["step", *([base] if one_host else []), *dbms]]
+    for step in in_order(rows["step"]):
+        of_step = rows.filter(step=step)
+        by_dbms = {row["dbms"]: row for row in of_step.to_dicts()}
+        absolute = [sized(of_step["base_estimate"][0])] if one_host else []
+        cells.append([step, *absolute, *(_ratio(by_dbms.get(name)) for name in dbms)])
+    if not means.is_empty():
+        of_all = {row["dbms"]: row for row in means.to_dicts()}
+        last = f"geometric mean of {max(row['steps'] for row in of_all.values())} steps"
+        cells.append([last, *([""] if one_host else []), *(_ratio(of_all.get(name)) for name in dbms)])
+    return cells
 
 
-def _in_columns(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+def _ratio(row: Row | None) -> str:
+    """`▼ 0.889 ± 0.006`."""
+    if row is None:
+        return "–"
+    sign = (signs_of(row["metric"]) | {"unsure": "~"})[row["verdict"]]
+    half = "" if row["low"] is None else f" ± {(row['high'] - row['low']) / 2:.3f}"
+    return f"{sign} {row['estimate']:.3f}{half}"
+
+
+def _in_columns(cells: Cells, width: int) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        placed = (
-            f"{cell:>{width}}" if place in RIGHT else f"{cell:{width}}"
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        yield "  ".join(placed).rstrip()
+    for number, columns in enumerate(_blocks(widths, width)):
+        if number:
+            yield ""
+        for line in cells:
+            placed = (f"{line[at]:>{widths[at]}}" if at else f"{line[at]:{widths[at]}}" for at in columns)
+            yield GAP.join(placed).rstrip()
 
 
-def _as_markdown(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """The columns that fit beside each other, each time after the first one.
+
+    >>> list(_blocks([4, 5, 5, 5], 18)), list(_blocks([4, 5, 5, 5], 0))
+    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
+    """
+    block, taken = [0], widths[0]
+    for at, own in enumerate(widths[1:], start=1):
+        if width and len(block) > 1 and taken + len(GAP) + own > width:
+            yield block
+            block, taken = [0], widths[0]
+        block.append(at)
+        taken += len(GAP) + own
+    yield block
+
+
+def _as_markdown(cells: Cells) -> Iterator[str]:
     """The lines of a table in which names stay text.
 
-    >>> list(_as_markdown([("step", "n"), ("a_b|c", "1")]))
+    >>> list(_as_markdown([["step", "n"], ["a_b|c", "1"]]))
     ['| step | n |', '|---|--:|', '| a\\\\_b\\\\|c | 1 |']
     """
-    for number, line in enumerate(cells):
-        yield "| " + " | ".join(_MARKUP.sub(r"\\\g<0>", cell) for cell in line) + " |"
-        if number == 0:
-            yield "|" + "".join("--:|" if place in RIGHT else "---|" for place in range(len(line)))
+    rule = "|" + "".join(chain(["---|"], ["--:|"] * (len(cells[0]) - 1)))
+    first, *others = ("| " + " | ".join(_MARKUP.sub(r"\\\g<0>", cell) for cell in line) + " |" for line in cells)
+    yield from (first, rule, *others)

@@ -69,6 +69,11 @@ def means(study: Study) -> pl.DataFrame:
     return pl.concat(frames)
 
 
+def means_to_base(study: Study) -> pl.DataFrame:
+    """The means of each dbms against the base, over steps of any number of clients."""
+    return means(study).filter(pl.col("clients").is_null(), relation="base")
+
+
 def _successive(study: Study) -> Iterator[tuple[str, str]]:
     """Each release with the one before it, of those that have the base's config."""
     _, config = build_and_config(study.card.base)
