@@ -212,7 +212,7 @@ class Access(NamedTuple):
     covers: bool
     """True where it reads nothing but the index."""
     row: dict[str, Any]
-    """Of the table `plans`."""
+    """The row of the table `plans`."""
     words: str
 
 

@@ -42,7 +42,7 @@ OPTIONS = (
 )
 OF_A_FUNCTION = ("--collect-atstart=no", "--trace-children=no")
 OF_PROCESSES = ("--collect-atstart=yes", "--trace-children=yes")
-"""Where a process serves one connection, all counts that it does while it is counted."""
+"""Options for processes that serve one connection each: everything counts that they do while counting is on."""
 _FORM = {"positions": "line", "events": EVENT}
 """Headers that follow from the options: a cost line is a place and the instructions there."""
 

@@ -42,7 +42,7 @@ class ProcessReading(ProcessCounters):
 
     rss_kb: int = 0
     shared_kb: int = 0
-    """Of those, pages that other processes may have, too."""
+    """The part of it that other processes may have, too."""
     switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
 
     def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:

@@ -106,17 +106,17 @@ def settle(server: Server, tables: Sequence[str], limit_s: float) -> None:
     """Vacuums and analyzes these tables, writes all that is dirty, and waits until autovacuum has nothing under way:
     dead rows, pages without a map of what is visible, and a checkpoint are what later statements would pay for."""
     deadline = time.monotonic() + limit_s
-    with closing(server.connect(patience_s=limit_s)) as connection:
-        try:
+    try:
+        with closing(server.connect(patience_s=limit_s)) as connection:
             for table in tables:
                 connection.query(f"VACUUM (ANALYZE) {table}")
             connection.query("CHECKPOINT")
-            while connection.query(_AT_WORK) != [("0",)] and time.monotonic() < deadline:
+            while connection.query(_AT_WORK) != [("0",)]:
+                if time.monotonic() > deadline:
+                    raise TimeoutError
                 time.sleep(SECONDS_BETWEEN_LOOKS)
-        except TimeoutError:
-            deadline = 0
-    if time.monotonic() > deadline:
+    except TimeoutError:
         raise RqpsError(
-            f"flush of {server.name}: not done within {limit_s:.0f} s: vacuum and checkpoint",
+            f"flush of {server.name}: vacuum and checkpoint were not done within {limit_s:.0f} s",
             fix="set flush_seconds in the study's parameters to a higher number",
-        )
+        ) from None
