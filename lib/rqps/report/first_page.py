@@ -56,6 +56,8 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
         others, causes = [], []
     headline, row = page.headline, page.row
     explanation = page.explanation or (_cpu_split(study, row, short) if row else "")
+    if page.explanation and row and headline is first:
+        explanation = phrase("{} on {}: {}", row["step"], short[row["dbms"]], page.explanation)
     if row and row["n"] == 1 and ASSUMED not in explanation:
         headline = phrase("{} {}", headline, ASSUMED)
     last = (_conclusive(decided, short), steps_left_out(study), not_measured(study))
