@@ -12,7 +12,6 @@ import pytest
 import rqps
 from browser import PHONE, Browser, opened
 from great_tables import GT
-from rqps.pages.one_regression import gather
 from rqps.pages.relative_throughput import host_tables
 from rqps.report import build
 from rqps.report.index import facts_of
@@ -24,7 +23,7 @@ from rqps.stats import between_hosts, relate
 from rqps.store import Study, write_study_card
 from synthetic import Shape, card, manifest, tables, write_rows
 from synthetic_report import only_relative_throughput
-from test_one_regression import choose, page_of, shown
+from test_one_regression import choose, executed, page_of, shown
 
 BASE, ME = "my1.base", "my2.base"
 FACTORS = {"big": 1.0, "small": 0.9, "twin": 1.0}
@@ -144,16 +143,16 @@ def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_e
 def test_the_rounds_of_a_number_lead_to_the_screen_of_its_host(
     browser: Browser, data: Path, study: Study, tmp_path: Path
 ) -> None:
-    screen = page_of(gather("synthetic", str(data)), tmp_path)
+    screen = page_of(executed("synthetic", data)["screen"], tmp_path)
     files: dict[str, str | None] = dict.fromkeys(study.runs["folder"])
     html, _ = rounds_page(study, *relate(study), files, Links(), made="today", screen=screen.name)
     links = re.findall(rf'<a href="{screen.name}(#[^"]*)"', html)
     assert len(links) == 2 * len(FACTORS)
     fragment = unescape(next(link for link in links if link.endswith("small")))
     with opened(browser, screen, PHONE, fragment=fragment) as tab:
-        assert shown(tab) == [f"point-query: {ME} on small against {BASE}"]
+        assert shown(tab, host="small") == f"point-query: {ME} on small against {BASE}"
         choose(tab, "host", "twin")
-        assert shown(tab) == [f"point-query: {ME} on twin against {BASE}"]
+        assert shown(tab, host="twin") == f"point-query: {ME} on twin against {BASE}"
         assert tab.run("location.hash").endswith("&host=twin")
 
 

@@ -1,5 +1,10 @@
 """One regression on one screen: its numbers are those of the other pages, and its lists choose without a kernel."""
 
+import ast
+import base64
+import json
+import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,49 +24,88 @@ from rqps.store import write_study_card
 from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import HOSTILE
 
-SAMPLE = Path(__file__).parent.parent / "data"
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "data"
+NOTEBOOK = ROOT / "notebooks/investigate/one_regression.ipynb"
+
+
+def executed(study: str, data: Path, **parameters: str) -> dict[str, Any]:
+    """The names that the notebook's cells make, and the screen among them."""
+    names: dict[str, Any] = {}
+    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
+        if cell.cell_type != "code":
+            continue
+        tree = ast.parse(cell.source)
+        exec(compile(tree, "cell", "exec"), names)
+        if "parameters" in cell.metadata.get("tags", []):
+            names |= {"study": study, "data": str(data), **parameters}
+        elif "show.questions(" in cell.source:
+            assert isinstance(tree.body[-1], ast.Expr)
+            names["screen"] = eval(compile(ast.Expression(tree.body[-1].value), "cell", "eval"), names)
+    return names
+
+
+def sections(screen: Drawing) -> dict[tuple[str, str, str], str]:
+    """The HTML of each question of a screen, by step, dbms and base."""
+    packed = re.findall(
+        r'<script type="application/x-rqps-question" data-host="[^"]*" data-step="([^"]*)" data-base="([^"]*)" '
+        r'data-dbms="([^"]*)">([^<]*)<',
+        screen.html,
+    )
+    return {(step, me, base): json.loads(zlib.decompress(base64.b64decode(text))) for step, base, me, text in packed}
 
 
 @pytest.fixture(scope="module")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> page.Evidence:
-    return page.gather("synthetic", str(write_study(tmp_path_factory.mktemp("study"))))
+def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return executed("synthetic", write_study(tmp_path_factory.mktemp("study")))
 
 
-def html_of(evidence: page.Evidence) -> str:
-    made = page.screen(evidence)
+@pytest.fixture(scope="module")
+def screen(names: dict[str, Any]) -> Drawing:
+    made = names["screen"]
     assert isinstance(made, Drawing)
-    return made.html
+    return made
 
 
-def test_it_begins_with_the_surest_great_difference(evidence: page.Evidence) -> None:
-    assert evidence.first == ("here", "update-index", "my1.base", "my2.base")
-    claim = "update-index: my2.base runs at 0.7"
-    assert html_of(evidence).index(" open><summary>update-index: my2.base against my1.base") > 0
-    assert claim in html_of(evidence)
+def test_it_begins_with_the_surest_great_difference(names: dict[str, Any], screen: Drawing) -> None:
+    assert names["first"] == ("here", "update-index", "my1.base", "my2.base")
+    shown = screen.html.partition('<div class="rqps-chosen">')[2].partition("<script")[0]
+    assert "update-index: my2.base against my1.base" in shown
+    assert "update-index: my2.base runs at 0.7" in shown
+    assert len(sections(screen)) == names["answers"].height
 
 
-def test_its_numbers_are_those_of_every_other_page(evidence: page.Evidence) -> None:
-    _, compared = stats.relate(evidence.study)
+def test_its_numbers_are_those_of_every_other_page(names: dict[str, Any]) -> None:
+    _, compared = stats.relate(names["measured"])
     keys = ["step", "metric", "base", "dbms"]
-    both = evidence.compared.join(compared, on=keys, suffix="_there")
+    both = names["compared"].join(compared, on=keys, suffix="_there")
     assert both.height == compared.height
     assert both.filter(pl.col("estimate") != pl.col("estimate_there")).is_empty()
     assert both.filter(pl.col("verdict") != pl.col("verdict_there")).is_empty()
 
 
-def test_a_base_is_the_study_s_or_the_release_before_or_the_same_build(evidence: page.Evidence) -> None:
-    pairs = {(question.base, question.me) for question in evidence.questions}
+def test_counted_instructions_are_decided_as_on_every_other_page() -> None:
+    study = rqps.load("where-did-it-go", SAMPLE)
+    _, compared = page.relate(study, page.pairs_of(study))
+    ours = compared.filter(base=study.card.base, metric="server_instructions_per_operation")
+    theirs = stats.relate(study)[1].filter(metric="server_instructions_per_operation")
+    assert ours.height > 0
+    assert ours.select(theirs.columns).equals(theirs)
+
+
+def test_a_base_is_the_study_s_or_the_release_before_or_the_same_build(names: dict[str, Any]) -> None:
+    pairs = set(names["answers"].select("base", "dbms").rows())
     assert pairs == {("my1.base", "my2.base"), ("my1.base", "my2.ps0"), ("my2.base", "my2.ps0")}
 
 
 def test_a_question_can_be_named(tmp_path: Path) -> None:
-    data = str(write_study(tmp_path))
-    named = page.gather("synthetic", data, step="point-query", me="my1.base", base="my2.ps0")
-    assert named.first == ("here", "point-query", "my2.ps0", "my1.base")
+    data = write_study(tmp_path)
+    named = executed("synthetic", data, step="point-query", me="my1.base", base="my2.ps0")
+    assert named["first"] == ("here", "point-query", "my2.ps0", "my1.base")
     with pytest.raises(RqpsError, match="did you mean 'point-query'"):
-        page.gather("synthetic", data, step="point-quary")
+        executed("synthetic", data, step="point-quary")
     with pytest.raises(RqpsError, match=r"did you mean 'my2\.base'"):
-        page.gather("synthetic", data, me="my2.bas")
+        executed("synthetic", data, me="my2.bas")
 
 
 def test_a_study_of_people_s_own_is_no_what_if_whatever_its_name(tmp_path: Path) -> None:
@@ -69,27 +113,40 @@ def test_a_study_of_people_s_own_is_no_what_if_whatever_its_name(tmp_path: Path)
     write_study_card(tmp_path / f"raw/study={own}", card(study=own))
     for dbms in ("my1.base", "my2.base"):
         write_run(tmp_path / f"raw/study={own}", manifest(dbms, 1, study=own), Shape())
-    assert page.gather("synthetic", str(data)).what_ifs.is_empty()
+    assert page.what_ifs(rqps.load("synthetic", data)).is_empty()
 
 
-def test_a_disturbed_round_is_marked(evidence: page.Evidence) -> None:
+def test_a_disturbed_round_is_marked(screen: Drawing) -> None:
     """The second run of the made-up study, that of my2.base, has a warning in a step."""
-    html = html_of(evidence)
-    section = html.partition("<summary>point-query: my2.base against my1.base")[2].partition("</details>")[0]
-    assert "⚠ 2 % of CPU time was stolen" in section
+    assert "⚠ 2 % of CPU time was stolen" in sections(screen)["point-query", "my2.base", "my1.base"]
 
 
-def test_settings_that_differ_are_those_of_the_two(evidence: page.Evidence) -> None:
-    asked = evidence.settings.filter(dbms="my2.ps0", base="my2.base", asked=True)
-    assert asked.select("name", "base_value", "value").rows() == [("performance_schema", "ON", "OFF")]
+def test_settings_that_differ_are_those_of_the_two(names: dict[str, Any]) -> None:
+    asked = names["settings"].filter(dbms="my2.ps0", base="my2.base", asked_for="yes", step="point-query")
+    assert asked.select("name", "base_value", "me_value").rows() == [("performance_schema", "ON", "OFF")]
 
 
 def test_of_lists_of_flags_only_what_differs_is_shown() -> None:
-    from rqps.pages.one_regression.screen import _values
+    settings = executed("where-did-it-go", SAMPLE)["settings"].filter(name="optimizer_switch", asked_for="")
+    base, me = settings.filter(base="my5624.common", dbms="my8033.common").select("base_value", "me_value").row(0)
+    assert "skip_scan=on" in me
+    assert "index_merge=on" not in f"{base}{me}"
 
-    base, me = "index_merge=on,mrr=on,skip_scan=on", "index_merge=on,mrr=off"
-    shown = [text.partition(">")[2].partition("<")[0] for text in _values(base, me)]
-    assert shown == ["mrr=on, skip_scan=on", "mrr=off"]
+
+def test_what_to_try_would_change_something_and_touches_enough() -> None:
+    names = executed("where-did-it-go", SAMPLE)
+    tries = names["tries"].filter(pl.col("call").str.starts_with("rqps.what_if"))
+    assert not tries.filter(
+        pl.col("dbms").str.ends_with(".ps0"), pl.col("call").str.contains("performance_schema")
+    ).height
+    assert tries.filter(
+        pl.col("dbms").str.ends_with(".common"), pl.col("call").str.contains("performance_schema")
+    ).height
+    touched = names["touched"].join(tries, on=names["keys"], how="semi")
+    assert touched.filter(pl.col("spent") > 0.02 * pl.col("me_measured")).height >= tries.height
+    spent = tries["it_would_tell"].str.extract(r": ([\d.]+) of").cast(pl.Float64)
+    by_question = tries.with_columns(spent=spent).group_by(names["keys"], maintain_order=True).agg("spent")["spent"]
+    assert all(sizes == sorted(sizes, reverse=True) for sizes in by_question.to_list())
 
 
 def test_counters_that_changed_alike_stand_by_name() -> None:
@@ -154,56 +211,74 @@ def test_levels_are_compared_as_levels_and_what_follows_no_operation_is_left_out
 @pytest.mark.page
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 def test_lists_choose_the_question_on_a_page_without_a_kernel(
-    width: int, browser: Browser, evidence: page.Evidence, tmp_path: Path
+    width: int, browser: Browser, screen: Drawing, tmp_path: Path
 ) -> None:
-    with opened(browser, page_of(evidence, tmp_path), width) as tab:
-        assert shown(tab) == ["update-index: my2.base against my1.base"]
+    with opened(browser, page_of(screen, tmp_path), width) as tab:
+        assert shown(tab) == "update-index: my2.base against my1.base"
         choose(tab, "step", "point-query")
-        assert shown(tab) == ["point-query: my2.base against my1.base"]
+        assert shown(tab, step="point-query") == "point-query: my2.base against my1.base"
         choose(tab, "dbms", "my2.ps0")
         choose(tab, "base", "my2.base")
-        assert shown(tab) == ["point-query: my2.ps0 against my2.base"]
+        assert shown(tab, base="my2.base") == "point-query: my2.ps0 against my2.base"
         choose(tab, "dbms", "my2.base")
-        assert shown(tab) == ["point-query: my2.base against my1.base"], "of that base there is nothing"
-        assert "throughput" in rounds(tab)
+        assert shown(tab, dbms="my2.base") == "point-query: my2.base against my1.base", (
+            "of that base there is nothing"
+        )
+        assert "operations/s" in rounds(tab)
         choose(tab, "measure", "server_cpu_us_per_operation")
         assert "server CPU" in rounds(tab)
         assert tab.run("location.hash") == "#step=point-query&dbms=my2.base&base=my1.base"
         tab.run("location.hash = '#step=update-index&dbms=my2.ps0&base=my2.base'")
-        tab.wait_for(f"{SHOWN}[0]?.dataset.step === 'update-index'")
-        assert shown(tab) == ["update-index: my2.ps0 against my2.base"]
+        assert shown(tab, step="update-index") == "update-index: my2.ps0 against my2.base"
         tab.must_fit(width)
         assert tab.complaints() == []
 
 
 @pytest.mark.page
-def test_without_scripts_the_first_question_is_there(
-    browser: Browser, evidence: page.Evidence, tmp_path: Path
-) -> None:
-    with opened(browser, page_of(evidence, tmp_path), DESKTOP, scripts=False):
+def test_a_page_has_the_nodes_of_one_question_and_no_id_twice(browser: Browser, tmp_path: Path) -> None:
+    made = executed("where-did-it-go", SAMPLE)["screen"]
+    with opened(browser, page_of(made, tmp_path), DESKTOP) as tab:
+        drawn(tab)
+        first = shown(tab)
+        choose(tab, "step", "insert")
+        assert shown(tab, step="insert") != first
+        drawn(tab)
+        assert tab.run("document.querySelectorAll('*').length") < 20_000
+        ids = "[...document.querySelectorAll('[id]')].map(one => one.id)"
+        assert tab.run(f"{ids}.length - new Set({ids}).size") == 0
+        assert tab.complaints() == []
+
+
+@pytest.mark.page
+def test_without_scripts_the_first_question_is_there(browser: Browser, screen: Drawing, tmp_path: Path) -> None:
+    with opened(browser, page_of(screen, tmp_path), DESKTOP, scripts=False):
         pass
-    html = html_of(evidence)
-    assert html.count('<details class="rqps-question"') == len(evidence.questions)
-    assert html.count(" open><summary>") == 1
+    assert screen.html.count('<section class="rqps-question"') == 1
 
 
 def test_names_with_markup_stay_text(tmp_path: Path) -> None:
-    study = page.gather("synthetic", str(write_study(tmp_path, Shape(steps=("point-query", f"a {HOSTILE}")))))
-    html = html_of(study)
-    assert "<img src=x" not in html
+    data = write_study(tmp_path, Shape(steps=("point-query", f"a {HOSTILE}")))
+    made = executed("synthetic", data)["screen"]
+    assert "<img src=x" not in made.html + "".join(sections(made).values())
 
 
 def test_a_study_with_nothing_to_compare_says_so(tmp_path: Path) -> None:
     with pytest.raises(RqpsError, match="no round has both its base and another dbms"):
-        page.gather("synthetic", str(write_study(tmp_path, Shape(dbms=("my1.base",)))))
+        executed("synthetic", write_study(tmp_path, Shape(dbms=("my1.base",))))
 
 
-SHOWN = "[...document.querySelectorAll('.rqps-question')].filter(each => !each.hidden)"
+def shown(tab: Tab, **chosen: str) -> str:
+    """The question that the screen shows, once it has these names."""
+    for name, value in chosen.items():
+        tab.wait_for(f"document.querySelector('.rqps-question')?.dataset.{name} === {value!r}")
+    head: str = tab.run("document.querySelector('.rqps-question .rqps-head').innerText")
+    return head
 
 
-def shown(tab: Tab) -> list[str]:
-    found: list[str] = tab.run(f"{SHOWN}.map(each => each.querySelector('summary').innerText)")
-    return found
+def drawn(tab: Tab) -> None:
+    """Waits for the flame graph, which is drawn when it comes into view."""
+    tab.run("document.querySelector('.rqps-flame').scrollIntoView()")
+    tab.wait_for("document.querySelector('.rqps-flame').dataset.drawn === 'yes'")
 
 
 def choose(tab: Tab, name: str, value: str) -> None:
@@ -212,14 +287,14 @@ def choose(tab: Tab, name: str, value: str) -> None:
 
 
 def rounds(tab: Tab) -> str:
-    found: str = tab.run(f"[...{SHOWN}[0].querySelectorAll('[data-measure]')].filter(e => !e.hidden)[0].innerText")
-    return found
+    text: str = tab.run(
+        "[...document.querySelectorAll('.rqps-question [data-measure]')].find(table => !table.hidden).innerText"
+    )
+    return text
 
 
-def page_of(evidence: page.Evidence, folder: Path) -> Path:
-    made = page.screen(evidence)
-    assert isinstance(made, Drawing)
-    output = new_output("execute_result", dict(made._repr_mimebundle_()))
+def page_of(screen: Drawing, folder: Path) -> Path:
+    output = new_output("execute_result", dict(screen._repr_mimebundle_()))
     cells = [new_markdown_cell("# One regression"), new_code_cell("it", outputs=[output])]
     nbformat.write(new_notebook(cells=cells), folder / "page.ipynb")
     _, html = notebook_page(folder / "page.ipynb", study="s", lead="", home="index.html", made="today")

@@ -67,7 +67,7 @@ def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
         for engine in costs["engine"].unique().sort()
         for component in components(engine)
     ]
-    known = pl.DataFrame(rows, schema=_LAYERS, orient="row")
+    known = pl.DataFrame(rows, schema=_LAYERS, orient="row").unique()  # a component may have several entries
     beside = costs.join(known, on=["engine", "component"], how="left", maintain_order="left")
     return beside.with_columns(component=pl.coalesce("layer", "component")).drop("layer")
 

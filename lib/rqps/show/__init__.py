@@ -13,6 +13,7 @@ from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
 from rqps.show.duet import duet
 from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
 from rqps.show.lines import counters, over_releases, throughput
+from rqps.show.questions import Question, questions
 from rqps.show.rows import (
     ROW_PX,
     bars,

@@ -56,15 +56,10 @@ _COUNTERS = Counters(
     r"|innodb_buffer_pool_resize_status_\w+|tc_log_page_size|ssl_(ctx_)?verify_\w+|ssl_default_timeout"
     r"|ssl_session_cache_(size|timeout)|slave_heartbeat_period|.*_(last_timestamp|latest_write)",
 )
-# The first one costs a server that has it on; the others are parts of the storage engine.
 _TRIES = (
-    Try("performance schema", r"^pfs_|_v1$|_v2$|_vc$|^PFS_", {"performance_schema": "OFF"}),
-    Try("adaptive hash index", r"^btr_search_|^ha_search_|^btr_sea", {"innodb_adaptive_hash_index": "OFF"}),
-    Try(
-        "spinning",
-        r"spin|^rw_lock_|^ut_delay|^TTASEventMutex|^mutex_|^PolicyMutex",
-        {"innodb_spin_wait_delay": 5},
-    ),
+    Try("the performance schema", r"^performance schema$", {"performance_schema": "OFF"}),
+    Try("the adaptive hash index", r"^btr_search_|^ha_search_|^btr_sea", {"innodb_adaptive_hash_index": "OFF"}),
+    Try("spinning", r"^ut_delay|spin_wait|_spin\b|::spin", {"innodb_spin_wait_delay": 5}),
 )
 
 facts = Facts(

@@ -83,6 +83,7 @@
 
   // A link to a row, so that a remark can point to it: made of the names of its table and of itself.
   function address(table, heading, row) {
+    if (table.closest(".rqps-chosen")) return;  // which is another one soon
     const [first, second] = row.cells;
     const names = [first, ...(second && Number.isNaN(number(text(row, 1))) ? [second] : [])];
     const id = [table.closest("[id]")?.id ?? "", ...[heading, ...names].map((cell) => slug(cell?.textContent ?? ""))];

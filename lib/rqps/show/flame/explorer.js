@@ -98,12 +98,16 @@ function keyOf(hash) {
   return `${asked.get("step")}, ${asked.get("dbms")}`;
 }
 
-for (const figure of document.querySelectorAll(".rqps-flame:not([data-drawn])")) {
-  figure.dataset.drawn = "waits";
-  const around = figure.closest(".rqps-cell, .rqps-question") || figure;
-  for (const part of around.querySelectorAll(".rqps-parts tbody td:first-child")) link(part, figure);
-  inView.observe(figure);
+function drawFigures(place) {
+  for (const figure of place.querySelectorAll(".rqps-flame:not([data-drawn])")) {
+    figure.dataset.drawn = "waits";
+    const around = figure.closest(".rqps-cell, .rqps-question") || figure;
+    for (const part of around.querySelectorAll(".rqps-parts tbody td:first-child")) link(part, figure);
+    inView.observe(figure);
+  }
 }
+
+drawFigures(document);
 for (const root of document.querySelectorAll(`${EXPLORER}:not([data-shown])`)) {
   root.dataset.shown = "yes";
   new Explorer(root);

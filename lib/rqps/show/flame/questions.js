@@ -1,12 +1,13 @@
 // A screen of questions shows one at a time: the one that its lists name, or on a page its address, as in
-// #step=point-query&dbms=my8033.base&base=my5624.base.
+// #step=point-query&dbms=my8033.base&base=my5624.base. The others are packed, so that a page has the nodes of one.
 
 const LISTS = ["step", "dbms", "base", "host"];
 
 class Questions {
   constructor(root) {
     this.root = root;
-    this.sections = [...root.querySelectorAll(".rqps-question")];
+    this.place = root.querySelector(".rqps-chosen");
+    this.packed = [...root.querySelectorAll('[type="application/x-rqps-question"]')];
     this.form = root.querySelector(".rqps-choose");
     this.note = root.querySelector(".rqps-note");
     this.lists = [...this.form.querySelectorAll("select")];
@@ -21,33 +22,44 @@ class Questions {
   }
 
   list(name) {
-    return this.lists.find((each) => each.name === name);
+    return this.lists.find((list) => list.name === name);
   }
 
   // Where there is no such question, the list that was used counts, and the others give way.
   choose(used) {
     const asked = LISTS.filter((name) => this.list(name));
-    const fits = (section) => asked.filter((name) => section.dataset[name] === this.list(name).value).length;
-    const right = this.sections.filter((section) => !used || !this.list(used) || !section.dataset[used]
-      || section.dataset[used] === this.list(used).value);
+    const fits = (question) => asked.filter((name) => question.dataset[name] === this.list(name).value).length;
+    const right = this.packed.filter((question) => !used || !this.list(used) || !question.dataset[used]
+      || question.dataset[used] === this.list(used).value);
     const [best] = [...right].sort((one, other) => fits(other) - fits(one));
     for (const name of asked) this.list(name).value = best.dataset[name];
     this.show(best);
     if (used && this.onPage) history.replaceState(null, "", this.address(best));
   }
 
-  show(chosen) {
-    const measure = this.list("measure").value, { dataset } = chosen;
-    for (const section of this.sections) section.hidden = !(section.open = section === chosen);
-    const tables = [...chosen.querySelectorAll("[data-measure]")];
-    for (const group of new Set(tables.map((each) => each.parentElement))) {
-      const mine = tables.filter((each) => each.parentElement === group);
-      const right = mine.find((each) => each.dataset.measure === measure) ?? mine[0];
-      for (const each of mine) each.hidden = each !== right;
-    }
-    const bases = new Set(this.sections.filter((each) => each.dataset.dbms === dataset.dbms).map((each) => each.dataset.base));
+  async show(chosen) {
+    const { dataset } = this.chosen = chosen;
+    const bases = new Set(this.packed.filter((other) => other.dataset.dbms === dataset.dbms).map((other) => other.dataset.base));
     for (const option of this.list("base").options) option.disabled = !bases.has(option.value);
     this.note.textContent = "";
+    const section = this.place.firstElementChild;
+    if (LISTS.some((name) => section.dataset[name] !== dataset[name])) {
+      const html = await unpack(chosen.textContent);
+      if (this.chosen !== chosen) return;  // another one was chosen meanwhile
+      this.place.innerHTML = html;
+      drawFigures(this.place);
+    }
+    this.showMeasure();
+  }
+
+  showMeasure() {
+    const measure = this.list("measure")?.value;
+    const tables = [...this.place.querySelectorAll("[data-measure]")];
+    for (const group of new Set(tables.map((table) => table.parentElement))) {
+      const mine = tables.filter((table) => table.parentElement === group);
+      const right = mine.find((table) => table.dataset.measure === measure) ?? mine[0];
+      for (const table of mine) table.hidden = table !== right;
+    }
   }
 
   address({ dataset }) {
@@ -57,14 +69,14 @@ class Questions {
   follow() {
     const asked = new URLSearchParams(location.hash.slice(1));
     if (!asked.has("step")) return;
-    const found = this.sections.find((section) => LISTS.every(
-      (name) => !asked.has(name) || section.dataset[name] === asked.get(name)));
-    if (!found) {
+    const question = this.packed.find((other) => LISTS.every(
+      (name) => !asked.has(name) || other.dataset[name] === asked.get(name)));
+    if (!question) {
       this.note.textContent = `There is nothing here of ${[...asked.values()].join(", ")}.`;
       return;
     }
-    for (const name of LISTS) if (this.list(name)) this.list(name).value = found.dataset[name];
-    this.show(found);
+    for (const name of LISTS) if (this.list(name)) this.list(name).value = question.dataset[name];
+    this.show(question);
   }
 }
 

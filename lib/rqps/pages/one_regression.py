@@ -1,0 +1,147 @@
+"""The questions of a study, one regression each: their bases, comparisons, profiles and what-ifs as plain frames."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from rqps import stats
+from rqps.engines import facts_of
+from rqps.errors import RqpsError, instead
+from rqps.profile import breakdown, flame_trees, instruction_costs, stack_costs
+from rqps.profile.breakdown import BREAKDOWN, INSTRUCTIONS, METRIC_OF, MICROSECONDS, By, measured_costs
+from rqps.profile.costs import as_measured
+from rqps.show import Question, Row, comparison, finding, verdict_words
+from rqps.stats.comparison import relate_pairs
+from rqps.stats.metrics import with_counts
+from rqps.store.manifest import read_study_card, studies, study_folder
+from rqps.store.read import Study, load
+from rqps.study import build_and_config
+from rqps.workloads import PARAMETERS
+
+Pairs = Sequence[tuple[str, str]]
+"""Pairs of base and me."""
+FOLD_BELOW = 0.003
+"""The page has the flame graphs of all questions: to stay small, each has only frames that show without zooming."""
+TRIES = pl.Schema({"about": pl.String, "pattern": pl.String, "option": pl.String, "to": pl.String})
+
+
+def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
+    """Each dbms beside the study's base, the same config of the release before, and the base's config of the same
+    build; and the pair that is asked for."""
+    runs, own = study.runs, study.card.base
+    measured = set(runs["dbms"])
+    for name in filter(None, (base, me)):
+        if name not in measured:
+            unknown = f"{study.card.study}: no run of {name!r}; {instead(name, sorted(measured), 'dbms')}"
+            raise RqpsError(unknown, fix="name one of the study's")
+    names = [dbms for dbms in stats.version_order(runs)["dbms"] if dbms in measured]
+    pairs = [(own, name) for name in names if name != own]
+    before: dict[str, str] = {}
+    for name in names:
+        build, config = build_and_config(name)
+        pairs += [(before[config], name)] if config in before else []
+        before[config] = name
+        of_base = f"{build}.{build_and_config(own)[1]}"
+        pairs += [(of_base, name)] if of_base in measured else []
+    pairs += [(base, me)] if base and me else [(base, name) for name in names if base]
+    return list(dict.fromkeys((of, name) for of, name in pairs if of != name))
+
+
+def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rounds and tidy frame of all pairs, with counted instructions; those with the study's own base exactly as all
+    other pages have them."""
+    values = with_counts(stats.measured(study, stats.COMPARED), study)
+    rounds = pl.concat([stats.rounds_of_pairs(values, some) for some in _one_base_each(pairs)] or [pl.DataFrame()])
+    if rounds.is_empty():
+        nothing = f"{study.card.study}: no round has both its base and another dbms"
+        raise RqpsError(nothing, fix="run the study again first")
+    compared = relate_pairs(rounds, stats.relate(study)[1])
+    return rounds, stats.with_warnings(compared, stats.all_warnings(study))
+
+
+def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
+    """The pairs in lists in which each dbms stands beside one base, the study's own first."""
+    while pairs:
+        some = {me: base for base, me in reversed(pairs)}
+        yield [(base, me) for base, me in pairs if some[me] == base]
+        pairs = [(base, me) for base, me in pairs if some[me] != base]
+
+
+def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
+    """The question as far as it is named; of those, the one whose interval is farthest from 1."""
+    for column, name in (("step", step), ("dbms", me), ("base", base)):
+        if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
+            raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")
+        compared = compared.filter(pl.col(column) == name) if name else compared
+    if compared.is_empty():
+        raise RqpsError(f"{step}: no round has both {base} and {me}", fix="name another dbms, or run the study again")
+    ratios = compared.filter(pl.col("metric").is_in(stats.THROUGHPUTS))
+    low, high = pl.col("low").fill_null(1.0).log(), pl.col("high").fill_null(1.0).log()
+    sure = pl.max_horizontal(low, -high)
+    row = ratios.sort(sure, pl.col("estimate").log().abs(), descending=True, maintain_order=True).row(0, named=True)
+    return Question(row["host"], row["step"], row["base"], row["dbms"])
+
+
+def answer(row: Row) -> str:
+    """The verdict of a compared row in a sentence."""
+    needs = f"; it takes {row['needs']}" if row["needs"] else ""
+    return finding(f"{row['step']}: {comparison(row)}: {verdict_words(row['metric'])[row['verdict']]}{needs}")
+
+
+def costs_of(study: Study) -> pl.DataFrame:
+    """The cost of an operation by stack: sampled CPU time, or else counted instructions."""
+    sampled, counted = (load(study.place, mode=mode) for mode in ("stacks", "instructions"))
+    costs = stack_costs(sampled.stacks, sampled.steps)
+    return instruction_costs(counted.instructions, counted.steps) if costs.is_empty() else costs
+
+
+def parts_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame, by: By = "component") -> pl.DataFrame:
+    """The difference of each pair by the parts of an operation; the verdicts hold with those of `compared`."""
+    least = compared["smallest_effect"][0]
+    frames = [breakdown(of, base, by, least, compared) for base, of in _by_base(costs, pairs, compared)]
+    return pl.concat(frames) if frames else pl.DataFrame(schema=BREAKDOWN)
+
+
+def trees_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> pl.DataFrame:
+    """The flame graph of each pair, as trees in pre-order."""
+    of_bases = _by_base(costs, pairs, compared)
+    trees = [flame_trees(of, base, FOLD_BELOW).with_columns(base=pl.lit(base)) for base, of in of_bases]
+    return pl.concat(trees) if trees else pl.DataFrame()
+
+
+def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Each base, with the costs of its pairs: their shares are the profile's, their sums what was measured."""
+    profiled = set(costs["dbms"])
+    metric = METRIC_OF[INSTRUCTIONS if costs["samples"].null_count() else MICROSECONDS]
+    for base in dict.fromkeys(of for of, _ in pairs if of in profiled):
+        of_pairs = costs.filter(pl.col("dbms").is_in([base, *(me for of, me in pairs if of == base)]))
+        yield base, as_measured(of_pairs, measured_costs(compared.filter(base=base, metric=metric)))
+
+
+def tries_of(study: Study) -> pl.DataFrame:
+    """The changes that the study's engines suggest, each with a pattern of the functions that it touches. There are
+    none where a step can't be measured by itself."""
+    engines = study.runs["engine"].unique().sort()
+    rows = [
+        (about, functions, name, str(value))
+        for engine in engines
+        if hasattr(PARAMETERS[study.card.workload], "alone")
+        for about, functions, options in facts_of(engine).tries
+        for name, value in options.items()
+    ]
+    return pl.DataFrame(rows, schema=TRIES, orient="row")
+
+
+def what_ifs(study: Study) -> pl.DataFrame:
+    """The tidy frame of all that `rqps.what_if` measured of this study, with the `change` that each of them made."""
+    data = Path(study.place).parents[1]
+    frames = [stats.relate(study)[1].clear().with_columns(change=pl.lit(""))]
+    for name in studies(data):
+        what_if = read_study_card(study_folder(name, data)).what_if
+        if what_if is None or what_if.study != study.card.study:
+            continue
+        tried = load(name, data)
+        if tried.runs["dbms"].n_unique() > 1:
+            frames.append(stats.relate(tried)[1].with_columns(change=pl.lit(what_if.change)))
+    return pl.concat(frames)
