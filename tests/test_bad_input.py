@@ -127,7 +127,8 @@ def test_one_dbms_failed(folder: Path) -> None:
 
 
 def test_two_engines(folder: Path) -> None:
-    engine: dict[str, Any] = {"schema_version": lambda _: 4, "engine": lambda name: "rocksdb" if "97" in name else "mysql"}
+    engine: dict[str, Any] = {"schema_version": lambda _: 4}
+    engine["engine"] = lambda name: "rocksdb" if "97" in name else "mysql"
     engine |= {"unit": lambda name: name, "side": lambda _: None, "twin": lambda _: False}
     write(folder, lambda name, *_: {"my56": 1.0}.get(name[:4], 0.8), **engine)
     in_all, *_ = sentences(folder)

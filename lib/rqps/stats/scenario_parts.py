@@ -20,8 +20,8 @@ Enabled = Mapping[str, frozenset[str]]
 
 
 def scenario_parts(study: Study, everything: str, nothing: str, always: Collection[str] = ()) -> pl.DataFrame:
-    """CPU µs per operation that each part of the scenario `everything` adds to `nothing`, their sum within a round, the
-    whole, and the rest. A sum has an interval and no verdict. What is `always` on is in no part.
+    """CPU µs per operation that each part of the scenario `everything` adds to `nothing`, their sum within a round,
+    the whole, and the rest. A sum has an interval and no verdict. What is `always` on is in no part.
 
     `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is its share of the whole.
     """
