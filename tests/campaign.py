@@ -412,7 +412,7 @@ class Campaign:
     def _due(self, study: str) -> set[str]:
         """All runs of a study."""
         runs_file, host = read_runs_file(self.folder / "runs.yaml", PARAMETERS), this_host()
-        there = StudyFolder(self.study(study)).duets(host)
+        there = StudyFolder(self.study(study)).measured(host)
         return {member.run for run in unfold(runs_file, study, host, there) for member in run.members}
 
 

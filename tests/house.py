@@ -47,13 +47,19 @@ class House:
         self.script({})
 
     def ask(
-        self, rounds: int = 1, seconds: int = 1, builds: int = 2, method: str = "rounds", budget: str = ""
+        self,
+        rounds: int = 1,
+        seconds: int = 1,
+        builds: int = 2,
+        method: str = "rounds",
+        budget: str = "",
+        more: str = "",
     ) -> None:
         names = [f"my{number}" for number in range(1, builds + 1)]
         text = RUNS.format(
             builds="\n".join(f"  {name}: {{path: /nowhere/{name}}}" for name in names),
             dbms=", ".join(f"{name}.base" for name in names),
-            rounds=f"budget: {budget}" if budget else f"rounds: {rounds}",
+            rounds=f"budget: {budget}" if budget else f"rounds: {rounds}{more}",
             seconds=seconds,
             method=method,
         )

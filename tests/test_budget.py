@@ -34,8 +34,8 @@ class Scripted(InterimAnalyses):
         self.until, self.folder, self.promising = until, folder, promising or {}
 
     def undecided(self) -> Mapping[str, int]:
-        there = self.folder.duets("h").values()
-        done = {dbms: sum(dbms in names for names in there) for dbms in self.until}
+        there = self.folder.measured("h").duets.values()
+        done = {dbms: sum(dbms in duet.sides for duet in there) for dbms in self.until}
         return {dbms: self.promising.get(dbms, 1) for dbms, until in self.until.items() if done[dbms] < until}
 
     def hope(self, rounds: int, looks: int) -> str:
@@ -58,8 +58,8 @@ def spent(folder: StudyFolder, verdicts: Scripted, seconds: float = 1e6, **chang
     runs_file = study(method="duet", **({"rounds": None, "budget": "30m"} | changes))
     budget, units = Budget(seconds, verdicts), []
     with Watcher() as watcher:
-        budget.plan(runs_file, "demo", "h", folder.duets("h"))
-        for run in budget.rounds(runs_file, "demo", "h", folder, watcher):
+        budget.plan(runs_file, "demo", "h", folder.measured("h"))
+        for run in budget.rounds(runs_file, "demo", "h", folder, 1, watcher):
             measured(run, folder)
             others = sorted(member.dbms for member in run.members if member.dbms != "old.base")
             units.append(" ".join([run.unit.removesuffix("@h"), *others]))

@@ -1,13 +1,15 @@
 """A study of duets as it is run: its rounds are units, only what is missing of them is measured, mixtures refused."""
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
-from house import House
+import rqps
+from house import House, end
 from rqps.errors import RqpsError
 from rqps.measure import job
-from rqps.overview import plan_text, status_text
+from rqps.overview import plan_text, status_text, under_way_text
 
 
 @pytest.fixture
@@ -127,3 +129,28 @@ def test_servers_that_have_no_room_at_once_are_refused_before_anything_starts(
     runs_yaml.write_text(text)
     Small.available = 1_200_000_000  # the usual buffer pool, and what is beside it
     job.refuse_without_memory([state.run for state in house.states()])
+
+
+def test_a_further_occasion_is_measured_now_beside_those_before(measured: House) -> None:
+    house = measured
+    code, words = house.run("--occasion")
+    assert (code, "demo: occasion 2 of 2" in words, "2 runs measured" in words) == (0, True, True)
+    assert house.folders() == ["run=r01", "run=r02", "run=r03", "run=r04"]
+    study = rqps.load("demo", data=house.path / "data")
+    assert study.runs.group_by("occasion").agg("round").sort("occasion")["round"].list.unique().to_list() == [
+        [1, 2],
+        [3, 4],
+    ]
+    assert house.run()[1].count("4 done already") == 1
+
+
+def test_planned_occasions_are_apart_and_waiting_can_be_stopped(measured: House) -> None:
+    house = measured
+    house.ask(rounds=2, method="duet", more="\n    occasions: 2\n    apart: 1h")
+    process = house.start()
+    house.until(lambda: "occasion 2 begins at" in under_way_text(house.path / "data"))
+    code, words = end(process, signal.SIGINT)
+    assert (code, "occasion 2 begins at" in words) == (128 + signal.SIGINT, True)
+    house.ask(rounds=2, method="duet", more="\n    occasions: 2\n    apart: 1s")
+    assert house.run()[0] == 0
+    assert house.folders() == ["run=r01", "run=r02", "run=r03", "run=r04"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.study import Option, Run, RunsFile, first_rounds, unfold
-from rqps.study.unfold import order
+from rqps.study.unfold import Duet, Measured, order
 from rqps.workloads import PARAMETERS
 
 seeds = st.integers(min_value=0, max_value=2**32)
@@ -192,3 +192,19 @@ def test_a_config_may_be_called_as_the_second_side_of_a_health_duet_is() -> None
     sides = {member.run: member.dbms for run in runs for member in run.members}
     assert sides["r01@h/new.again"] == "new.again"
     assert sides["h01@h/old.again"] == sides["h01@h/old.again.again"] == "old.again"
+
+
+def test_an_occasion_has_the_planned_rounds_whatever_those_before_it_have() -> None:
+    both = ("old.base", "new.base")
+    asked = study(method="duet", rounds=2, dbms=both)
+    measured = {("throughput", number): Duet(1, both) for number in (1, 2, 3)}
+    runs = unfold(asked, "demo", "h", Measured(measured, occasion=2))  # type: ignore[arg-type]
+    assert [(run.unit, run.occasion) for run in runs if run.mode == "throughput"] == [
+        *(("r01@h", 1), ("r02@h", 1), ("r03@h", 1)),
+        *(("r04@h", 2), ("r05@h", 2)),
+    ]
+
+
+def test_rounds_one_after_the_other_are_numbered_through_the_occasions() -> None:
+    runs = runs_of("new.ps0", unfold(study(rounds=2), "demo", "h", Measured(occasion=3)))
+    assert [(run.round, run.occasion) for run in runs] == [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3)]

@@ -44,6 +44,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
     "--check": {"action": "store_true", "help": "read every byte of what was measured, and compare its digest"},
+    "--occasion": {"action": "store_true", "help": "measure it once more now, from newly loaded tables"},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
     "--out": {
         "type": Path,
@@ -109,12 +110,13 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "run",
         "measure the runs of a study that are missing, and no others",
         {"study": STUDY},
-        ("--rounds", "--budget", "--between", "--archive", "--scheduler", "--runs-yaml", "--data"),
+        ("--rounds", "--budget", "--between", "--occasion", "--archive", "--scheduler", "--runs-yaml", "--data"),
         (
             "rqps run demo             all that is missing",
             "rqps run demo --rounds 1  a quick try",
             "rqps run demo --budget 30m  until all is decided, or for half an hour",
             "rqps run demo --between 22:00-06:00  at night; by day it waits",
+            "rqps run demo --occasion  a further occasion: ratios of three hold for other hours too",
             "rqps run demo --archive   set aside what was measured before, and measure it all again",
         ),
     ),

@@ -182,7 +182,7 @@ def plan(arguments: argparse.Namespace) -> Call:
 
         own = on_host(runs_file, study, host)
         budget = _budget(runs_file, study, data, host)
-        buys = budget.plan(own, study, host, StudyFolder.of(data, study).duets(host)) if budget else ""
+        buys = budget.plan(own, study, host, StudyFolder.of(data, study).measured(host)) if budget else ""
         states = state(runs_file, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
         fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
@@ -229,15 +229,19 @@ def run(arguments: argparse.Namespace) -> Call:
         if runs_file.studies[study].hosts:
             from rqps.hosts import run_on_hosts
 
-            how = {"archive": arguments.archive, "budget_on": budget_on, "hours": hours}
+            how = {
+                "archive": arguments.archive,
+                "budget_on": budget_on,
+                "hours": hours,
+                "another": arguments.occasion,
+            }
             return run_on_hosts(runs_file, runs_yaml, study, data, **how, scheduler=arguments.scheduler)
         beside = runs_yaml.absolute().parent / "notebooks"
         notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
         runner = LocalRunner(notebooks, runs_yaml)
         budget = budget_on(this_host())
-        return run_study(
-            runs_file, study, data=data, runner=runner, archive=arguments.archive, budget=budget, hours=hours
-        )
+        how = {"archive": arguments.archive, "budget": budget, "hours": hours, "another": arguments.occasion}
+        return run_study(runs_file, study, data=data, runner=runner, **how)
 
     def call() -> int:
         from rqps.schedule.levels import run_levels

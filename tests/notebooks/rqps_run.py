@@ -1,4 +1,4 @@
-"""`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive] [HOURS]."""
+"""`rqps run` with the scripted notebook: python rqps_run.py HOUSE STUDY [--archive] [--occasion] [HOURS]."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
 
-MEMBER = ("run", "dbms", "identity", "mode")
+MEMBER = ("run", "dbms", "identity", "mode", "occasion")
 
 
 class Scripted(LocalRunner):
@@ -39,6 +39,7 @@ def main(house: Path, study: str, *options: str) -> int:
             data=house / "data",
             runner=Scripted(house / "notebooks", runs_yaml),
             archive="--archive" in options,
+            another="--occasion" in options,
             host="here",
             hours=next((Hours.read(option) for option in options if option[0].isdigit()), None),
         )

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,8 @@ class Act:
         if self.fault == "says failed":
             changes |= {"outcome": "failed", "error": "my1 did not start"}
         for asked in self.asked["members"]:
-            facts = {name: asked[name] for name in ("study", "run", "identity", "mode")} | changes
-            values = manifest(asked["dbms"], asked["round"], **facts)
+            facts = {name: asked[name] for name in ("study", "run", "identity", "mode", "occasion")} | changes
+            values = manifest(asked["dbms"], asked["round"], ended_at=datetime.now(UTC), **facts)
             write_manifest(self.folder / asked["run"].partition("/")[2], values)
         if self.fault == "garbage":
             (self.folder / "manifest.json").write_text('{"schema_version": 1, "run"')

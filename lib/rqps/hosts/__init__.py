@@ -82,6 +82,7 @@ def run_on_hosts(
     budget_on: Callable[[str], Budget | None],
     hours: Hours | None,
     scheduler: str = "",
+    another: bool = False,
 ) -> int:
     """Measures a study on all its hosts at once, independently; returns the exit code. A host that can't measure
     or is lost does not affect the others, and the next call measures what it missed."""
@@ -95,7 +96,13 @@ def run_on_hosts(
         with Watcher(folder.path, parent, name) as watcher:
             runner = joined.runner(name, hosts[name], watcher, Order(study, revision, f"rqps-{name}-{uuid4()}"))
             try:
-                how: dict[str, Any] = {"runner": runner, "host": name, "hours": hours, "watcher": watcher}
+                how: dict[str, Any] = {
+                    "runner": runner,
+                    "host": name,
+                    "hours": hours,
+                    "watcher": watcher,
+                    "another": another,
+                }
                 return run_study(runs_file, study, data=data, budget=budget_on(name), **how)
             except RqpsError as error:
                 watcher.say(str(error))

@@ -4,6 +4,7 @@ The command looks up the names of runs.yaml, finds the builds and translates the
 """
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -209,9 +210,18 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
 
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
-    """The loaded data directory; every round of this dbms starts from a copy of it."""
+    """The loaded data directory; every round of this dbms in an occasion starts from a copy of it. Studies share the
+    tables of a first occasion; those of a later one are loaded for it, in place of those of the one before."""
     load = workload(run.workload)
-    return prepared.loaded(load.data_name(run.parameters), lambda server: load.load(server, run.parameters), say)
+    name = load.data_name(run.parameters)
+    of_study = f"{name}-of-{run.study}-"
+    if run.occasion > 1:
+        name = f"{of_study}{run.occasion}"
+    data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)
+    for loaded in data.parent.parent.glob(f"{of_study}*"):
+        if loaded != data.parent:
+            shutil.rmtree(loaded)
+    return data
 
 
 def git_revision(folder: Path) -> str | None:

@@ -32,16 +32,16 @@ class Budget:
     """The most rounds that a dbms can get, by which the interim analyses are planned."""
     looks: int = field(init=False, default=1)
 
-    def plan(self, runs_file: RunsFile, study: str, host: str, duets: Measured) -> str:
+    def plan(self, runs_file: RunsFile, study: str, host: str, measured: Measured) -> str:
         """Plans the interim analyses and says what the time is enough for. Refuses a budget that is shorter than
         one round."""
-        spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], duets)
-        runs = unfold(runs_file, study, host, {}, {})
+        spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], measured)
+        runs = unfold(runs_file, study, host)
         duet = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
         if duet is None:
             return ""
         one_s = Estimate.of([duet]).left_s()
-        if not duets and one_s > self.seconds:
+        if not done and one_s > self.seconds:
             raise RqpsError(
                 f"{study}: a round of all {len(duet.members)} dbms takes about {duration(one_s)}, and the budget is "
                 f"{duration(self.seconds)}",
@@ -58,7 +58,7 @@ class Budget:
         return f"{duration(self.seconds)} are enough for about {rounds}, {hope}"
 
     def rounds(
-        self, runs_file: RunsFile, study: str, host: str, folder: StudyFolder, watcher: Watcher
+        self, runs_file: RunsFile, study: str, host: str, folder: StudyFolder, occasion: int, watcher: Watcher
     ) -> Iterator[Run]:
         """Yields each round that is worth measuring next, until all comparisons are decided or the time is over.
         Reports the verdicts at each interim analysis and at the end."""
@@ -73,31 +73,30 @@ class Budget:
             return rounds
 
         while failures < MOST_FAILURES:
-            duets = folder.duets(host)
-            rounds = max(_rounds_done(spec, duets).values(), default=0)
+            measured = folder.measured(host, occasion)
+            rounds = max((done := _rounds_done(spec, measured)).values(), default=0)
             if rounds > rounds_reported and not self.verdicts.rounds_to_next(rounds):
                 rounds_reported = say_outcome(rounds)
             left_s = ends + watcher.waited_s - time.monotonic()
-            wanted = self._wanted(runs_file, study, host, duets, left_s, watcher)
-            runs = unfold(runs_file, study, host, duets, wanted)
+            wanted = self._wanted(runs_file, study, host, done, left_s, watcher)
+            runs = unfold(runs_file, study, host, measured, wanted)
             of_duets = [run for run in runs if run.mode in OF_DUETS]
             todo = [run for run in of_duets if run_state(folder, run).state not in ("done", "absent")]
-            if not todo or (duets and watcher.expected_s(todo[0]) > left_s):
+            if not todo or (done and watcher.expected_s(todo[0]) > left_s):
                 break
             watcher.plan(todo[:1], 0, ends=ends)
             yield todo[0]
             failures = 0 if run_state(folder, todo[0]).state == "done" else failures + 1
         if failures:
             watcher.say(f"{study}: {failures} rounds failed one after the other: no more are tried")
-        if (rounds := max(_rounds_done(spec, folder.duets(host)).values(), default=0)) > rounds_reported:
+        if (rounds := max(_rounds_done(spec, folder.measured(host, occasion)).values(), default=0)) > rounds_reported:
             say_outcome(rounds)
 
     def _wanted(
-        self, runs_file: RunsFile, study: str, host: str, duets: Measured, left_s: float, watcher: Watcher
+        self, runs_file: RunsFile, study: str, host: str, done: Counter[str], left_s: float, watcher: Watcher
     ) -> dict[str, int]:
         """The number of rounds that each dbms should have next: one more for those in the next round."""
         spec = runs_file.studies[study]
-        done = _rounds_done(spec, duets)
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
         others = [dbms for dbms in spec.dbms if dbms != spec.base and dbms not in absent]
         wanted = {dbms: done[dbms] for dbms in spec.dbms}
@@ -116,7 +115,11 @@ class Budget:
         return wanted | {dbms: done[dbms] + 1 for dbms in chosen}
 
 
-def _rounds_done(spec: StudySpec, duets: Measured) -> Counter[str]:
-    """The number of rounds that each dbms shares with the base."""
-    of_base = [names for (mode, _), names in duets.items() if mode == "throughput" and spec.base in names]
-    return Counter(dbms for names in of_base for dbms in names)
+def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
+    """The number of rounds of the occasion that each dbms shares with the base."""
+    of_base = [
+        duet.sides
+        for (mode, _), duet in measured.duets.items()
+        if mode == "throughput" and duet.occasion == measured.occasion and spec.base in duet.sides
+    ]
+    return Counter(dbms for sides in of_base for dbms in sides)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -23,8 +24,8 @@ from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_hos
 from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, WhatIf, read_study_card
 from rqps.store.write import write_study_card
-from rqps.study import Run, RunsFile, StudySpec, on_host, study_of, unfold
-from rqps.terminal import duration
+from rqps.study import Measured, Run, RunsFile, StudySpec, on_host, study_of, unfold
+from rqps.terminal import duration, moment
 
 _ALONE = Lock()
 """Lock for preparing a study's folder, since its hosts run in threads."""
@@ -112,33 +113,29 @@ def run_study(
     budget: Budget | None = None,
     hours: Hours | None = None,
     watcher: Watcher | None = None,
+    another: bool = False,
 ) -> int:
-    """Measures a study's missing runs on a host, or as many as fit a budget; returns the exit code. A failed run
-    does not stop the study; its folder remains."""
+    """Measures a study's missing runs on a host, or as many as fit a budget, occasion after occasion; returns the
+    exit code. `another` begins an occasion now. A failed run does not stop the study; its folder remains."""
     host = host or this_host()
     spec, runs_file = study_of(runs_file, study), on_host(runs_file, study, host)
     folder = StudyFolder.of(data.absolute(), study)
-    runs = unfold(runs_file, study, host, {} if archive else folder.duets(host))
+    measured = Measured() if archive else folder.measured(host)
+    if measured.duets and (another or (budget and measured.occasion < spec.occasions)):
+        measured = replace(measured, occasion=measured.occasion + 1)
+    runs = unfold(runs_file, study, host, measured)
     runner.check(runs)
     try:
         with watcher or Watcher(folder.path) as watcher, runner.measuring(study):
             with _ALONE:
                 _prepare(folder, runs, archive, set(spec.hosts) - {host}, watcher)
-                left_out = _report_absent(runs, watcher)
-                if budget and (buys := budget.plan(runs_file, study, host, folder.duets(host))):
-                    watcher.say(f"{study}: {buys}")
-                write_card(folder, spec, runs, budget)
-            todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
-            already = len(runs) - len(todo) - left_out
-            if budget is None:
-                watcher.plan(todo, already)
-                if hours and todo:
-                    watcher.say(f"{study}: {hours.plan(todo, time.time())}")
-                return _measure(folder, study, todo, iter(todo), already, runner, watcher, hours)
-            others = _in_turn([run for run in todo if run.mode not in OF_DUETS], watcher)
-            rounds = budget.rounds(runs_file, study, host, folder, watcher)
-            possible = [*todo, *unfold(runs_file, study, host)]
-            return _measure(folder, study, possible, chain(rounds, others), already, runner, watcher, hours)
+            measuring = _Measuring(runs_file, study, host, folder, runner, watcher, budget, hours)
+            code = measuring.occasion(measured.occasion)
+            for occasion in range(measured.occasion + 1, spec.occasions + 1):
+                if code or another:
+                    break
+                code = measuring.wait_for(occasion, spec.apart_s) or measuring.occasion(occasion)
+            return code
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -146,6 +143,54 @@ def run_study(
             f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
             fix=f"see that the disk has room and the folder is yours, {AGAIN}",
         ) from error
+
+
+@dataclass(frozen=True)
+class _Measuring:
+    """The measurement of a study on a host, whose lock is held."""
+
+    runs_file: RunsFile
+    study: str
+    host: str
+    folder: StudyFolder
+    runner: Runner
+    watcher: Watcher
+    budget: Budget | None
+    hours: Hours | None
+
+    def occasion(self, number: int) -> int:
+        """Measures the missing runs of an occasion, or as many as fit the budget; returns the exit code."""
+        study, folder, watcher, budget, hours = self.study, self.folder, self.watcher, self.budget, self.hours
+        spec, measured = self.runs_file.studies[study], folder.measured(self.host, number)
+        runs = unfold(self.runs_file, study, self.host, measured)
+        with _ALONE:
+            left_out = _report_absent(runs, watcher)
+            if spec.occasions > 1 or number > 1:
+                watcher.say(f"{study}: occasion {number} of {max(spec.occasions, number)}")
+            if budget and (buys := budget.plan(self.runs_file, study, self.host, measured)):
+                watcher.say(f"{study}: {buys}")
+            write_card(folder, spec, runs, budget)
+        todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
+        already = len(runs) - len(todo) - left_out
+        if budget is None:
+            watcher.plan(todo, already)
+            if hours and todo:
+                watcher.say(f"{study}: {hours.plan(todo, time.time())}")
+            return _measure(folder, study, todo, iter(todo), already, self.runner, watcher, hours)
+        others = _in_turn([run for run in todo if run.mode not in OF_DUETS], watcher)
+        rounds = budget.rounds(self.runs_file, study, self.host, folder, number, watcher)
+        possible = [*todo, *unfold(self.runs_file, study, self.host, Measured(occasion=number))]
+        return _measure(folder, study, possible, chain(rounds, others), already, self.runner, watcher, hours)
+
+    def wait_for(self, occasion: int, apart_s: int) -> int:
+        """Waits until an occasion may begin, that long after the one before; an exit code if a signal comes first."""
+        begin = self.folder.ended_at(self.host, occasion - 1) + apart_s
+        with suppress(Stopped):
+            if begin > time.time():
+                what = f"{self.study}: occasion {occasion} begins at {moment(begin)}"
+                self.watcher.wait(begin, f"{what}; Ctrl-C is safe: the same command goes on from there")
+            return 0
+        return 128 + (self.watcher.stopped_by or 0)
 
 
 def _in_turn(runs: Sequence[Run], watcher: Watcher) -> Iterator[Run]:
@@ -181,6 +226,7 @@ def write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget
         base=spec.base,
         dbms=tuple(spec.dbms),
         rounds=None if budget else spec.rounds,
+        occasions=max(spec.occasions, before.occasions if before else 1, max(run.occasion for run in runs)),
         budget_s=spec.budget_s,
         looks=max(budget.looks if budget else 1, before.looks if before else 1),
         smallest_effect=spec.smallest_effect,

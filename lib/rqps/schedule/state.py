@@ -12,7 +12,7 @@ from typing import Any, Literal
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
 from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, Manifest, check_files, finished, leaves, read_manifest
-from rqps.study import Measured, Run, RunsFile, on_host, study_of, unfold
+from rqps.study import Duet, Measured, Run, RunsFile, on_host, study_of, unfold
 from rqps.study.unfold import scenario_asked
 
 PARTIAL = ".partial"
@@ -50,17 +50,28 @@ class StudyFolder:
     def partials(self) -> tuple[Path, ...]:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
-    def duets(self, host: str) -> Measured:
-        """The complete duets of a host."""
+    def measured(self, host: str, occasion: int | None = None) -> Measured:
+        """The complete duets of a host, and the occasion under way: the latest of its runs, if not given."""
         sides: dict[Path, list[Manifest]] = {}
+        latest = 1
         for path, manifest in finished(self.path):
-            if manifest.side is not None and manifest.host == host:
-                sides.setdefault(path.parent, []).append(manifest)
-        return {
-            (manifests[0].mode, manifests[0].round): tuple(str(manifest.side) for manifest in manifests)
+            if manifest.host == host:
+                latest = max(latest, manifest.occasion)
+                if manifest.side is not None:
+                    sides.setdefault(path.parent, []).append(manifest)
+        duets = {
+            (manifests[0].mode, manifests[0].round): Duet(
+                manifests[0].occasion, tuple(str(manifest.side) for manifest in manifests)
+            )
             for unit, manifests in sides.items()
             if len(manifests) == sum(path.is_dir() and path.name != LOGS for path in unit.iterdir())
         }
+        return Measured(duets, occasion or latest)
+
+    def ended_at(self, host: str, occasion: int) -> float:
+        """The Unix time at which the last run of an occasion ended; 0 without any."""
+        of_host = (manifest for _, manifest in finished(self.path) if manifest.host == host)
+        return max((one.ended_at.timestamp() for one in of_host if one.occasion == occasion), default=0.0)
 
     def failures(self, run: str) -> tuple[Path, ...]:
         """The failed attempts of a run, oldest first."""
@@ -97,7 +108,7 @@ def state(
     check_files(finished(folder.path), thorough=thorough)
     hosts = (host,) if host else study_of(runs_file, study).hosts or (this_host(),)
     asked_of_hosts = ((on_host(runs_file, study, host), host) for host in hosts)
-    runs = chain.from_iterable(unfold(asked, study, host, folder.duets(host)) for asked, host in asked_of_hosts)
+    runs = chain.from_iterable(unfold(asked, study, host, folder.measured(host)) for asked, host in asked_of_hosts)
     return tuple(run_state(folder, run) for run in runs)
 
 

@@ -82,8 +82,8 @@ def missing_rounds(study: Study) -> pl.DataFrame:
             whose = {"study": card.study, "host": host, "dbms": dbms, "build": build, "config": config}
             if dbms in card.absent:
                 rows.append({**whose, "kind": "absent", "text": f"not in this version: {card.absent[dbms]}"})
-            elif (done := finished[host, dbms]) < (card.rounds or 1):
-                text = f"{done} of {card.rounds} rounds have finished" if card.rounds else "no round has finished"
+            elif (done := finished[host, dbms]) < (planned := (card.rounds or 1) * card.occasions):
+                text = f"{done} of {planned} rounds have finished" if card.rounds else "no round has finished"
                 rows.append({**whose, "kind": "rounds", "text": text})
     return pl.DataFrame(rows, schema=study.warnings.schema)
 

@@ -26,10 +26,10 @@ LEVELS = "levels.yaml"
 """The file beside a study's runs that describes the studies of its parts."""
 SET_ASIDE = ".until-"
 """Stands before the time in the name of a study's folder that was set aside; no study's name has a dot."""
-SCHEMA_VERSION = 4
-READABLE = ("2", "3", "4")
+SCHEMA_VERSION = 5
+READABLE = ("2", "3", "4", "5")
 """Versions 1 (before any release) knew only a step's name and threads. In version 2 only the run's id named the
-side of a duet; until version 3 a manifest named no engine."""
+side of a duet; until version 3 a manifest named no engine, until version 4 no occasion."""
 ENGINE_OF = {"db-bench": "rocksdb"}
 """The engines of older manifests, which named none, by workload; all other workloads were MySQL's."""
 SEAL = "digest_of_this"
@@ -92,6 +92,8 @@ class Manifest(_Sealed):
     build: str
     config: str
     mode: Mode = "throughput"
+    occasion: int
+    """The stretch of time that it was measured in, from 1."""
     round: int
     position: int
     """The place of this run in the study's random order, from 0."""
@@ -129,13 +131,15 @@ class Manifest(_Sealed):
     @classmethod
     def _up_to_date(cls, facts: Any) -> Any:
         """Brings the facts of an older manifest up to date: the only place that knows older formats."""
-        if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3):
+        if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3, 4):
             return facts
-        older = {"schema_version": SCHEMA_VERSION, "engine": ENGINE_OF.get(str(facts.get("workload")), "mysql")}
+        older: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
+        if facts["schema_version"] < 4:
+            older["engine"] = ENGINE_OF.get(str(facts.get("workload")), "mysql")
         if facts["schema_version"] == 2:
             unit, _, side = str(facts.get("run")).partition("/")
             older |= {"unit": unit, "side": side or None, "twin": bool(side) and side != facts.get("dbms")}
-        return {**facts, **older}
+        return {"occasion": 1, **facts, **older}
 
 
 class WhatIf(_Frozen):
@@ -160,6 +164,8 @@ class StudyCard(_Sealed):
     rounds: int | None
     """Rounds of each dbms; None with a budget, which adds rounds as long as they decide something."""
     budget_s: int | None = None
+    occasions: int = 1
+    """The number of occasions that are planned, each with these rounds or this budget."""
     looks: int = 1
     """The number of interim analyses that may stop the study early: they share the chance of a false call."""
     smallest_effect: float = SMALLEST_EFFECT

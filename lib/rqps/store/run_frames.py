@@ -21,6 +21,7 @@ _OF_MANIFEST: Columns = {
     "twin": pl.Boolean,
     "engine": pl.String,
     "mode": pl.String,
+    "occasion": pl.Int32,
     "position": pl.Int32,
     "seed": pl.Int64,
     **dict.fromkeys(("workload", "identity", "version", "version_comment"), pl.String),

@@ -19,6 +19,7 @@ from rqps.study.runs_file import (
 from rqps.study.unfold import (
     MODES,
     TWIN,
+    Duet,
     Measured,
     Mode,
     Run,

@@ -300,6 +300,11 @@ class StudySpec(Strict):
     budget: Budget | None = None
     """Time for measuring, such as 30m: a round of all dbms, then rounds of those that are undecided, until all is
     decided or the time is over."""
+    occasions: Annotated[int, Field(ge=1, le=99, examples=[3])] = 1
+    """The number of times that all of this is measured, from newly loaded tables, hours apart. An interval of one
+    occasion holds for its hour; from three on it holds for other hours of this machine too."""
+    apart: Budget = "2h"
+    """The time between the end of an occasion and the beginning of the next."""
     method: Literal["duet", "rounds"] | None = None
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
     milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
@@ -337,6 +342,10 @@ class StudySpec(Strict):
         if self.budget is not None and not self.duet:
             raise ValueError("a budget is for duets of several dbms; write `rounds: 6` in its place")
         return self
+
+    @property
+    def apart_s(self) -> int:
+        return seconds(self.apart)
 
     @property
     def budget_s(self) -> int | None:

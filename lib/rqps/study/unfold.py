@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
@@ -41,8 +41,22 @@ MOST_LEVELS = 5
 """Studies that measure the parts of another one, each the parts of what costs most in the one before."""
 
 
-Measured = Mapping[tuple[Mode, int], Collection[str]]
-"""Duets that are complete: by mode and number the dbms that took part."""
+class Duet(NamedTuple):
+    """A duet that is complete."""
+
+    occasion: int
+    sides: tuple[str, ...]
+    """Those that took part: dbms, and the base's twin."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a host has of a study."""
+
+    duets: Mapping[tuple[Mode, int], Duet] = field(default_factory=dict)
+    """By mode and number."""
+    occasion: int = 1
+    """The one under way, which missing rounds belong to."""
 
 
 def in_words(mode: Mode, number: int) -> str:
@@ -78,6 +92,8 @@ class Run:
     twin: bool
     """The base once more, beside itself."""
     mode: Mode
+    occasion: int
+    """The stretch of time that it belongs to, from 1: its tables were loaded for it."""
     host: str
     dbms: str
     build: str
@@ -146,14 +162,15 @@ def unfold(
 ) -> tuple[Run, ...]:
     """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet.
 
-    Duets that are `measured` stay as they are. What a dbms lacks of the rounds that are `wanted` of it, as many as
-    the study has if not given, comes in further ones, together with the base.
+    Duets that are `measured` stay as they are. What a dbms lacks in the occasion under way of the rounds that are
+    `wanted` of it, as many as the study has if not given, comes in further ones, together with the base.
     """
+    measured = measured or Measured()
     spec = study_of(runs_file, study)
     seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
     runs: list[Run] = []
 
-    def run(mode: Mode, number: int, dbms: str, side: str | None = None) -> Run:
+    def run(mode: Mode, number: int, dbms: str, side: str | None = None, occasion: int = measured.occasion) -> Run:
         build, config = build_and_config(dbms)
         build_spec = runs_file.builds[build]
         options = resolve(runs_file.configs, config)
@@ -166,6 +183,7 @@ def unfold(
             side=side,
             twin=side not in (None, dbms),
             mode=mode,
+            occasion=occasion,
             host=host,
             dbms=dbms,
             build=build,
@@ -182,10 +200,10 @@ def unfold(
             identity=identity(build_spec, options, spec, scenario),
         )
 
-    def duet(mode: Mode, number: int, sides: Mapping[str, str]) -> Run:
+    def duet(mode: Mode, number: int, sides: Mapping[str, str], occasion: int) -> Run:
         """A duet of sides by name, each with its dbms."""
         ordered = order(tuple(sides), seed, number)
-        first, *others = [run(mode, number, sides[side], side) for side in ordered]
+        first, *others = [run(mode, number, sides[side], side, occasion) for side in ordered]
         return replace(first, beside=tuple(others))
 
     one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
@@ -194,15 +212,17 @@ def unfold(
         runs += [run for run in first_round if run.absent]
         can_be = [run.dbms for run in first_round if not run.absent]
         pairs = healthy = 0
-        for rounds, (number, names) in enumerate(_duets(spec, can_be, measured or {}, wanted or {}), start=1):
-            runs.append(duet("throughput", number, {name: name for name in names}))
-            pairs += len(names) - 1
+        for rounds, (number, one) in enumerate(_duets(spec, can_be, measured, wanted or {}), start=1):
+            runs.append(duet("throughput", number, {name: name for name in one.sides}, one.occasion))
+            pairs += len(one.sides) - 1
             due = _health_duets(spec, rounds, pairs)
             both = dict.fromkeys((spec.base, TWIN.format(spec.base)), spec.base)
-            runs += [duet("health", further, both) for further in range(healthy + 1, due + 1)]
+            runs += [duet("health", further, both, one.occasion) for further in range(healthy + 1, due + 1)]
             healthy = max(due, healthy)
-    else:
-        one_by_one = {"throughput": spec.rounds or 0, **one_by_one}
+    elif spec.rounds:
+        for number in range(1, spec.rounds * measured.occasion + 1):
+            for dbms in order(spec.dbms, seed, number):
+                runs.append(run("throughput", number, dbms, occasion=(number - 1) // spec.rounds + 1))
     for mode, rounds in one_by_one.items():
         for number in range(1, rounds + 1):
             for dbms in order(spec.dbms, seed, number):
@@ -212,16 +232,22 @@ def unfold(
 
 def _duets(
     spec: StudySpec, can_be: Sequence[str], measured: Measured, wanted: Mapping[str, int]
-) -> Iterator[tuple[int, list[str]]]:
-    """The number of each round with those that take part: as it is there, or else the base with whoever lacks it."""
-    taken = {number: names for (mode, number), names in measured.items() if mode == "throughput"}
-    complete = {number: [dbms for dbms in can_be if dbms in names] for number, names in taken.items()}
+) -> Iterator[tuple[int, Duet]]:
+    """The number of each round with its duet: as it is there, or else the base with whoever lacks it."""
+    taken = {number: duet for (mode, number), duet in measured.duets.items() if mode == "throughput"}
+    complete = {
+        number: Duet(duet.occasion, tuple(dbms for dbms in can_be if dbms in duet.sides))
+        for number, duet in taken.items()
+    }
     others = len(can_be) > 1
-    complete = {number: names for number, names in complete.items() if spec.base in names and len(names) > others}
+    complete = {
+        number: duet for number, duet in complete.items() if spec.base in duet.sides and len(duet.sides) > others
+    }
     planned = 1 if spec.budget else spec.rounds or 1
     lacking = {dbms: wanted.get(dbms, planned) for dbms in can_be}
-    for names in complete.values():
-        lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
+    for duet in complete.values():
+        if duet.occasion == measured.occasion:
+            lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides}
     if others:
         lacking[spec.base] = 0  # it takes part wherever another one does
     for number in count(1) if spec.base in can_be else ():
@@ -232,7 +258,7 @@ def _duets(
             continue
         elif names:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
-            yield number, [dbms for dbms in can_be if dbms in (spec.base, *names)]
+            yield number, Duet(measured.occasion, tuple(dbms for dbms in can_be if dbms in (spec.base, *names)))
         elif number > max(taken, default=0):
             return
 
