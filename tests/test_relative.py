@@ -180,6 +180,38 @@ def test_the_interval_of_counts_holds_the_true_ratio_as_often_as_it_says(rounds:
     assert covered >= 0.93  # type: ignore[operator]
 
 
+def of_occasions(occasions: int, rounds: int, between: float) -> pl.DataFrame:
+    """Rounds of equal servers on several occasions, each of which moves a ratio."""
+    chance = Random(31)
+    named = {"host": "h", "metric": "operations_per_s", "base": "a.x", "dbms": "b.x", "base_value": 1.0}
+    rows = []
+    for step, occasion in itertools.product(range(200), range(1, occasions + 1)):
+        moved = chance.gauss(0, between)
+        for _ in range(rounds):
+            ratio = math.exp(moved + chance.gauss(0, 0.005))
+            rows.append(
+                named | {"step": str(step), "occasion": occasion, "me_value": ratio, "ratio": ratio, "error": 0.003}
+            )
+    return pl.DataFrame(rows)
+
+
+def test_the_interval_of_three_occasions_holds_for_other_hours_and_that_of_one_does_not() -> None:
+    rounds = of_occasions(3, 6, between=0.03)
+    covered = (pl.col("low") <= 1) & (pl.col("high") >= 1)
+    of_three, of_one = compare(rounds), compare(rounds.filter(occasion=1))
+    assert of_three.select("n", "occasions").unique().rows() == [(18, 3)]
+    assert 0.93 <= of_three.select(covered.mean()).item() <= 0.99
+    assert of_one.select(covered.mean()).item() < 0.4
+    assert set(of_three["verdict"]) <= {"same", "unsure"}
+
+
+def test_occasions_that_agree_make_intervals_as_narrow_as_their_rounds_do() -> None:
+    width = (pl.col("high") - pl.col("low")).median()
+    rounds = of_occasions(3, 6, between=0.0)
+    together, by_occasion = (compare(frame).select(width).item() for frame in (rounds.drop("occasion"), rounds))
+    assert by_occasion == pytest.approx(together, rel=0.6)
+
+
 def test_steps_that_are_noisier_leave_the_others_as_sure() -> None:
     chance = Random(12)
     rows = [

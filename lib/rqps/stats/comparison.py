@@ -43,13 +43,14 @@ def compare(
     sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
     adds_up = "base_whole" in paired.columns  # as means do, and medians do not
     middles = {name: values.mean() if adds_up else values.median() for name, values in sides.items()}
-    about = paired.group_by(one).agg(*following, **middles)
+    occasions = pl.col("occasion").n_unique() if "occasion" in paired.columns else pl.lit(1)
+    about = paired.group_by(one).agg(*following, **middles, occasions=occasions.cast(pl.Int32))
     compared = estimated(paired, one, of, beside).join(about, on=one, how="left", maintain_order="left")
     null = 1.0 if of == "ratio" else 0.0
     near = pl.col("smallest_effect") * (1.0 if of == "ratio" else pl.col("base_estimate"))
     decided = verdict.decided(null=null, near=near, more_is_better=pl.col("metric").is_in(THROUGHPUTS))
     rounds_needed = pl.when(verdict="unsure").then(verdict.rounds_needed(null=null, near=near))
-    figures = ("n", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
+    figures = ("n", "occasions", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
     decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *VERDICT_SETTINGS)
     compared = compared.with_columns(decided.alias("verdict")).with_columns(
         needs=verdict.needs(null=null, near=near), rounds_needed=rounds_needed
@@ -167,7 +168,8 @@ def over_steps(paired: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     held = steps.drop_nulls("target_per_s")["step"].unique().to_list()
     free = paired.filter(~pl.col("step").is_in(held)).with_columns(steps=pl.col("step").n_unique().over(keys))
     within = (pl.col("error").fill_null(0.0) ** 2).sum().sqrt() / pl.len() if "error" in free.columns else pl.lit(0.0)
-    of_rounds = free.group_by(*keys, "steps", "round", maintain_order=True).agg(
+    in_one = ["occasion"] if "occasion" in free.columns else []
+    of_rounds = free.group_by(*keys, "steps", *in_one, "round", maintain_order=True).agg(
         pl.len(), ratio=pl.col("ratio").log().mean().exp(), error=within
     )
     complete = of_rounds.filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)

@@ -11,6 +11,8 @@ import polars as pl
 
 from rqps.stats.verdict import COVERAGE
 
+OCCASIONS_FOR_OTHER_HOURS = 3
+"""Occasions from which on the spread between them is in an interval."""
 FEWEST_TO_LEARN_FROM = 3
 """Minimum number of groups needed to estimate how much their variances vary."""
 FEWEST_FOR_A_SLOPE = 8
@@ -82,6 +84,9 @@ class Student(Statistic):
     weighs as much as `USUAL_WEIGHS` rounds beside what the rounds show (a moderated t: Smyth, 2004), and one round
     has an interval too. The variance of a difference is never less than that of its `counting_error`.
 
+    Rounds of one occasion share its hour. From three occasions on, each counts as one value, the mean of its rounds
+    with that mean's error, so that the interval holds for other hours too; of fewer, all rounds count alike.
+
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> [round(number, 3) for number in STUDENT.estimate(rounds, ["step"], "ratio").row(0)[2:]]
     [0.621, 0.604, 0.64, 0.95]
@@ -96,39 +101,13 @@ class Student(Statistic):
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
         is_ratio = value == "ratio"
         y = pl.col(value).log() if is_ratio else pl.col(value)
-        mean, weight = pl.col("estimate"), pl.col("_weight")
+        mean = pl.col("estimate")
         within = _column(frame, "error" if is_ratio else "counting_error").fill_null(0.0) ** 2
         sides = pl.lit(2.0) if is_ratio else pl.sum_horizontal(_column(frame, "base_value", "me_value") ** 2)
         usual = _column(frame, "usual_spread") ** 2 * sides + within
-        between = (pl.col("_y").var() - pl.col("_within").median()).clip(0).fill_null(0).over(keys)
-        squares = (weight * (pl.col("_y") - pl.col("_mean")) ** 2).sum()
-        groups = (
-            frame.with_columns(y.alias("_y"), within.alias("_within"), usual.alias("_usual"))
-            .filter(pl.col("_y").is_finite())  # nothing has no logarithm: such a round has no ratio
-            .with_columns(
-                pl.when(pl.col("_usual").is_null())
-                .then(1 / (between + pl.col("_within") + _TINY))
-                .otherwise(1.0)
-                .alias("_weight")
-            )
-            .with_columns(((weight * pl.col("_y")).sum() / weight.sum()).over(keys).alias("_mean"))
-            .group_by(keys, maintain_order=True)
-            .agg(
-                pl.len().cast(pl.Int32).alias("n"),
-                pl.col("_mean").first().alias("estimate"),
-                pl.col("_within").median(),
-                pl.col("_within").mean().alias("_least"),
-                pl.col("_usual").mean(),
-                squares.alias("_squares"),
-                pl.max_horizontal(
-                    squares / ((pl.len() - 1) * weight.sum()),
-                    pl.when(pl.col("_within").max() > 0).then(1 / weight.sum()),
-                )
-                .sqrt()
-                .alias("error"),
-            )
-        )
-        groups = _moderated(groups)
+        # Nothing has no logarithm: such a round has no ratio.
+        rows = frame.with_columns(y.alias("_y"), within.alias("_within"), usual.alias("_usual"))
+        groups = _over_occasions(rows.filter(pl.col("_y").is_finite()), keys)
 
         def covering(coverage: float) -> pl.DataFrame:
             # Groups with equally many rounds share their degrees of freedom; each call of scipy is slow.
@@ -161,6 +140,53 @@ class Student(Statistic):
 
 
 MEDIAN, STUDENT = Median(), Student()
+
+
+def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The means of the groups, in their order; of groups with enough occasions over the means of these."""
+    if "occasion" not in rows.columns:
+        return _means(rows, keys)
+    several = pl.col("occasion").n_unique().over(keys) >= OCCASIONS_FOR_OTHER_HOURS
+    of_one_hour, of_several = rows.filter(~several), rows.filter(several)
+    if of_several.is_empty():
+        return _means(rows, keys)
+    within, unknown = pl.col("error") ** 2, pl.lit(None, pl.Float64)
+    of_occasions = _means(of_several, [*keys, "occasion"]).with_columns(
+        pl.col("estimate").alias("_y"), within.alias("_within"), unknown.alias("_usual")
+    )
+    counts = of_occasions.group_by(keys).agg(pl.col("n").sum())
+    over = _means(of_occasions, keys).drop("n").join(counts, on=keys).select("n", pl.exclude("n"))
+    order = rows.select(keys).unique(maintain_order=True)
+    means = [over, *([] if of_one_hour.is_empty() else [_means(of_one_hour, keys)])]
+    return order.join(pl.concat(means, how="diagonal"), on=keys, how="left", maintain_order="left", nulls_equal=True)
+
+
+def _means(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The weighted mean of each group of values, with its error and degrees of freedom."""
+    weight = pl.col("_weight")
+    between = (pl.col("_y").var() - pl.col("_within").median()).clip(0).fill_null(0).over(keys)
+    squares = (weight * (pl.col("_y") - pl.col("_mean")) ** 2).sum()
+    weights = pl.when(pl.col("_usual").is_not_null()).then(1.0).otherwise(1 / (between + pl.col("_within") + _TINY))
+    groups = (
+        rows.with_columns(weights.alias("_weight"))
+        .with_columns(((weight * pl.col("_y")).sum() / weight.sum()).over(keys).alias("_mean"))
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.len().cast(pl.Int32).alias("n"),
+            pl.col("_mean").first().alias("estimate"),
+            pl.col("_within").median(),
+            pl.col("_within").mean().alias("_least"),
+            pl.col("_usual").mean(),
+            squares.alias("_squares"),
+            pl.max_horizontal(
+                squares / ((pl.len() - 1) * weight.sum()),
+                pl.when(pl.col("_within").max() > 0).then(1 / weight.sum()),
+            )
+            .sqrt()
+            .alias("error"),
+        )
+    )
+    return _moderated(groups)
 
 
 def _moderated(groups: pl.DataFrame) -> pl.DataFrame:

@@ -237,7 +237,7 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
         .join(judgeable(runs).lazy().select("run", *VERDICT_SETTINGS), on="run")
         .join(duets(runs).lazy(), on="run")
     )
-    index = [*IDENTITY, "step", "position", *DESCRIBED, *VERDICT_SETTINGS, "duet", "rank"]
+    index = [*IDENTITY, "occasion", "step", "position", *DESCRIBED, *VERDICT_SETTINGS, "duet", "rank"]
     frames = (described.select(*index, metric=pl.lit(name), value=pl.col(name).cast(pl.Float64)) for name in names)
     return (
         pl.concat(frames)

@@ -54,7 +54,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     if "cycles" not in values.columns:
         values = values.with_columns(cycles=pl.lit(None, pl.List(pl.Float64)))
     values = judgeable(values)
-    known = [name for name in ("usual_spread",) if name in values.columns]
+    known = [name for name in ("occasion", "usual_spread") if name in values.columns]
     of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
         *keys, "clients", base="dbms", base_value="value", base_run="run", base_cycles="cycles"
     )
@@ -97,8 +97,9 @@ def judgeable(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def duets(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `duet` of each `run`: its unit, or nothing where it was measured alone. Sides are paired within it."""
-    return runs.select("run", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
+    """The `duet` of each `run`: its unit, or nothing where it was measured alone, as sides are paired within it; and
+    its `occasion`."""
+    return runs.select("run", "occasion", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
 
 
 def comparable(runs: pl.DataFrame) -> None:
