@@ -51,10 +51,10 @@ class Duet(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """What a host has of a study."""
+    """The complete duets of a host, and its occasion."""
 
     duets: Mapping[tuple[Mode, int], Duet] = field(default_factory=dict)
-    """By mode and number."""
+    """The keys are mode and number."""
     occasion: int = 1
     """The one under way, which missing rounds belong to."""
 
