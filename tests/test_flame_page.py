@@ -288,7 +288,7 @@ def test_only_a_difference_beyond_its_error_has_a_sign(browser: Browser, tmp_pat
         for text in ("µs/operation", BASE, ME, "11.0 (61 %)", "11.0 (55 %)", "0.0 ± 1.1, within its error"):
             assert text in card
         graph.click("old_lock")
-        assert "▼ −2.0 ± 0.1 (gone)" in graph.part("card", "innerText")
+        assert "▼ −2.00 ± 0.10 (gone)" in graph.part("card", "innerText")
         tab.mouse(*graph.place_of("old_lock"), "mouseMoved")
         assert "old_lock" in graph.part("tip", "innerText")
         assert graph.part("tip", "hidden") is False

@@ -1,5 +1,6 @@
 """Properties of the sample's own profiles: they add up, are whole, belong somewhere, and releases meet."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 import rqps
 from rqps.profile import Profile, completeness, flame_trees, profile_of
+from rqps.show.flame import Drawing, explorer
 from rqps.stats import relate
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.store import Study
@@ -55,6 +57,18 @@ def test_a_cell_has_one_cost_and_one_verdict_on_all_pages(profile: Profile, stud
     ratios = both["me_estimate"] / both["base_estimate"]
     assert ratios.to_list() == pytest.approx(both["estimate_elsewhere"].to_list())
     assert both["base_estimate"].to_list() == pytest.approx(both["base_estimate_elsewhere"].to_list())
+
+
+def test_both_explorers_of_a_page_are_at_most_20_000_nodes(study: Study) -> None:
+    nodes = 0
+    for mode in MODES:
+        profile = profile_of(study, mode)
+        components, functions = (profile.parts.filter(by=kind) for kind in ("component", "function"))
+        operations = profile.operations.with_columns(finding=pl.lit("It costs more."))
+        drawing = explorer(operations, components, functions, flame_trees(profile.costs, CARD.base))
+        assert isinstance(drawing, Drawing)
+        nodes += len(re.findall(r"<[a-z]", drawing.html))
+    assert nodes < 17_000, "the rest of the page has some"
 
 
 def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:

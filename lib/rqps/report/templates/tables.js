@@ -81,13 +81,17 @@
 
   const slug = (said) => (said.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []).join("-");
 
-  // A link to a row, so that a remark can point to it: made of the names of its table and of itself.
+  // A link to a row, so that a remark can point to it: made of the names of its table and of itself, and of a number
+  // where another row has both.
   function address(table, heading, row) {
     if (table.closest(".rqps-chosen")) return;  // which is another one soon
     const [first, second] = row.cells;
     const names = [first, ...(second && Number.isNaN(number(text(row, 1))) ? [second] : [])];
     const id = [table.closest("[id]")?.id ?? "", ...[heading, ...names].map((cell) => slug(cell?.textContent ?? ""))];
-    row.id ||= id.filter(Boolean).join("-");
+    const name = id.filter(Boolean).join("-");
+    let free = name;
+    for (let count = 2; document.getElementById(free); count++) free = `${name}-${count}`;
+    row.id ||= free;
     const href = `#${encodeURIComponent(row.id)}`;
     first.append(Object.assign(document.createElement("a"), { href, className: "here", ariaLabel: "link to this row" }));
   }

@@ -102,7 +102,7 @@ function drawFigures(place) {
   for (const figure of place.querySelectorAll(".rqps-flame:not([data-drawn])")) {
     figure.dataset.drawn = "waits";
     const around = figure.closest(".rqps-cell, .rqps-question") || figure;
-    for (const part of around.querySelectorAll(".rqps-parts tbody td:first-child")) link(part, figure);
+    for (const part of around.querySelectorAll(".rqps-parts tbody tr:has(td:last-child:not(:empty)) td:first-child")) link(part, figure);
     inView.observe(figure);
   }
 }

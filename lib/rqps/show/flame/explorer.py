@@ -38,7 +38,7 @@ STYLE = """
 .rqps-cell > summary { font-weight: 600; font-size: 17px; margin: 14px 0 4px; }
 """
 BAR_PX = 60
-MOST_FUNCTIONS = 15
+MOST_PARTS, MOST_FUNCTIONS = 8, 6
 WORDS = verdict_words("cost")
 
 
@@ -107,7 +107,8 @@ def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") 
 
 
 def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
-    """One row per part, the greatest difference first, with a bar to either side. `what` is component or function.
+    """One row per part, the greatest difference first, with a bar to either side; small ones are one row together.
+    `what` is component or function.
 
     Its look is `PARTS_STYLE`, which a page of many such tables needs once.
     """
@@ -115,7 +116,11 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
     most = float(rows["estimate"].abs().max() or 1.0)  # type: ignore[arg-type]
     names = (what, *(["component"] if what == "function" else []), "difference", "", base, me, "verdict")
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    body = "".join(_row(row, what, most) for row in rows.iter_rows(named=True))
+    body = "".join(_row(row, what, most) for row in rows.head(MOST_PARTS).iter_rows(named=True))
+    if (others := rows.slice(MOST_PARTS)).height:
+        more, *sides = others.select(pl.col("estimate", "base_estimate", "me_estimate").sum()).row(0)
+        cells = [f"{others.height} others", *[""] * (what == "function"), figure(more, signed=True), ""]
+        body += f"<tr>{''.join(f'<td>{text}' for text in (*cells, *map(figure, sides), ''))}</tr>"
     if what == "component":  # they add up to the operation
         of_base, of_me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
         sums = ("all", with_error(of_me - of_base, error), "", figure(of_base), figure(of_me), "")
@@ -184,7 +189,8 @@ def _section(
     sides = {"base": row["base"], "me": row["dbms"], "unit": row["unit"]}
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
     few = ", too few for a verdict" if too_few else ""
-    rounds = f"Mean of {rounds_of([row['n']])}{few}.{f' {ASSUMED}' * (row['n'] == 1)} {folded}".rstrip()
+    divided = "" if {*parts["n"]} == {row["n"]} else f", divided as in {rounds_of(parts['n'])} of profiles"
+    rounds = f"Mean of {rounds_of([row['n']])}{few}{divided}.{f' {ASSUMED}' * (row['n'] == 1)} {folded}".rstrip()
     most = functions.top_k(MOST_FUNCTIONS, by=pl.col("estimate").abs())
     of_all = f"{most.height} of {functions.height} " if functions.height > most.height else ""
     table = (
