@@ -48,7 +48,7 @@ with serving("my8033.common", parameters) as (server, where, folder):
                 with closing(EventCounters(server.pids, EVENTS)) as events:
                     read_counters(server.pids, load.pid, device)
                     events.read()
-                    with Sampler(server.pids, load.pid, device, origin_ns):
+                    with Sampler(lambda: server.pids, load.pid, device, origin_ns):
                         sleep_until(until_ns)
             else:
                 sleep_until(until_ns)

@@ -195,7 +195,7 @@ def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
         for size in (whole // 2, 60, 0):
             os.truncate(file, size)
             with pytest.raises(RqpsError, match="perf's file can't be read"):
-                read(file, house.server.pid, house.where.observer_cpus)
+                read(file, house.server.pids, house.where.observer_cpus)
 
 
 def test_a_perf_that_ends_in_the_middle_fails_the_step(house: House) -> None:

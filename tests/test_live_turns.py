@@ -111,7 +111,7 @@ def test_a_load_that_fails_before_its_first_turn_leaves_nobody_stopped() -> None
     with Child("turn()") as server, Child("turn()") as load, Child("turn()") as other:
         ready: Any = SimpleNamespace(pid=load.pid, wait_for_origin=time.monotonic_ns)
         failing: Any = SimpleNamespace(pid=other.pid, wait_for_origin=fail)
-        sides = [Side([server.pid], ready, None, "l.i0"), Side([], failing, None, "l.i0")]
+        sides = [Side(lambda: [server.pid], ready, None, "l.i0"), Side(lambda: [], failing, None, "l.i0")]
         with pytest.raises(RqpsError, match="no connection"), turns.stopped(sides):
             pass
         assert not any(map(turns.stands_still, (server.pid, load.pid, other.pid)))

@@ -130,3 +130,44 @@ def test_processes_of_one_engine_are_added_up_and_an_engine_may_have_none() -> N
         least, most = (sum(getattr(each, name) for each in alone) for alone in (before, after))
         assert least - 1e-6 <= getattr(both, name) <= most + 1e-6
     assert read_processes([]) is None
+
+
+PARENT = """
+import os, sys, time
+burn = lambda: [n for n in range(10**7) if n < 0]
+print(flush=True)
+for line in sys.stdin:
+    if os.fork() == 0:
+        burn()
+        os._exit(0)
+    if line == "wait\\n":
+        os.wait()
+    print(flush=True)
+"""
+
+
+def test_cpu_of_children_that_came_and_went_is_their_parents() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        sleeper = subprocess.Popen(["sleep", "100"])  # one that stays
+        before = read_processes([parent.pid, sleeper.pid])
+        parent.stdin.write("wait\n")
+        parent.stdout.readline()
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        after = read_processes([parent.pid, gone.pid, sleeper.pid])
+        with pytest.raises(RqpsError, match="has ended"):
+            read_processes([gone.pid, sleeper.pid])
+        sleeper.kill()
+        sleeper.wait()
+        parent.stdin.close()
+    assert before is not None
+    assert after is not None
+    used = after - before
+    assert used.cpu_s is not None
+    assert used.cpu_s > 0.1
+    assert after.rss_kb < sum(process.rss_kb for process in (after, before)) + after.shared_kb

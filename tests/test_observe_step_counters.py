@@ -62,7 +62,7 @@ def rows_of(sampler: Sampler, least: int) -> pl.DataFrame:
 
 def test_a_late_row_shifts_no_later_one_and_leaves_no_gap(burner: Child) -> None:
     origin_ns = time.monotonic_ns() - 70_000_000
-    with Sampler([burner.pid], os.getpid(), None, origin_ns, interval_s=0.2) as sampler:
+    with Sampler(lambda: [burner.pid], os.getpid(), None, origin_ns, interval_s=0.2) as sampler:
         frame = rows_of(sampler, 5)
     assert frame.schema == COUNTERS
     assert (frame["second"] // 0.2).is_unique().all(), "one row in an interval"
@@ -72,13 +72,13 @@ def test_a_late_row_shifts_no_later_one_and_leaves_no_gap(burner: Child) -> None
 
 
 def test_what_is_sampled_before_the_origin_has_negative_seconds() -> None:
-    with Sampler([os.getpid()], os.getpid(), None, time.monotonic_ns() + 10**12, interval_s=0.1) as sampler:
+    with Sampler(lambda: [os.getpid()], os.getpid(), None, time.monotonic_ns() + 10**12, interval_s=0.1) as sampler:
         assert (rows_of(sampler, 1)["second"] < 0).all()
 
 
 def test_intervals_add_up_to_no_more_than_the_ends_say(burner: Child) -> None:
     first = read_counters([burner.pid], os.getpid(), None)
-    with Sampler([burner.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
+    with Sampler(lambda: [burner.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
         rows_of(sampler, 4)
     used = used_between(first, read_counters([burner.pid], os.getpid(), None))
     frame = sampler.frame("s")
@@ -89,7 +89,7 @@ def test_intervals_add_up_to_no_more_than_the_ends_say(burner: Child) -> None:
 
 
 def test_a_process_that_ends_has_nulls_and_the_rest_goes_on(burner: Child) -> None:
-    with Sampler([burner.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
+    with Sampler(lambda: [burner.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler:
         before = rows_of(sampler, 1).height
         burner.kill()
         frame = rows_of(sampler, before + 2)
@@ -101,7 +101,7 @@ def test_a_process_that_ends_has_nulls_and_the_rest_goes_on(burner: Child) -> No
 def test_many_threads_cost_no_switches_a_second_but_keep_the_rest() -> None:
     with (
         Child(waiting_threads(MOST_THREADS)) as many,
-        Sampler([many.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler,
+        Sampler(lambda: [many.pid], os.getpid(), None, time.monotonic_ns(), interval_s=0.1) as sampler,
     ):
         frame = rows_of(sampler, 1)
     assert frame["server_context_switches"].null_count() == frame.height
@@ -109,6 +109,6 @@ def test_many_threads_cost_no_switches_a_second_but_keep_the_rest() -> None:
 
 
 def test_a_sampler_stopped_at_once_gives_an_empty_table_of_the_schema() -> None:
-    with Sampler([os.getpid()], os.getpid(), None, time.monotonic_ns()) as sampler:
+    with Sampler(lambda: [os.getpid()], os.getpid(), None, time.monotonic_ns()) as sampler:
         pass
     assert sampler.frame("s").equals(pl.DataFrame(schema=COUNTERS))

@@ -32,7 +32,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
 RIDDLES = {"apart", "told", "held", "bound", "twice", "ends"}
 RIDDLES |= {"keep", "leads", "doubts", "light", "mending", "dearest"}
 PLAYED_IN_EVERY_FOLDER = {"__init__", "build", "parameters", "steps", "workload", "generator"}
-PLAYED_IN_EVERY_FOLDER |= {"engine", "formulas", "tables", "charts", "sentences"}
+PLAYED_IN_EVERY_FOLDER |= {"engine", "dialect", "formulas", "tables", "charts", "sentences"}
 """Files that play the same part in sister folders."""
 MODULES = sorted(path for path in LIBRARY.rglob("*.py"))
 

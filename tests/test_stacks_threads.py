@@ -36,7 +36,7 @@ ROLES = facts_of("mysql").roles
 
 def seen_most(pid: int) -> list[str]:
     """The most frequent activity of each thread, by thread id."""
-    looks = ThreadLooks(pid)
+    looks = ThreadLooks(lambda: [pid])
     looks.begin()
     until(lambda: looks.seen and min(sum(each.values()) for each in looks.seen.values()) >= 10)
     looks.end()
@@ -52,14 +52,14 @@ def test_what_threads_wait_for_is_seen() -> None:
 def test_a_thread_that_runs_is_seen_to_run_and_its_time_is_counted() -> None:
     with Child(SPINNING) as process:
         process.send()
-        first = used_by_threads(process.pid)
+        first = used_by_threads([process.pid])
         assert seen_most(process.pid) == ["running"]
-        last = used_by_threads(process.pid)
+        last = used_by_threads([process.pid])
         assert last[process.pid].running_ns > first[process.pid].running_ns
 
 
 def test_looking_at_a_process_that_has_ended_finds_nothing() -> None:
-    looks = ThreadLooks(2**22 + 1)  # above any process id
+    looks = ThreadLooks(lambda: [2**22 + 1])  # above any process id
     looks.begin()
     time.sleep(0.1)
     looks.end()

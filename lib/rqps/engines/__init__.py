@@ -178,6 +178,8 @@ class Counted(NamedTuple):
     """As callgrind names it, in every release; `*` stands for anything."""
     role: str
     """The role of the threads that call it."""
+    processes: bool = False
+    """True where each of these is a process, of which all is counted: it does nothing but call that function."""
 
 
 class Counters(NamedTuple):
@@ -200,6 +202,18 @@ class Try(NamedTuple):
     functions: str
     """A pattern of the functions, or of the components, in which that spends its time."""
     options: Mapping[str, str | int]
+
+
+class Access(NamedTuple):
+    """The way in which a server finds the rows of a statement."""
+
+    key: str | None
+    """The first index that it uses; PRIMARY is the primary key's. None: it reads the whole table."""
+    covers: bool
+    """True where it reads nothing but the index."""
+    row: dict[str, Any]
+    """The row of the table `plans`."""
+    words: str
 
 
 class Program(NamedTuple):

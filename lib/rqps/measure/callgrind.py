@@ -8,7 +8,7 @@ which was called by 1. Positions in the source are not needed here.
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -36,12 +36,13 @@ DEEPEST = 250
 warning."""
 OPTIONS = (
     "--tool=callgrind",
-    "--collect-atstart=no",
     "--instr-atstart=no",  # nothing is counted while it starts and reads its tables
     f"--separate-callers={DEEPEST}",
     "--compress-mangled=yes",  # otherwise each stack is spelled out, which takes hundreds of megabytes
-    "--trace-children=no",
 )
+OF_A_FUNCTION = ("--collect-atstart=no", "--trace-children=no")
+OF_PROCESSES = ("--collect-atstart=yes", "--trace-children=yes")
+"""Options for processes that serve one connection each: everything counts that they do while counting is on."""
 _FORM = {"positions": "line", "events": EVENT}
 """Headers that follow from the options: a cost line is a place and the instructions there."""
 
@@ -62,7 +63,8 @@ class Callgrind:
     def command(self) -> tuple[str, ...]:
         self.folder.mkdir(parents=True, exist_ok=True)
         files = (f"--callgrind-out-file={self.folder / 'callgrind.out'}", self._pipes, f"--log-file={self.log}")
-        return (*self.valgrind.argv, *OPTIONS, f"--toggle-collect={self.counted.function}", *files)
+        collected = (*OF_A_FUNCTION, f"--toggle-collect={self.counted.function}")
+        return (*self.valgrind.argv, *OPTIONS, *(OF_PROCESSES if self.counted.processes else collected), *files)
 
     @property
     def _pipes(self) -> str:
@@ -76,12 +78,20 @@ class Callgrind:
             fix="see if it starts without (a round of throughput); if it does, this valgrind can't run this server",
         )
 
-    def begin(self, pid: int) -> None:
+    def begin(self, pids: Sequence[int]) -> None:
         """Starts counting. No client may have a command under way, since only its last part would be counted."""
-        self._order(pid, "instrumentation", "on")
+        for pid in pids:
+            self._order(pid, "instrumentation", "on")
 
-    def end(self, pid: int) -> "Costs":
-        """Stops counting and returns the counts since `begin`."""
+    def end(self, pids: Sequence[int]) -> "Costs":
+        """Stops counting and returns the counts since `begin`, of all processes together."""
+        costs: dict[Chain, Cost] = defaultdict(Cost)
+        for pid in pids:
+            for chain, cost in self._end(pid).items():
+                costs[chain].add(cost.instructions, cost.calls)
+        return costs
+
+    def _end(self, pid: int) -> "Costs":
         self._order(pid, "dump")
         dumps = list(self.folder.glob("callgrind.out.*"))
         if len(dumps) != 1:

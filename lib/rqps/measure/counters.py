@@ -8,6 +8,7 @@ that are online).
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,8 @@ class ProcessReading(ProcessCounters):
     """Counters of a process since it began. `later - earlier` is the usage in between."""
 
     rss_kb: int = 0
+    shared_kb: int = 0
+    """The part of it that other processes may have, too."""
     switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
 
     def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:
@@ -109,7 +112,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
     try:
         process = psutil.Process(pid)
         with process.oneshot():
-            cpu_s, times, rss_kb = cpu_ns(pid) / 1e9, process.cpu_times(), process.memory_info().rss // 1024
+            cpu_s, times, memory = cpu_ns(pid) / 1e9, process.cpu_times(), process.memory_info()
             few = most_threads is None or process.num_threads() <= most_threads
             switches = _switches_by_thread(pid) if few else None
             try:
@@ -124,7 +127,8 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
         cpu_system_s=times.system,
         context_switches=None if switches is None else sum(switches.values()),
         **_reads_and_writes(io),
-        rss_kb=rss_kb,
+        rss_kb=memory.rss // 1024,
+        shared_kb=memory.shared // 1024,
         switches_by_thread=switches,
     )
 
@@ -137,17 +141,49 @@ def ended(pid: int) -> RqpsError:
 
 
 def read_processes(pids: Sequence[int], most_threads: int | None = None) -> ProcessReading | None:
-    """The sums over an engine's processes; None for an engine without processes of its own."""
-    readings = [read_process(pid, most_threads) for pid in pids]
+    """The sums over an engine's processes; None for an engine without processes of its own.
+
+    Further processes may come and go. The first one, their parent, keeps the CPU time of those that ended, in ticks
+    of 10 ms. Memory that they share counts once.
+    """
+    reaped = _reaped(pids[0]) if len(pids) > 1 else UNKNOWN
+    readings = []
+    for pid in pids:
+        with may_have_ended(pid, pids):
+            readings.append(read_process(pid, most_threads))
     if len(readings) < 2:
         return readings[0] if readings else None
     values = {name: [vars(reading)[name] for reading in readings] for name in vars(readings[0])}
     by_thread = values.pop("switches_by_thread")
+    for name in ("cpu_s", "cpu_user_s", "cpu_system_s"):
+        values[name].append(getattr(reaped, name))
     summed: dict[str, Any] = {name: None if None in counts else sum(counts) for name, counts in values.items()}
+    summed["shared_kb"] = max(values["shared_kb"])
+    summed["rss_kb"] -= sum(values["shared_kb"]) - summed["shared_kb"]
     merged = (
         None if None in by_thread else {thread: count for counts in by_thread for thread, count in counts.items()}
     )
     return ProcessReading(**summed, switches_by_thread=merged)
+
+
+@contextmanager
+def may_have_ended(pid: int, pids: Sequence[int]) -> Iterator[None]:
+    """Passes over an error with one of an engine's processes that has ended meanwhile, unless it is the first."""
+    try:
+        yield
+    except RqpsError:
+        if pid == pids[0] or psutil.pid_exists(pid):
+            raise
+
+
+def _reaped(pid: int) -> ProcessCounters:
+    """CPU time of a process's children that ended."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess as error:
+        raise ended(pid) from error
+    user_s, system_s = times.children_user, times.children_system
+    return ProcessCounters(cpu_s=user_s + system_s, cpu_user_s=user_s, cpu_system_s=system_s)
 
 
 def cpu_ns(pid: int) -> int:

@@ -1,7 +1,7 @@
 """A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,8 @@ from rqps.measure.machine import device_of
 from rqps.measure.recording import choose_sampling
 from rqps.measure.serve import Serving
 from rqps.measure.stacks import Profiling, profiling
-from rqps.measure.step_counters import Sampler, read_counters, used_between, warnings_between
+from rqps.measure.step_counters import Counters, Sampler, read_counters, used_between, warnings_between
+from rqps.measure.threads import role_of_name
 from rqps.measure.turns import Side, stopped, take_turns
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS, SLICES
@@ -62,7 +63,7 @@ def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -
     if len(loads) > 1:
         return observe_in_turns(servings, loads, step)
     if first.callgrind:
-        return [count(first.server, first.callgrind, load, step)]
+        return [count(first.server, first.job.run.build_spec.engine, first.callgrind, load, step)]
     if first.job.run.mode == "stacks":
         return [sample(first, load, step)]
     return observe(servings, load, step)
@@ -74,26 +75,29 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     origin_ns = load.wait_for_begin()
-    whose = [(serving.server.pids, load.pid, device_of(serving.server.directory)) for serving in servings]
+    whose = [(serving.server, device_of(serving.server.directory), serving.events) for serving in servings]
+
+    def read() -> list[tuple[Counters, dict[str, int | None]]]:
+        return [(read_counters(server.pids, load.pid, device), events.read()) for server, device, events in whose]
+
     if beside:
         beside.begin(origin_ns)
     began, busy_s = time.monotonic(), read_busy_s(cpus)
-    first = [
-        (read_counters(*reading), serving.events.read()) for reading, serving in zip(whose, servings, strict=True)
-    ]
+    first = read()
     started_at = datetime.now(UTC) - timedelta(microseconds=(time.monotonic_ns() - origin_ns) / 1e3)
     placement.verify(load.pid, where.client_cpus, where.kind == placement.BY_CONNECTION)
     with ExitStack() as sampling:
-        samplers = [sampling.enter_context(Sampler(*reading, origin_ns)) for reading in whose]
-        load.wait_for_end()
-        last = [
-            (read_counters(*reading), serving.events.read()) for reading, serving in zip(whose, servings, strict=True)
+        samplers = [
+            sampling.enter_context(Sampler(pids_of(server), load.pid, device, origin_ns))
+            for server, device, _ in whose
         ]
+        load.wait_for_end()
+        last = read()
         busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    in_the_load = load.pid in whose[0][0]  # true of an engine without a process of its own
+    in_the_load = load.pid in servings[0].server.pids  # true of an engine without a process of its own
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
@@ -109,12 +113,17 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
     return observed
 
 
+def pids_of(server: Opened) -> Callable[[], Sequence[int]]:
+    """The processes of a server at the moment of each call."""
+    return lambda: server.pids
+
+
 def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad], step: str) -> list[Observed]:
     """Observes a step whose servers run one at a time, each under its own load. All counters are the server's own."""
     run, where = servings[0].job.run, servings[0].job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     sides = [
-        Side(serving.server.pids, load, device_of(serving.server.directory), step)
+        Side(pids_of(serving.server), load, device_of(serving.server.directory), step)
         for serving, load in zip(servings, loads, strict=True)
     ]
     with stopped(sides):
@@ -171,20 +180,23 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
     )
 
 
-def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
+def count(server: Opened, engine: str, callgrind: Callgrind, load: Load, step: str) -> Observed:
     """Counts every instruction that the server executes for the load's commands.
 
     The other counters are of the server under callgrind: they show only how long this took.
     """
     device = device_of(server.directory)
     load.wait_for_begin()
-    callgrind.begin(server.pids[0])
+    counted, pids = callgrind.counted, server.pids[:1]
+    if counted.processes:
+        roles = facts_of(engine).roles
+        pids = tuple(pid for pid, name in server.thread_names().items() if role_of_name(name, roles) == counted.role)
+    callgrind.begin(pids)
     first = read_counters(server.pids, load.pid, device)
     started_at = datetime.now(UTC)
     load.wait_for_end()
     last = read_counters(server.pids, load.pid, device)
-    counted = callgrind.counted
-    rows = instruction_rows(callgrind.end(server.pids[0]), step, counted)
+    rows = instruction_rows(callgrind.end(pids), step, counted)
     if rows.is_empty():
         raise RqpsError(
             f"{step}: not one instruction was counted: callgrind saw no call of {counted.function} in this server",

@@ -16,6 +16,7 @@ import rqps
 from rqps.engines import Watch, facts_of
 from rqps.engines.cache import cache_dir
 from rqps.measure import placement
+from rqps.measure.counters import may_have_ended
 from rqps.measure.job import Job
 from rqps.measure.machine import describe_machine
 from rqps.measure.machine_state import MachineStates
@@ -166,9 +167,11 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     checked = each_of(servings, lambda serving: job.workload.check(serving.server, name, parameters))
     where = job.placement_of(name)
     if where != job.placement:
-        for pid in (pid for server in servers for pid in server.pids):
-            placement.apply(pid, where.server_cpus)
-            placement.verify(pid, where.server_cpus)
+        for server in servers:
+            for pid in (pids := server.pids):
+                with may_have_ended(pid, pids):
+                    placement.apply(pid, where.server_cpus)
+                    placement.verify(pid, where.server_cpus)
         placement.apply(os.getpid(), where.observer_cpus)
     log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)

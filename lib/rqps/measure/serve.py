@@ -16,6 +16,7 @@ from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
 from rqps.measure.callgrind import Callgrind
+from rqps.measure.counters import may_have_ended
 from rqps.measure.job import Job
 from rqps.measure.perf_events import HARDWARE, EventCounters
 from rqps.scratch import Scratch
@@ -77,8 +78,9 @@ def _serving(job: Job) -> Iterator[Serving]:
         with server.explaining("warming up"):
             columns = ("option", "asked", "server")
             verified = pl.DataFrame(server.verify(), schema=dict.fromkeys(columns, pl.String), orient="row")
-            for pid in server.pids:
-                placement.verify(pid, job.placement.server_cpus)
+            for pid in (pids := server.pids):
+                with may_have_ended(pid, pids):
+                    placement.verify(pid, job.placement.server_cpus)
             events = EventCounters(server.pids, {} if callgrind else HARDWARE)
             at_the_end.callback(events.close)
             job.notes.doing(f"warming up {job.run.dbms}")

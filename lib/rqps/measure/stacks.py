@@ -40,23 +40,26 @@ class Profiling:
 
     def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
         self.recording = recording
-        self.looks = ThreadLooks(server.pids[0])
-        self._server, self._pid = server, server.pids[0]
+        self.looks = ThreadLooks(lambda: server.pids)
+        self._server = server
         self._placement, self._sampling = placement, sampling
 
     def begin(self, origin_ns: int) -> None:
         """Starts sampling at the beginning of the measured part, a moment of CLOCK_MONOTONIC."""
         self._origin_ns = origin_ns
         self.recording.begin()
-        self._first = used_by_threads(self._pid)
+        self._began_with = self._server.pids
+        self._first = used_by_threads(self._began_with)
         self.looks.begin()
 
     def end(self) -> None:
         """Stops sampling and reads the threads' roles while all threads still exist."""
-        self._last = used_by_threads(self._pid)
+        pids = self._server.pids
+        self._last = used_by_threads(pids)
         self.recording.end()
         self.looks.end()
-        self._names = thread_names(self._pid)
+        self._pids = tuple(dict.fromkeys((*self._began_with, *self.looks.processes, *pids)))
+        self._names = thread_names(pids)
         self._reported = self._server.thread_names()
 
     def profile(self, step: str, server_cpu_s: float, known: Roles) -> Profile:
@@ -64,12 +67,12 @@ class Profiling:
         are the roles of its threads."""
         self.recording.finish()
         sampled_s = self.recording.sampled_s
-        folded = read(self.recording.data, self._pid, self._placement.observer_cpus)
+        folded = read(self.recording.data, self._pids, self._placement.observer_cpus)
         stacks = list(folded.stacks())
-        by_thread = roles(stacks, self._reported, self._names, self._pid, known)
+        by_thread = roles(stacks, self._reported, self._names, self._pids[0], known)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
         elapsed_s = (self.recording.ended_ns - self._origin_ns) / 1e9
-        expected = Expected(self._pid, self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
+        expected = Expected(self._pids[0], self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
         texts = weaknesses(sampled, folded, self._sampling, expected)
         return Profile(
             stacks=table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread),
@@ -108,9 +111,9 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
     return pl.DataFrame(dict(zip(STACKS, zip(*rows, strict=True), strict=False)), schema=STACKS)
 
 
-def read(data: Path, pid: int, cpus: tuple[int, ...]) -> Folded:
-    """All samples of one process in a perf file, without inlined functions, since looking them up takes minutes."""
-    what = ("--no-inline", "--show-lost-events", f"--pid={pid}", f"--fields={FIELDS}")
+def read(data: Path, pids: Sequence[int], cpus: tuple[int, ...]) -> Folded:
+    """All samples of processes in a perf file, without inlined functions, since looking them up takes minutes."""
+    what = ("--no-inline", "--show-lost-events", f"--pid={','.join(map(str, pids))}", f"--fields={FIELDS}")
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:
         process = start_perf(("script", f"--input={data}", *what), cpus, stdout=subprocess.PIPE, stderr=stderr)

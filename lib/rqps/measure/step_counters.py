@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
@@ -87,9 +87,15 @@ class Sampler:
     """
 
     def __init__(
-        self, server_pids: Sequence[int], client_pid: int, device: str | None, origin_ns: int, interval_s: float = 1.0
+        self,
+        server_pids: Callable[[], Sequence[int]],
+        client_pid: int,
+        device: str | None,
+        origin_ns: int,
+        interval_s: float = 1.0,
     ) -> None:
-        self._pids = (server_pids, (client_pid,))
+        """`server_pids` gives the server's processes, which may come and go."""
+        self._server_pids, self._client_pid = server_pids, client_pid
         self._device = device
         self._origin_ns = origin_ns
         self._interval_ns = round(interval_s * 1e9)
@@ -123,7 +129,7 @@ class Sampler:
 
     def _sample(self) -> Counters:
         at_ns = time.monotonic_ns()
-        server, client = (_read_if_alive(pids) for pids in self._pids)
+        server, client = (_read_if_alive(pids) for pids in (self._server_pids(), (self._client_pid,)))
         return Counters(at_ns, server, client, read_host(self._device))
 
     def _add_row(self, earlier: Counters) -> Counters:

@@ -10,7 +10,8 @@ import os
 import re
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -40,21 +41,30 @@ class Used(NamedTuple):
     """Ready, but without a CPU."""
 
 
-def used_by_threads(pid: int) -> dict[int, Used]:
-    """Time of each thread of a process so far; empty where the kernel does not count it."""
-    return {thread: Used(*map(int, times.split()[:2])) for thread, times in of_threads(pid, "schedstat")}
+def used_by_threads(pids: Iterable[int]) -> dict[int, Used]:
+    """Time of each thread of some processes so far; empty where the kernel does not count it."""
+    return {thread: Used(*map(int, times.split()[:2])) for thread, times in _of_all(pids, "schedstat")}
 
 
-def thread_names(pid: int) -> dict[int, str]:
-    """Names of a process's threads in the operating system, by thread id."""
-    return {thread: name.decode(errors="replace").rstrip("\n") for thread, name in of_threads(pid, "comm")}
+def thread_names(pids: Iterable[int]) -> dict[int, str]:
+    """Names of the threads of some processes in the operating system, by thread id."""
+    return {thread: name.decode(errors="replace").rstrip("\n") for thread, name in _of_all(pids, "comm")}
+
+
+def _of_all(pids: Iterable[int], file: str) -> Iterator[tuple[int, bytes]]:
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            yield from of_threads(pid, file)
 
 
 class ThreadLooks:
     """Looks from time to time at what each thread is doing, from `begin` to `end`."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, pids: Callable[[], Sequence[int]]) -> None:
+        """`pids` gives the processes at the moment of its call."""
+        self._pids = pids
+        self.processes: dict[int, None] = {}
+        """Every process that was seen, in the order of its coming."""
         self.seen: dict[int, Counter[str]] = defaultdict(Counter)
         """Number of times that each thread was seen at each activity."""
         self._files: dict[int, int] = {}
@@ -89,12 +99,12 @@ class ThreadLooks:
         self._files.clear()
 
     def _open(self) -> None:
-        try:
-            for thread in thread_ids(self._pid):
-                if thread not in self._files:
-                    self._files[thread] = os.open(f"/proc/{self._pid}/task/{thread}/syscall", os.O_RDONLY)
-        except OSError:  # the process has ended, or we may not look
-            return
+        for pid in self._pids():
+            self.processes[pid] = None
+            with suppress(OSError):  # the process has ended, or we may not look
+                for thread in thread_ids(pid):
+                    if thread not in self._files:
+                        self._files[thread] = os.open(f"/proc/{pid}/task/{thread}/syscall", os.O_RDONLY)
 
 
 def threads_table(

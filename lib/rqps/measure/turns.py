@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,16 @@ NAP_S = 0.1
 class Side:
     """A server with its load. Its counters and seconds cover its own turns only."""
 
-    def __init__(self, server_pids: Sequence[int], load: StoppableLoad, device: str | None, step: str) -> None:
+    def __init__(
+        self, server_pids: Callable[[], Sequence[int]], load: StoppableLoad, device: str | None, step: str
+    ) -> None:
         self.load = load
         self.ended = False
         self.slices: list[dict[str, Any]] = []
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
-        self._pids = [*server_pids, load.pid]
+        self._stopped: set[int] = set()
+        """Processes of the server that were stopped and are to go on."""
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 
@@ -44,7 +47,7 @@ class Side:
         """Stops it once its load is ready. Its first turn begins at the load's origin."""
         self._stopped_at_ns = self.load.wait_for_origin()
         self._stand_still()
-        self.first = self.last = self._sampled = read_counters(self._server_pids, self.load.pid, self._device)
+        self.first = self.last = self._sampled = read_counters(self._server_pids(), self.load.pid, self._device)
         self._host = self.first.host
 
     def turn(self, number: int, cycle: int) -> None:
@@ -76,31 +79,36 @@ class Side:
 
     def go_on(self) -> None:
         """Undoes a stop."""
-        for pid in self._pids:
+        for pid in (*sorted(self._stopped), self.load.pid):
             _signal(pid, signal.SIGCONT)
+        self._stopped.clear()
 
     def counters(self) -> pl.DataFrame:
         """The table `counters`, by its own seconds."""
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
     def _stand_still(self) -> None:
-        """Stops the load first and the server last, and waits: a process that is not on a CPU when the signal
-        arrives stops when it next gets one, and until then its turn is not over."""
-        for pid in reversed(self._pids):
-            _signal(pid, signal.SIGSTOP)
-        while not all(map(stands_still, self._pids)):
-            time.sleep(LOOK_S)
+        """Stops the load first and the server's first process last, and waits: a process that is not on a CPU when
+        the signal arrives stops when it next gets one, and until then its turn is not over. A process that came
+        meanwhile is stopped, too."""
+        _signal(self.load.pid, signal.SIGSTOP)
+        while new := [pid for pid in self._server_pids() if pid not in self._stopped]:
+            for pid in reversed(new):
+                _signal(pid, signal.SIGSTOP)
+            self._stopped.update(new)
+            while not all(map(stands_still, (*self._stopped, self.load.pid))):
+                time.sleep(LOOK_S)
 
     def _reading(self) -> tuple[HostCounters, int, int]:
         """The host's counters, and the CPU time of server and load in ns."""
         try:
-            return read_host(self._device), sum(map(cpu_ns, self._server_pids)), cpu_ns(self.load.pid)
+            return read_host(self._device), sum(map(cpu_ns, self._server_pids())), cpu_ns(self.load.pid)
         except ProcessLookupError:
             raise self.load.failure() from None
 
     def _sample(self) -> None:
         """Reads all counters; the host's cover its own turns only."""
-        read = read_counters(self._server_pids, self.load.pid, self._device)
+        read = read_counters(self._server_pids(), self.load.pid, self._device)
         self.last = Counters(self._own_ns, read.server, read.client, self._host)
         earlier = self._sampled
         interval_ns = self._own_ns - (0 if earlier is self.first else earlier.at_ns)

@@ -25,14 +25,12 @@ class FirstPage:
     """Geometric means over all steps."""
     decided: pl.DataFrame
     """One row per comparison, by the measure that decides it."""
-    about: pl.DataFrame
-    """The comparisons of the headline: those decided, or a notebook's own."""
     headline: str
     row: Row | None
     """The comparison that the headline names, if there is one."""
     explanation: str = ""
     measure: str = THROUGHPUT
-    """The metric that decides first."""
+    """The metric of the headline."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

@@ -48,7 +48,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     overall = Overall(study, compared, decided, measure, short, full)
     first, *others = overall.in_all()
     causes = overall.causes()
-    page = FirstPage(study, compared, stats.over_steps(rounds, study.steps), decided, decided, first, overall.worst())
+    page = FirstPage(study, compared, stats.over_steps(rounds, study.steps), decided, first, overall.worst())
     places = [place for notebook in notebooks if (place := asked_by(notebook).get("first_page"))]
     for place in sorted(places, key=lambda place: int(place["order"])):
         page = resolve_name(place["function"])(page)

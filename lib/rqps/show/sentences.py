@@ -171,18 +171,20 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
     return Clause("; ".join(filter(None, chain([text], takes, [", ".join(settled)]))), claims if frame else ())
 
 
-def change_of(row: Row) -> str:
-    """The ratio of a compared row as a change in percent, with its interval.
+def change_of(row: Row, frame: str = "") -> Clause:
+    """The ratio of a compared row as a change in percent, with its interval; a claim on the frame of that name, if it
+    has one.
 
     >>> change_of({"estimate": 1.36, "low": 1.35, "high": 1.371})
     '+36.0 % (+35.0 to +37.1 %)'
     """
-    return f"{change(row['estimate'])} ({change_interval(row)})"
+    written = change(row["estimate"])
+    return Clause(f"{written} ({change_interval(row)})", [claim_of(row, written, frame=frame)] if frame else [])
 
 
-def changes(rows: pl.DataFrame, at: str) -> str:
+def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
     """The changes of compared rows in percent, each with its `place`, before which stands `at`; then the places where
-    nothing changed, or is decided. Rows without verdicts are all said.
+    nothing changed, or is decided. Rows without verdicts are all said. Claims are on the frame of that name.
 
     >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
     >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]
@@ -191,12 +193,15 @@ def changes(rows: pl.DataFrame, at: str) -> str:
     """
     has_verdicts = "verdict" in rows.columns
     decided = rows.filter(pl.col("verdict").is_in(list(CHANGED))) if has_verdicts else rows
-    parts = [f"{change_of(row)} {at} {row['place']}" for row in decided.to_dicts()]
-    if has_verdicts:
-        for verdict, words in (("same", f"less than {smallest_effect(rows)}"), ("unsure", "inconclusive")):
-            if places := rows.filter(verdict=verdict)["place"].to_list():
-                parts.append(f"{words} {at} {listed(places)}")
-    return ", ".join(parts)
+    parts = [phrase("{} {} {}", change_of(row, frame), at, row["place"]) for row in decided.to_dicts()]
+    for verdict, words in (("same", "less than {}"), ("unsure", "inconclusive")) if has_verdicts else ():
+        alike = rows.filter(verdict=verdict).to_dicts()
+        cells = ({name: row[name] for name in CELL if name in row} for row in alike)
+        claims = [counted_rows(frame, 1, **cell, verdict=verdict) for cell in cells] if frame else []
+        if alike:
+            places = listed([row["place"] for row in alike])
+            parts.append(Clause(f"{words.format(smallest_effect(rows))} {at} {places}", claims))
+    return joined(", ", parts)
 
 
 def added(row: Row, unit: str = "") -> str:

@@ -74,9 +74,9 @@ def scenario_rounds(study: Study) -> pl.DataFrame:
 
 @lru_cache(maxsize=2)  # most sections of a page begin with it
 def scenario_costs(study: Study) -> pl.DataFrame:
-    """The tidy frame of each scenario against others, by every metric with verdicts: with what it `added` and that
-    interval, and the ratio of `throughput` beside it. The study's own pairs are as in `relate`; all others are
-    decided together."""
+    """The tidy frame of each scenario against others, by every metric with verdicts: with its `version`, what it
+    `added` and that interval, and the ratio of `throughput` beside it. The study's own pairs are as in `relate`; all
+    others are decided together."""
     paired = scenario_rounds(study)
     pair, row = ["host", "step", "base", "dbms"], ["host", "step", "base", "dbms", "metric"]
     added = STUDENT.estimate(paired, row, "difference")
@@ -86,6 +86,7 @@ def scenario_costs(study: Study) -> pl.DataFrame:
         relate_pairs(paired, relate(study)[1])
         .join(added, on=row, how="left", maintain_order="left")
         .join(names, on=["base", "dbms"], maintain_order="left")
+        .join(scenarios(study).select("dbms", "version"), on="dbms", maintain_order="left")
     )
     beside = {"estimate": "throughput", **{end: f"throughput_{end}" for end in ("low", "high", "verdict")}}
     throughput = compared.filter(metric=THROUGHPUT).rename(beside).select(*pair, *beside.values())

@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
@@ -40,6 +42,11 @@ class _ConnectionForControl(pymysql.Connection):
     def __init__(self, server: str, patience_s: float, **how: Any) -> None:
         self.server, self.patience_s = server, patience_s
         super().__init__(read_timeout=patience_s, write_timeout=patience_s, **how)
+
+    @property
+    def dialect(self) -> ModuleType:
+        """The functions for its server's SQL."""
+        return import_module("rqps.engines.mysql.dialect")
 
     def connect(self, sock: Any = None) -> None:
         with self._in_time("a new connection"):

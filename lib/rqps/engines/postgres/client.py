@@ -3,7 +3,9 @@
 import socket
 import struct
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Self
 
 USER = DATABASE = "rqps"
@@ -48,6 +50,11 @@ class Connection:
         text = sql.encode() + b"\0"
         self._line.sendall(b"Q" + struct.pack("!I", len(text) + 4) + text)
         return list(self._rows())
+
+    @property
+    def dialect(self) -> ModuleType:
+        """The functions for its server's SQL."""
+        return import_module("rqps.engines.postgres.dialect")
 
     def close(self) -> None:
         """Says good-bye and waits until the server has closed, so that no step has the end of this connection."""

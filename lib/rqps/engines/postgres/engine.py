@@ -31,7 +31,7 @@ __all__ = [
     "source",
 ]
 
-counted = Counted("PostgresMain", "connection")
+counted = Counted("PostgresMain", "connection", processes=True)
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
 _BYTES = Setting("0", "B", "integer")

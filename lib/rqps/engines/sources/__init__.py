@@ -185,7 +185,7 @@ class Source:
                 return debian.place(str(self.spec.debian), self.spec.suite, files=self.files) / "tree"
         key = short_key(self.words, self.spec.sha256, self.files)
         name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
-        return cache_dir() / "builds" / f"{name[-60:].strip('-')}-{key}" / "tree"
+        return cache_dir() / "builds" / f"{name[-60:].strip('-.')}-{key}" / "tree"
 
     def present(self) -> Path | None:
         """The tree, if it is on this machine already."""

@@ -11,13 +11,13 @@ from contextlib import closing
 from typing import Any
 
 from rqps.engines.mysql import innodb
+from rqps.engines.mysql.dialect import tables_of
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.reports import read_status
 from rqps.engines.sources.fetching import size_bytes
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.table_check import tables_of
 
 Row = dict[str, Any]
 SETTLING = "settling"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Unpack
 
+from rqps.engines.mysql.dialect import tables_of
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.reports import check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
@@ -26,7 +27,7 @@ from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be, tables_of
+from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be
 
 ENOUGH_OF_RATE = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""

@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Unpack
 
-from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
 from rqps.workloads import Answer, How, answers
 from rqps.workloads.answers import (
@@ -48,7 +47,7 @@ class Generator(LoadGenerator):
     """Seconds to wait for the last transaction, such as a scan, or for a server under callgrind."""
 
     def __init__(
-        self, servers: Sequence[Server], step: Step, parameters: SysbenchParameters, **how: Unpack[How]
+        self, servers: Sequence[Any], step: Step, parameters: SysbenchParameters, **how: Unpack[How]
     ) -> None:
         self.begins_by_itself = not how.get("counted", False)
         self.sliced = len(servers) > 1
@@ -141,10 +140,10 @@ class Generator(LoadGenerator):
         )
 
 
-def load(server: Server, parameters: SysbenchParameters, seed: int) -> None:
+def load(server: Any, parameters: SysbenchParameters, seed: int) -> None:
     """Creates and fills the tables by sysbench."""
     with closing(server.connect()) as connection:
-        query(connection, f"CREATE DATABASE {DATABASE}")
+        connection.dialect.query(connection, f"CREATE SCHEMA {DATABASE}")
     options = {**_on(parameters, seed), "index-first": switch(parameters.index_first), "threads": 1}
     done = run_to_its_end(*sysbench_call(LUA / "load.lua", (server,), options))
     if done.returncode != 0:

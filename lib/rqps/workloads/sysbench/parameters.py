@@ -59,7 +59,7 @@ def called(step: str, clients: int) -> str:
 
 
 class SysbenchParameters(Parameters):
-    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
 
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}

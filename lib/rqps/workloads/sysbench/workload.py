@@ -1,14 +1,10 @@
 """The sysbench microbenchmarks."""
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Unpack
+from typing import Any, Unpack
 
-from rqps.engines.mysql import innodb
-from rqps.engines.mysql.instance import WHOLE_TABLE_PATIENCE_S, Connection, Server, query
-from rqps.engines.mysql.reports import Plan, check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import Answer, Checked, How, Workload
@@ -17,9 +13,11 @@ from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.generator import Generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, before, find
-from rqps.workloads.table_check import check_table, must_be, tables_of
+from rqps.workloads.table_check import check_table, must_be
 
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
+WHOLE_TABLE_PATIENCE_S = 3600.0
+"""The longest wait for a statement that reads whole tables."""
 LOAD_SEED = 20_240_229
 """The seed of the rows, which is the same for every build and study, so that all work on equal tables."""
 
@@ -29,12 +27,12 @@ class Sysbench(Workload):
         index_first = "-index-first" if parameters.index_first else ""
         return f"sysbench-{parameters.tables}x{parameters.table_rows}{index_first}-{LOAD_SEED}"
 
-    def load(self, server: Server, parameters: SysbenchParameters) -> None:
+    def load(self, server: Any, parameters: SysbenchParameters) -> None:
         generator.load(server, parameters, LOAD_SEED)
 
-    def prepare(self, server: Server, parameters: SysbenchParameters) -> None:
+    def prepare(self, server: Any, parameters: SysbenchParameters) -> None:
         with closing(server.connect(patience_s=WHOLE_TABLE_PATIENCE_S)) as connection:
-            check_connections(connection, parameters.connections)
+            connection.dialect.check_connections(connection, parameters.connections)
             check_tables(connection, parameters)
             warm(connection, parameters)
 
@@ -47,13 +45,13 @@ class Sysbench(Workload):
     def places_connections(self, servers: int) -> bool:  # noqa: ARG002
         return True
 
-    def check(self, server: Server, step: str, parameters: SysbenchParameters) -> Checked:
+    def check(self, server: Any, step: str, parameters: SysbenchParameters) -> Checked:
         with closing(server.connect()) as connection:
             return Checked(plans=tuple(check_plan(connection, parameters.alone(step)[0])))
 
     @contextmanager
     def generating(
-        self, servers: Sequence[Server], step: str, parameters: SysbenchParameters, **how: Unpack[How]
+        self, servers: Sequence[Any], step: str, parameters: SysbenchParameters, **how: Unpack[How]
     ) -> Iterator[Generator]:
         """The load of a step, after the flushes and warm-ups that precede it."""
         described, asked = parameters.alone(step)
@@ -92,68 +90,63 @@ class Sysbench(Workload):
         return {"sysbench": sysbench().version}
 
 
-def check_tables(connection: Connection, parameters: SysbenchParameters) -> None:
-    """Checks that each table exists in InnoDB, with the expected columns, indexes and rows."""
-    must_be(DATABASE, "tables", parameters.tables, len(tables_of(connection, DATABASE)))
+def check_tables(connection: Any, parameters: SysbenchParameters) -> None:
+    """Checks that each table exists, with the expected storage, columns, indexes and rows."""
+    sql = connection.dialect
+    must_be(DATABASE, "tables", parameters.tables, len(sql.tables_of(connection, DATABASE)))
     for number in range(1, parameters.tables + 1):
         name, rows = f"sbtest{number}", parameters.table_rows
-        check_table(connection, DATABASE, name, "innodb", COLUMNS, {"PRIMARY": ["id"], f"k_{number}": ["k"]})
-        counts = query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{name}")[0]
+        check_table(connection, DATABASE, name, sql.STORED_BY, COLUMNS, {"PRIMARY": ["id"], f"k_{number}": ["k"]})
+        counts = sql.query(connection, f"SELECT COUNT(*), MIN(id), MAX(id) FROM {DATABASE}.{name}")[0]
         must_be(f"{DATABASE}.{name}", "rows", rows, int(counts[0]))
         must_be(f"{DATABASE}.{name}", "ids", f"1 to {rows}", f"{counts[1]} to {counts[2]}")
 
 
-def warm(connection: Connection, parameters: SysbenchParameters) -> None:
+def warm(connection: Any, parameters: SysbenchParameters) -> None:
     """Reads every page of each table and index, so that a round does not begin with an empty buffer pool."""
     for number in range(1, parameters.tables + 1):
-        table = f"{DATABASE}.sbtest{number}"
-        query(connection, f"SELECT COUNT(pad) FROM {table} FORCE INDEX (PRIMARY) WHERE pad <> ''")
-        query(connection, f"SELECT COUNT(k) FROM {table} FORCE INDEX (k_{number}) WHERE k >= 0")
+        leads_to = {"PRIMARY": "pad", f"k_{number}": "k"}
+        connection.dialect.read_whole(connection, f"{DATABASE}.sbtest{number}", leads_to)
 
 
-def flush(server: Server, parameters: SysbenchParameters) -> None:
-    """Waits until all writes are on disk and purged, between steps that write and steps that read.
+def flush(server: Any, parameters: SysbenchParameters) -> None:
+    """Waits until the server has done what its writes put off, between steps that write and steps that read.
 
     The published tests wait a time that depends on the size of the tables. Here that time is the limit: the server
     reports when it is done, and a server that is not done in time fails the run.
     """
-    deadline = time.monotonic() + parameters.flush_limit_s
-    with closing(server.connect()) as connection, innodb.eager(connection):
-        for number in range(1, parameters.tables + 1):
-            query(connection, f"ANALYZE TABLE {DATABASE}.sbtest{number}")
-        while left := innodb.left(innodb.read_debt(connection)):
-            if time.monotonic() > deadline:
-                raise RqpsError(
-                    f"flush of {server.name}: not done within {parameters.flush_limit_s:.0f} s: {left}",
-                    fix="set flush_seconds in the study's parameters to a higher number",
-                )
-            innodb.wake_purge(connection, f"{DATABASE}.sbtest1", "k", "id")
-            time.sleep(innodb.SECONDS_BETWEEN_LOOKS)
+    tables = [f"{DATABASE}.sbtest{number}" for number in range(1, parameters.tables + 1)]
+    with closing(server.connect()) as connection:
+        sql = connection.dialect
+    sql.settle(server, tables, parameters.flush_limit_s)
 
 
-def check_plan(connection: Connection, step: Step) -> list[Plan]:
+def check_plan(connection: Any, step: Step) -> list[dict[str, Any]]:
     """Checks with EXPLAIN that each statement, on each table, uses the index that the step is named for; returns
     the plans."""
-    plans: dict[str, Plan] = {}
-    for table in tables_of(connection, DATABASE):
-        index = {"k": table.replace("sbtest", "k_"), "none": None}.get(step.index, step.index)
-        rows = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table}")[0][0] or 1)
+    sql = connection.dialect
+    plans: dict[str, dict[str, Any]] = {}
+    for name in sql.tables_of(connection, DATABASE):
+        index, table = (
+            {"k": name.replace("sbtest", "k_"), "none": None}.get(step.index, step.index),
+            f"{DATABASE}.{name}",
+        )
+        rows = int(sql.query(connection, f"SELECT MAX(id) FROM {table}")[0][0] or 1)
         # An existing row, also after deletes: for a missing one EXPLAIN shows no plan.
-        row = int(query(connection, f"SELECT MAX(id) FROM {DATABASE}.{table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
+        row = int(sql.query(connection, f"SELECT MAX(id) FROM {table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
             if "WHERE" in statement:
-                text = with_values(statement, f"{DATABASE}.{table}", rows, row)
-                plan = explain(connection, text)
-                covers = "Using index" in str(plan.get("Extra")).split("; ")
-                if plan.get("key") != index or step.covered not in (None, covers):
+                text = with_values(statement, table, rows, row)
+                access = sql.access(connection, step.name, text)
+                if access.key != index or step.covered not in (None, access.covers):
                     alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
                     raise RqpsError(
-                        f"{step.name}: the server reads by {plan.get('key') or 'no index'}, "
-                        f"not by {index or 'no index'}{alone}: {text[:200]}: {plan}",
+                        f"{step.name}: the server reads by {access.key or 'no index'}, "
+                        f"not by {index or 'no index'}{alone}: {text[:200]}: {access.words}",
                         fix="what is measured would not be what the step is named for; look at the table and its "
                         "statistics",
                     )
-                plans[text] = plan_row(step.name, text, plan)
+                plans[text] = access.row
     return list(plans.values())
 
 

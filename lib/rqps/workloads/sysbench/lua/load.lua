@@ -1,4 +1,5 @@
 -- Makes the tables: rows in the order of their ids from one thread, so that a seed gives the same bytes again.
+local dialect = require("dialect")
 local rqps = require("rqps")
 local C, PAD = rqps.form(10), rqps.form(5)
 
@@ -10,12 +11,12 @@ local function load_table(connection, number)
    local name = rqps.table_name(number)
    connection:query(([[
       CREATE TABLE %s (
-         id INTEGER NOT NULL AUTO_INCREMENT,
+         id %s,
          k INTEGER NOT NULL DEFAULT 0,
          c CHAR(120) NOT NULL DEFAULT '',
          pad CHAR(60) NOT NULL DEFAULT '',
          PRIMARY KEY (id)
-      ) ENGINE = InnoDB]]):format(name))
+      ) %s]]):format(name, dialect.id, dialect.stored))
    if sysbench.opt.index_first then
       create_index(connection, number)
    end
@@ -28,7 +29,7 @@ local function load_table(connection, number)
    if not sysbench.opt.index_first then
       create_index(connection, number)
    end
-   connection:query("ANALYZE TABLE " .. name)
+   connection:query(dialect.analyze .. " " .. name)
 end
 
 -- As a run, since sysbench seeds the threads of a run and nothing else.

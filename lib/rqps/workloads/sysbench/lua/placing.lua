@@ -65,15 +65,16 @@ local function pin(thread, cpu)
    assert(ffi.C.sched_setaffinity(thread, SET_BYTES, cpus) == 0, ("thread %d can't have CPU %d"):format(thread, cpu))
 end
 
--- Puts a client, which asks for it, and the thread that serves its connection on one of the CPUs of --cpus.
-function placing.beside(connection, pid, client)
+-- Puts a client, which asks for it, and the thread that serves its connection, which may be known, on one of the CPUs
+-- of --cpus.
+function placing.beside(connection, pid, client, thread)
    local cpus = {}
    for cpu in sysbench.opt.cpus:gmatch("%d+") do
       cpus[#cpus + 1] = tonumber(cpu)
    end
    if #cpus > 0 then
       local cpu = cpus[client % #cpus + 1]
-      pin(serving(connection, pid), cpu)
+      pin(thread or serving(connection, pid), cpu)
       pin(0, cpu)
    end
 end

@@ -5,6 +5,7 @@
 
 local ffi = require("ffi")
 
+local dialect = require("dialect")
 local measuring = require("measuring")
 local placing = require("placing")
 
@@ -74,7 +75,7 @@ local function prepared(parsed)
    local makers, values = parsed.makers, {}
    local statement = connection:prepare(table.concat(parsed.text, "?"))
    for i, maker in ipairs(makers) do
-      values[i] = type(maker) == "string" and statement:bind_create(sysbench.sql.type.CHAR, #maker + 1)
+      values[i] = type(maker) == "string" and statement:bind_create(sysbench.sql.type[dialect.text], #maker + 1)
          or statement:bind_create(sysbench.sql.type.INT)
    end
    if #values > 0 then
@@ -112,8 +113,7 @@ end
 -- The function that does a statement. It is given as text around its values and what makes each of these: a function
 -- that gives a number, or the form of a random text.
 function rqps.statement(parsed)
-   -- No server prepares BEGIN; the driver would send it as text after asking in vain.
-   return sysbench.opt.prepared and parsed.text[1] ~= "BEGIN" and prepared(parsed) or as_text(parsed)
+   return sysbench.opt.prepared and dialect.prepares(parsed) and prepared(parsed) or as_text(parsed)
 end
 
 -- What the threads of a load share. They have nothing in common but the process and its environment.
@@ -142,24 +142,16 @@ end
 -- The servers of the load, each with its connection and the function that does a transaction on it.
 local sides = {}
 
--- The driver gives each new connection the next socket of its list, whichever thread asks for it: one at a time does.
+-- Both the driver's list and the environment belong to all threads: one at a time connects.
 local function connect_to_all(thread)
-   local driver, shared, found = sysbench.sql.driver(), shared_by_threads(), {}
+   local driver, shared, others = sysbench.sql.driver(), shared_by_threads(), {}
    local several = sysbench.opt.servers:find(",")
    ffi.C.pthread_mutex_lock(shared.connecting)
-   for wanted, pid in sysbench.opt.servers:gmatch("([^,=]+)=(%d+)") do
-      while not found[wanted] do
-         local new = driver:connect()
-         local socket = several and new:query_row("SELECT @@socket") or wanted
-         if found[socket] then
-            new:disconnect()
-         else
-            found[socket] = new
-         end
-      end
-      connection = found[wanted]
-      placing.beside(connection, pid, thread)
-      sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = tonumber(pid)}
+   for socket, pid in sysbench.opt.servers:gmatch("([^,=]+)=(%d+)") do
+      connection = several and dialect.connect(driver, socket, others) or driver:connect()
+      pid = tonumber(dialect.process_of(connection, pid))
+      placing.beside(connection, pid, thread, dialect.process_each and pid)
+      sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = pid}
    end
    ffi.C.pthread_mutex_unlock(shared.connecting)
 end
@@ -344,6 +336,8 @@ local function run_in_slices(thread)
       local event, add, slice_ends = sides[turn].event, counters[turn].add, shared.slice_ends
       local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up belongs to it
       local done, busy_ns, wrote = 0, 0, false
+      local own = thread > 0 and dialect.process_each and measuring.cpu_of(sides[turn].pid) -- `lead` has the first's
+      local own_began = own and now(own)
       local client_ns, from = now(measuring.OUR_CPU), now()
       repeat
          local refused = transaction(event)
@@ -353,6 +347,9 @@ local function run_in_slices(thread)
          from, wrote = over and now() or to, wrote or over
       until to >= slice_ends
       client_ns = now(measuring.OUR_CPU) - client_ns
+      if own then
+         server_ns = now(own) - own_began
+      end
       if wrote and #lines > 0 then
          measuring.write_line(table.concat(lines, "\n"))
          lines = {}

@@ -1,6 +1,7 @@
 -- One transaction of a step: its statements, as steps.yaml has them, one after the other.
 --
 -- A statement's markers stand for values that are made anew each time, in the order in which they stand.
+local dialect = require("dialect")
 local rqps = require("rqps")
 
 local FORMS = {c = rqps.form(10), pad = rqps.form(5)} -- of text
@@ -66,7 +67,7 @@ local last_table = 1
 local function runner(thread, repeats, sql)
    local on = {}
    for number = 1, sysbench.opt.tables do
-      on[number] = rqps.statement(parse(sql, number))
+      on[number] = rqps.statement(parse(dialect.spelled(sql), number))
    end
    if sql:find("{same id}", 1, true) then
       return function() on[last_table]() end

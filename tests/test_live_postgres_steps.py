@@ -1,0 +1,121 @@
+"""The sysbench microbenchmarks on real PostgreSQL servers: a duet of two releases, its tables, plans and counters."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import rqps
+from live_study import Place
+from rqps.engines import Option, Start
+from rqps.engines.asked import Connections
+from rqps.engines.cache import copy_folder
+from rqps.engines.postgres import dialect
+from rqps.engines.postgres.engine import MeasuredServer, prepare
+from rqps.errors import RqpsError
+from rqps.measure.counters import read_processes
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.steps import find, listed
+from rqps.workloads.sysbench.workload import Sysbench, check_plan, flush
+from test_live_postgres import Dbms
+
+pytestmark = pytest.mark.live
+STEPS = "point-query, update-nonindex, write-only, insert, read-only"
+RUNS = f"""
+builds:
+  pg14: {{postgres: "14.0"}}
+  pg18: {{postgres: "18.6"}}
+configs:
+  quick: {{shared_buffers: 64MB, jit: false, fsync: false, max_connections: 20}}
+studies:
+  small:
+    question: Does it work?
+    workload: sysbench
+    dbms: [pg14.quick, pg18.quick]
+    base: pg14.quick
+    rounds: 1
+    parameters: {{steps: [{STEPS}], table_rows: 20000, threads: THREADS, seconds: 1, warmup_seconds: 1}}
+"""
+ROWS = SysbenchParameters(table_rows=100_000)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_two_releases_take_turns(threads: int, tmp_path: Path) -> None:
+    place = Place(tmp_path, RUNS.replace("THREADS", str(threads)))
+    place.run()
+    study = rqps.load("small", tmp_path / "data")
+    steps = study.steps
+    assert set(study.runs["version"]) == {"14.0", "18.6"}
+    assert set(study.runs["engine"]) == {"postgres"}
+    assert set(steps["step"]) == set(STEPS.split(", "))
+    assert steps.filter(pl.col("operations") > 0, pl.col("server_context_switches") > 0).height == steps.height
+    used = study.slices.collect().group_by("run", "step").agg(pl.col("server_cpu_us").sum() / 1e6)
+    both = steps.join(used, on=["run", "step"])
+    for row in both.iter_rows(named=True):  # the rest is what the background and the other slices cost
+        assert 0.3 * row["server_cpu_s"] < row["server_cpu_us"] <= 1.02 * row["server_cpu_s"], row
+    status = study.status.filter(step="insert", name="database.xact_commit").collect()
+    for side in status.partition_by("run"):
+        before, after = (int(side.filter(moment=moment)["value"][0]) for moment in ("before", "after"))
+        assert after > before
+    plans = study.plans.collect()
+    assert set(plans["key"]) == {"PRIMARY"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeasuredServer]:
+    folder = tmp_path_factory.mktemp("s")
+    asked = Dbms("18.6", {"shared_buffers": Option("256MB"), "fsync": Option(False)})
+    ready, load = prepare(asked, lambda _: None), Sysbench()
+    data = ready.loaded(load.data_name(ROWS), lambda server: load.load(server, ROWS), lambda _: None)
+    copy_folder(data, folder / "data")
+    with closing(ready.open(folder / "data", Start(folder / "log"))) as server:
+        load.prepare(server, ROWS)
+        yield server
+
+
+@pytest.mark.parametrize("step", [name for name in listed() if ".warm" not in name and name not in ("flush", "all")])
+def test_each_step_has_the_plan_that_it_is_named_for(step: str, server: MeasuredServer) -> None:
+    if step.startswith("published"):
+        return
+    with closing(server.connect()) as connection:
+        plans = check_plan(connection, find(step))
+    assert plans or step.startswith("insert")
+
+
+def test_a_plan_that_is_not_the_steps_own_fails(server: MeasuredServer) -> None:
+    with closing(server.connect()) as connection:
+        connection.query("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
+        with pytest.raises(RqpsError, match="point-query: the server reads by no index, not by PRIMARY"):
+            check_plan(connection, find("point-query"))
+
+
+def test_a_flush_leaves_no_dead_rows_and_has_a_limit(server: MeasuredServer) -> None:
+    with closing(server.connect()) as connection:
+        connection.query("UPDATE rqps.sbtest1 SET k = k WHERE id <= 20000")
+    flush(server, ROWS)
+    with closing(server.connect()) as connection:
+        ((dead,),) = connection.query("SELECT n_dead_tup FROM pg_stat_user_tables")
+        assert int(str(dead)) < 100
+        with pytest.raises(RqpsError, match="max_connections is 100, and 99 threads are asked for"):
+            dialect.check_connections(connection, Connections("threads", 99, 2))
+    with pytest.raises(RqpsError, match="vacuum and checkpoint were not done within 0 s"):
+        dialect.settle(server, ["rqps.sbtest1"], 0.001)
+
+
+def test_the_text_of_an_update_is_whole(server: MeasuredServer, tmp_path: Path) -> None:
+    asked: Any = SysbenchParameters(table_rows=100_000, steps=("update-nonindex",), seconds=1, warmup_seconds=0)
+    with (
+        closing(server.connect()) as connection,
+        Sysbench().generating([server], "update-nonindex", asked, seed=1, cpus=(), log=tmp_path / "log") as load,
+    ):
+        load.wait_for_begin()
+        load.wait_for_end()
+        first = read_processes(server.pids)
+        load.wait_until_gone()
+        ((shortest, longest),) = connection.query(
+            "SELECT min(length(c)), max(length(c)) FROM rqps.sbtest1"  # of CHAR, without the blanks at its end
+        )
+    assert first is not None
+    assert (shortest, longest) == ("119", "119")
