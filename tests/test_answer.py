@@ -124,5 +124,6 @@ def test_further_scenarios_stand_behind_the_headline(samples: Path) -> None:
 def test_one_line_says_what_it_was_measured_on(tmp_path: Path) -> None:
     written = synthetic.write_study(tmp_path)
     assert answer_of(written).measured == (
-        "5 s a step · 1,000 rows · machine, ? CPUs, 0 GB · 6 rounds in random order · 4 of 4 comparisons decided"
+        "5 s a step · 1,000 rows · machine, ? CPUs, 0 GB · 6 rounds in random order · 4 of 4 comparisons decided "
+        "for this hour"
     )

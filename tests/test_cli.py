@@ -181,7 +181,7 @@ def test_show_has_a_row_a_step_and_a_column_a_dbms(tmp_path: Path) -> None:
     assert legend.splitlines()[1:] == ["my2.base  MySQL 2.0.0", "my2.ps0   MySQL 2.0.0, performance schema off"]
     head, columns, *rows, means = table.splitlines()
     assert head.startswith(
-        "operations/s relative to my1.base: means of 6 rounds, ± half the width of 95 % intervals; "
+        "operations/s relative to my1.base: means of 6 rounds, ± half the width of 95 % intervals for this hour; "
     )
     assert columns.split() == ["step", "my1.base", "my2.base", "my2.ps0"]
     number = r"▼ 0\.\d{3} ± 0\.\d{3}"

@@ -129,6 +129,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
     measured = f"{rounds_of((decided if by_time.is_empty() else by_time)['n'])} {how}"
     conclusive = f"{decided.height - undecided} of {counted(decided.height, 'comparison')} decided"
+    conclusive += f" for {stats.holds_for(decided)}"
     return " · ".join([length, *rows, *dict.fromkeys(hosts), measured, conclusive])
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from rqps.errors import RqpsError, instead
 from rqps.show.words import NOT_COMPARED, Row, by_host, coverage_of, in_order, rounds_of, signs_of, sized
-from rqps.stats import COMPARED, THROUGHPUTS, TITLES
+from rqps.stats import COMPARED, THROUGHPUTS, TITLES, holds_for
 
 GAP = "  "
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
@@ -68,7 +68,8 @@ def _head(rows: pl.DataFrame) -> str:
     signs = signs_of(metric)
     return (
         f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}, ± half the width of "
-        f"{coverage_of(rows['coverage'])}; {signs['slower']} worse, {signs['faster']} better, = the same, ~ unsure"
+        f"{coverage_of(rows['coverage'])} for {holds_for(rows)}; {signs['slower']} worse, {signs['faster']} better, "
+        "= the same, ~ unsure"
     )
 
 

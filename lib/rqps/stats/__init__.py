@@ -68,3 +68,4 @@ from rqps.stats.over_time import counters_over_time, latencies_of_steps, through
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 from rqps.stats.status_counters import status_changes
 from rqps.stats.summary import NO_INDEX, asks, left_out, means, means_to_base
+from rqps.stats.verdict import holds_for

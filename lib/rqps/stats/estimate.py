@@ -9,10 +9,8 @@ from typing import Protocol
 
 import polars as pl
 
-from rqps.stats.verdict import COVERAGE
+from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
 
-OCCASIONS_FOR_OTHER_HOURS = 3
-"""Occasions from which on the spread between them is in an interval."""
 FEWEST_TO_LEARN_FROM = 3
 """Minimum number of groups needed to estimate how much their variances vary."""
 FEWEST_FOR_A_SLOPE = 8

@@ -13,6 +13,8 @@ import polars as pl
 VERDICTS = ("slower", "faster", "same", "unsure")
 
 ROUNDS_FOR_A_VERDICT = 4
+OCCASIONS_FOR_OTHER_HOURS = 3
+"""Occasions from which on the spread between them is in an interval."""
 COVERAGE = 0.95
 """The chance that an interval holds the true value, at least."""
 FALSE_FINDINGS = 0.05
@@ -110,6 +112,18 @@ def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
         .then(pl.lit(more))
         .otherwise(pl.format("about {} rounds at this spread", named))
     )
+
+
+def holds_for(compared: pl.DataFrame) -> str:
+    """The time that the intervals of comparisons hold for.
+
+    >>> [holds_for(pl.DataFrame({"occasions": [occasions]})) for occasions in (1, 2, 3)]
+    ['this hour', 'these 2 hours', 'other hours of this machine']
+    """
+    occasions = compared["occasions"].min() if "occasions" in compared.columns else 1
+    if not isinstance(occasions, int) or occasions < 2:
+        return "this hour"
+    return "other hours of this machine" if occasions >= OCCASIONS_FOR_OTHER_HOURS else f"these {occasions} hours"
 
 
 def rounds_needed(*, null: float, near: pl.Expr | float) -> pl.Expr:
