@@ -9,7 +9,7 @@ import rqps
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps import show
 from rqps.show.renderer import bundle
-from rqps.stats import counters_over_time, latencies_of_steps, throughput_over_time
+from rqps.stats import counters_over_time, throughput_over_time
 from rqps.store import write_manifest, write_study_card
 from synthetic import Shape, card, manifest, write_study
 
@@ -32,7 +32,6 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     shown = [
         show.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
         show.counters(counters_over_time(study.counters.filter(run=run), steps, study.runs)),
-        show.latencies(latencies_of_steps(steps)),
     ]
     nbformat.write(notebook_of(shown), first / "notebook.ipynb")
     return data

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 import rqps
 from browser import PHONE, Browser, opened
+from executed import Notebook
 from great_tables import GT
-from rqps.pages.relative_throughput import host_tables
 from rqps.report import build
 from rqps.report.index import facts_of
 from rqps.report.profiles import Links
 from rqps.report.rounds import rounds_page
-from rqps.show import Sentences, conditions, trace
+from rqps.show import conditions, trace
 from rqps.show.sections import differences_table
 from rqps.stats import between_hosts, relate
 from rqps.store import Study, write_study_card
@@ -117,12 +117,9 @@ def test_settings_of_hosts_are_beside_the_base_of_their_own() -> None:
     assert cells[:8] == ["buffer_pool", "big, twin", "10", "20", "buffer_pool", "small", "1", "2"]
 
 
-def test_hosts_that_agree_and_hosts_that_do_not_are_told_in_words(study: Study) -> None:
-    (said,) = (table for table in host_tables(relate(study)[1]) if isinstance(table, Sentences))
-    small, twin = said.sentences
-    assert small.startswith("small and big differ in 2 of 2 comparisons by the interval of each")
-    assert f"beside its own base {ME} does 0." in small
-    assert twin == "twin and big are not shown to differ in any of 2 comparisons."
+def test_it_is_counted_in_how_many_comparisons_hosts_differ(study: Study) -> None:
+    page = Notebook("relative_throughput", study)
+    assert page["agreement"].rows() == [("small", "big", 2, 2), ("twin", "big", 2, 0)]
 
 
 def test_the_number_that_is_checked_has_the_rounds_of_its_own_host(study: Study) -> None:
@@ -156,22 +153,17 @@ def test_the_rounds_of_a_number_lead_to_the_screen_of_its_host(
         assert tab.run("location.hash").endswith("&host=twin")
 
 
-def test_on_a_page_the_hosts_stand_below_each_other_and_of_one_host_nothing_is_said(
-    browser: Browser, data: Path, study: Study, tmp_path: Path
-) -> None:
+def test_on_a_page_the_hosts_stand_below_each_other(browser: Browser, data: Path, tmp_path: Path) -> None:
     notebooks = only_relative_throughput(tmp_path / "notebooks/analysis")
     page = build("synthetic", data, tmp_path / "report", notebooks).parent / "relative_throughput.html"
     rows = "[...document.querySelectorAll('#rqps-hosts tbody tr')].map(r => r.innerText.split('\\t')[0].trim())"
     wanted = [f"{ME} on {host}" for host in FACTORS]
-    leads = "[...document.querySelectorAll('#rqps-hosts td a')].map(a => new URLSearchParams(a.hash).get('dbms'))"
+    links = "[...document.querySelectorAll('#rqps-hosts a.to-rounds')]"
+    leads = f"{links}.map(a => new URLSearchParams(a.hash).get('dbms'))"
     with opened(browser, page, PHONE) as tab:
-        assert tab.run(leads) == wanted * 2
+        assert tab.run(leads) == wanted * 2, "each number leads to the rounds of its host"
         tab.must_fit(PHONE)
         assert tab.run(rows) == ["point-query", *FACTORS, "update-index", *FACTORS]
-        assert tab.run(rows.replace("#rqps-hosts", "#rqps-between-hosts")) == [
-            *("point-query", "small", "twin"),
-            *("update-index", "small", "twin"),
-        ]
+        names = rows.replace("#rqps-hosts", "#rqps-between-hosts")
+        assert tab.run(names) == ["point-query", "update-index"] * 2, "of each host"
         assert tab.complaints() == []
-    one = relate(study)[1].filter(host="big")
-    assert ["one host" in str(table) for table in host_tables(one)] == [True]

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from rqps.errors import RqpsError
-from rqps.pages.relative_throughput import configs, findings
 from rqps.stats import (
     COMPARED,
     MEDIAN,
@@ -25,9 +24,11 @@ from rqps.stats import (
     builds,
     compare,
     config_changes,
+    config_gains,
     hidden_differences,
     measured,
     relate,
+    relate_configs,
     rounds,
     rounds_within_build,
     same_for_all,
@@ -352,7 +353,8 @@ def test_a_config_is_weighed_within_its_build(study: Study) -> None:
     assert set(zip(effects["base"], effects["dbms"], strict=True)) == {("my2.base", "my2.ps0")}
     ratio = compare(effects).filter(metric="operations_per_s", step="point-query")["estimate"].item()
     assert ratio == pytest.approx(0.8 / 0.7, rel=0.02)
-    _, gains, _ = configs(study, *relate(study))
+    rounds_, compared_ = relate(study)
+    gains = config_gains(rounds_, relate_configs(study, compared_)[0])
     back = gains.filter(metric="operations_per_s")
     assert back["instead_of"].to_list() == ["my2.base"] * 2
     assert back["estimate"].to_list() == pytest.approx([0.1, 0.1], abs=0.02)
@@ -468,38 +470,3 @@ def test_the_absolute_table_is_of_medians(study: Study) -> None:
     raw = study.steps.filter(step="point-query", dbms=BASE)["operations_per_s"]
     assert row["estimate"] == raw.median()
     assert (row["low"], row["high"]) == (raw.min(), raw.max())
-
-
-def test_findings_say_what_the_numbers_say(study: Study) -> None:
-    rounds_, compared = relate(study)
-    found = configs(study, rounds_, compared)
-    sentences = findings(compared, *found).sentences
-    assert sentences == (
-        "my2.base is slower than my1.base in 2 of 2 steps. It runs at 0.70x (point-query, 0.70–0.70) to "
-        "0.70x (update-index, 0.70–0.70) of my1.base; means of 6 rounds.",
-        "point-query: my2.base runs at 0.70x of my1.base (0.70–0.70, 6 rounds), and it uses 1.43x the CPU of "
-        "my1.base per operation (1.42–1.44, 6 rounds); my2.ps0 gives back 0.10 of it (0.10–0.10, 6 rounds).",
-        "update-index: my2.base runs at 0.70x of my1.base (0.70–0.70, 6 rounds), and it uses 1.42x the CPU of "
-        "my1.base per operation (1.41–1.43, 6 rounds); my2.ps0 gives back 0.10 of it (0.10–0.10, 6 rounds).",
-        "Same build, other config: my2.ps0 (performance_schema=OFF) is faster than my2.base in 2 of 2 steps. It "
-        "runs at 1.14x (update-index, 1.14–1.15) to 1.14x (point-query, 1.14–1.15) of my2.base; means of 6 rounds.",
-    )
-
-
-def test_of_many_dbms_only_those_that_changed_most_are_named(study: Study) -> None:
-    ratios = relative(study)
-    one, median = compare(ratios).filter(dbms="my2.base"), pl.col("estimate")
-    many = [one.with_columns(pl.lit(f"other{k}.base").alias("dbms"), estimate=median / (1 + k)) for k in range(7)]
-    _, gains, changes = configs(study, *relate(study))
-    sentences = findings(pl.concat(many), one.clear(), gains.clear(), changes).sentences
-    assert [sentence.split()[0] for sentence in sentences[:5]] == [f"other{number}.base" for number in range(2, 7)]
-    assert sentences[5].startswith("Of 7 dbms compared, these are the 5 that changed most")
-
-
-def test_too_few_rounds_find_nothing_but_what_it_would_take(tmp_path: Path) -> None:
-    study = rqps.load("synthetic", data=write_study(tmp_path, rounds=3))
-    rounds_, compared = relate(study)
-    found = configs(study, rounds_, compared)
-    sentences = findings(compared, *found).sentences
-    assert sentences[0].startswith("my2.base is not shown to be slower or faster than my1.base in any of 2 steps.")
-    assert "4 of 4 comparisons (point-query of my2.base, " in sentences[-1]

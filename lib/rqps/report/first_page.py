@@ -48,7 +48,8 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     overall = Overall(study, compared, decided, measure, short, full)
     first, *others = overall.in_all()
     causes = overall.causes()
-    page = FirstPage(study, compared, stats.over_steps(rounds, study.steps), decided, first, overall.worst())
+    means = stats.over_steps(rounds, stats.left_out(study))
+    page = FirstPage(study, compared, means, decided, first, overall.worst())
     places = [place for notebook in notebooks if (place := asked_by(notebook).get("first_page"))]
     for place in sorted(places, key=lambda place: int(place["order"])):
         page = resolve_name(place["function"])(page)

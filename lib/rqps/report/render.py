@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,6 +102,9 @@ class Part(NamedTuple):
     png: str = ""
 
 
+_EMPTY_CHART = Part("chart")
+
+
 @dataclass
 class Content:
     """The parts of a notebook's page."""
@@ -137,7 +140,9 @@ def content_of(notebook: NotebookNode) -> Content:
             if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))
-            content.parts += [_part(content, output) for output in cell.outputs if not _is_empty(output)]
+            content.parts += [
+                _EMPTY_CHART if _is_empty(output) else _part(content, output) for output in cell.outputs
+            ]
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
     _leave_out_nothing(content)
@@ -152,15 +157,21 @@ def _leave_out_nothing(content: Content) -> None:
             groups.append([])
         groups[-1].append(part)
     headings = [_ANCHORED.findall(group[0].heading + group[0].html) for group in groups]
+    empty = [_shows_nothing(group) for group in groups]
     content.parts = []
     for number, group in enumerate(groups):
-        shown = [part for part in group if part.kind not in ("prose", "code")]
-        goes_on = number + 1 < len(groups) and headings[number] and not headings[number + 1]
-        if shown and all(Nothing.MARK in part.html for part in shown) and not goes_on:
+        following = takewhile(lambda later: not headings[later], range(number + 1, len(groups)))
+        of_section = [number, *following] if headings[number] else [number]
+        if all(empty[part] for part in of_section):
             for anchor in headings[number]:
                 del content.contents[anchor]
         else:
-            content.parts += group
+            content.parts += [part for part in group if part is not _EMPTY_CHART]
+
+
+def _shows_nothing(group: list[Part]) -> bool:
+    shown = [part for part in group if part.kind not in ("prose", "code")]
+    return bool(shown) and all(Nothing.MARK in part.html or part is _EMPTY_CHART for part in shown)
 
 
 def _add_prose(content: Content, source: str, folded: bool) -> None:

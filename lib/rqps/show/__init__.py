@@ -12,13 +12,10 @@ from rqps.show.answer import answer_text
 from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
 from rqps.show.duet import duet
 from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
-from rqps.show.lines import counters, over_releases, throughput
+from rqps.show.lines import counters, throughput
 from rqps.show.questions import Question, questions
 from rqps.show.rows import (
     ROW_PX,
-    bars,
-    dots,
-    latencies,
     on_rows,
     room,
     row_axis,
@@ -31,11 +28,9 @@ from rqps.show.sections import (
     absolute,
     builds,
     conditions,
-    cpu,
     method,
     sampled,
     seconds,
-    side_by_side,
     trace,
     warnings,
 )
@@ -50,6 +45,7 @@ from rqps.show.sentences import (
     inconclusive,
     listed,
     number_of,
+    steps_of_means,
     verdict_counts,
 )
 from rqps.show.table import (

@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from rqps.show.rows import BETWEEN, with_rows
-from rqps.show.theme import COLOURS, INK, LIMITS, PALE, numbers, titled
+from rqps.show.theme import COLOURS, INK, LIMITS, PALE, titled
 from rqps.show.words import (
     NOT_COMPARED,
     Sentences,
@@ -42,7 +42,9 @@ SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(al
 """Cells that are unsure keep a share of their colour."""
 
 _TOOLTIP: list[Any] = [
-    *("step:N", "dbms:N", "base:N", *numbers(".3f", names=["estimate"]), "interval:N"),
+    *("step:N", "dbms:N", "base:N", alt.Tooltip("n:Q", title="rounds")),
+    alt.Tooltip("estimate:Q", format=".3f", title="mean ratio"),
+    "interval:N",
     alt.Tooltip("coverage:Q", format=".1%", title="coverage of the interval"),
     "verdict:N",
     alt.Tooltip("needs:N", title="to be sure"),
@@ -62,7 +64,7 @@ _NOT_DRAWN = (
         "build",
         "config",
     ),
-    *("n", "low", "high", "sure_low", "sure_high", "rounds_needed", *VERDICT_SETTINGS),
+    *("low", "high", "sure_low", "sure_high", "rounds_needed", *VERDICT_SETTINGS),
 )
 # A name is broken at its dots and underscores where a column is too narrow for it.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"

@@ -9,17 +9,13 @@ from great_tables import GT
 
 from rqps import stats
 from rqps.show.lines import counters, throughput
-from rqps.show.rows import bars
-from rqps.show.table import Column, absolute_table, cut, ratio_cell, spread, table, unbroken
+from rqps.show.table import Column, absolute_table, cut, table
 from rqps.show.words import (
     NOT_COMPARED,
     Sentences,
-    by_host,
     hosts_together,
     in_order,
-    legend_of,
     on_host,
-    verdict_words,
 )
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
@@ -66,51 +62,10 @@ def method(compared: pl.DataFrame) -> Sentences:
     return Sentences([f"{statistic.name}. {statistic.assumption}", decided_by])
 
 
-def side_by_side(compared: pl.DataFrame) -> Iterator[GT | Sentences]:
-    """Verdicts on throughput, CPU and instructions beside each other, and sentences on those that differ."""
-    beside = stats.side_by_side(by_host(compared))
-    differ = beside.drop_nulls("meaning")
-    metrics = [metric for metric in stats.SIDES if metric in set(compared["metric"])]
-    sentences = []
-    for (*verdicts, meaning), rows in differ.group_by(*metrics, "meaning", maintain_order=True):
-        named = [f"{step} of {dbms}" for step, dbms in rows.select("step", "dbms").head(NAMED).iter_rows()]
-        more = f" and {rows.height - NAMED} more" if rows.height > NAMED else ""
-        words = ", ".join(
-            f"{stats.SIDES[metric]} {verdict_words(metric)[str(word)]}"
-            for metric, word in zip(metrics, verdicts, strict=True)
-            if word
-        )
-        sentences.append(f"{words[0].upper()}{words[1:]}: {meaning} ({', '.join(named)}{more}).")
-    alike = beside.height - differ.height
-    yield Sentences([*sentences, f"The verdicts agree in {alike} of {beside.height} comparisons."])
-    if differ.is_empty():
-        return
-    keys = ["host", "step", "dbms"]
-    numbers = by_host(compared).join(differ.select(*keys, "meaning"), on=keys)
-    cells = spread(numbers.filter(pl.col("metric").is_in(metrics)), "metric", ["step", "dbms", "meaning"])[
-        :MOST_BESIDE
-    ]
-    columns = [Column(name, f"{stats.SIDES[name]}, relative", ratio_cell, align="center") for name in metrics]
-    yield table(
-        cells,
-        [Column("step", form=unbroken), Column("dbms"), *columns, Column("meaning", "what it means")],
-        name="side-by-side",
-        note=f"{min(differ.height, MOST_BESIDE)} of {differ.height} comparisons whose verdicts differ. "
-        f"{legend_of(compared)} CPU and instructions are per operation.",
-    )
-
-
 def absolute(study: Study) -> GT:
     """Throughput and the cost of an operation as they were measured."""
     values = stats.measured(study)
     return absolute_table(stats.in_tables(stats.absolute(values)))
-
-
-def cpu(study: Study) -> Any:
-    """CPU time per operation of server and client, as bars."""
-    parts = {f"{who}_cpu_us_per_operation": who for who in ("server", "client")}
-    values = stats.absolute(stats.measured(study, parts))
-    return bars(stats.in_tables(values), study.card.base, parts)
 
 
 def seconds(run: Study) -> Any:

@@ -211,3 +211,35 @@ def added(row: Row, unit: str = "") -> str:
     '+1.4 µs (+0.3 to +2.5)'
     """
     return amount(row, f"+,.{digits_of((row['high'] - row['low']) / 2)}f", unit)
+
+
+def steps_of_means(means: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> str:
+    """The steps that geometric means are over, and those left out with the reason, in sentences.
+
+    >>> mean = {"metric": "operations_per_s", "dbms": "my80.z", "over": ["scan", "insert"], "incomplete": 0}
+    >>> steps_of_means(pl.DataFrame([{**mean, "missing": []}]), {})
+    'The geometric mean is over all 2 steps (scan and insert).'
+    >>> steps_of_means(pl.DataFrame([{**mean, "missing": ["load"]}]), {"hold a rate": ["q100"]})
+    ... # doctest: +NORMALIZE_WHITESPACE
+    'The geometric mean is over 2 steps (scan and insert). It leaves out steps that hold a rate (q100); load, in which
+     my80.z was not compared.'
+    """
+    sentences = []
+    alike = means.unique(["over", "missing", "incomplete"], maintain_order=True)
+    for row in alike.to_dicts():
+        over, missing = row["over"], row["missing"]
+        reasons = [f"steps that {reason} ({_some(steps)})" for reason, steps in left_out.items()]
+        reasons += [f"{_some(missing)}, in which {row['dbms']} was not compared"] * bool(missing)
+        reasons += [f"{counted(row['incomplete'], 'round')} without one of the steps"] * bool(row["incomplete"])
+        whose = f" of {row['dbms']}" * (alike.height > 1)
+        every = "all " * (not left_out and not missing)
+        sentences.append(f"The geometric mean{whose} is over {every}{counted(len(over), 'step')} ({_some(over)}).")
+        sentences += [f"It leaves out {'; '.join(reasons)}."] * bool(reasons)
+    return " ".join(sentences)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names, of many the first few and the number of the others."""
+    if len(names) <= 2 * MOST_NAMED:
+        return listed(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 from great_tables import GT, html, loc, style
 
+from rqps.show.sentences import steps_of_means
 from rqps.show.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.show.words import (
     NOT_COMPARED,
@@ -210,8 +212,14 @@ def ratio_colour(row: Cell | None) -> str | None:
     return colour_of(row["estimate"], row["verdict"]) if row and "verdict" in row else None
 
 
-def ratio_table(compared: pl.DataFrame, metric: str = THROUGHPUT, means: pl.DataFrame | None = None) -> Any:
-    """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over all steps."""
+def ratio_table(
+    compared: pl.DataFrame,
+    metric: str = THROUGHPUT,
+    means: pl.DataFrame | None = None,
+    left_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Any:
+    """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over the steps, without
+    those that are `left_out`."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
@@ -226,15 +234,15 @@ def ratio_table(compared: pl.DataFrame, metric: str = THROUGHPUT, means: pl.Data
     more = f" ⚠ {len(marked) - MOST_EXPLAINED} more stand under the warnings." if len(marked) > MOST_EXPLAINED else ""
     cells = spread(rows, "dbms", [*filter(None, [group]), "step"])
     if last := means_of(means, metric):
-        several = f"All {max(row['steps'] for row in last.values())} steps"
-        cells.append(dict.fromkeys(cells[0]) | {"group": several, "step": "geometric mean", **last})
+        cells.append(dict.fromkeys(cells[0]) | {"group": "Over the steps", "step": "geometric mean", **last})
+    over = steps_of_means(means.filter(metric=metric), left_out) if means is not None and last else ""
     return table(
         cells,
         [Column("step", form=unbroken), *columns],
         name=f"relative-{metric}",
         group=group,
         note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows)}{of_all} "
-        f"{' '.join(marked[:MOST_EXPLAINED])}{more}",
+        f"{' '.join(marked[:MOST_EXPLAINED])}{more} {over}".strip(),
     )
 
 

@@ -253,6 +253,8 @@ def verdict_words(metric: str) -> dict[str, str]:
 
 def legend_of(compared: pl.DataFrame) -> str:
     """The legend of the signs; an arrow gives the direction of the number, for costs too."""
+    if compared.is_empty():
+        return ""
     return f"▲ surely higher, ▼ surely lower, = same within {smallest_effect(compared)}, ? unsure."
 
 

@@ -29,6 +29,7 @@ from rqps.stats.comparison import (
     between_hosts,
     change,
     compare,
+    config_gains,
     estimated,
     in_tables,
     most_changed,
@@ -48,7 +49,7 @@ from rqps.stats.conditions import (
     same_for_all,
     with_warnings,
 )
-from rqps.stats.disagreement import deciding, side_by_side
+from rqps.stats.disagreement import deciding, side_by_side, waiting
 from rqps.stats.estimate import MEDIAN, STUDENT
 from rqps.stats.health import Health, health, noise_floor
 from rqps.stats.interim import InterimAnalyses

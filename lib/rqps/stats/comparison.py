@@ -1,6 +1,6 @@
 """The tidy frame that every table, chart and sentence reads: one row per host, step, metric and dbms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -143,6 +143,23 @@ def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, 
     return paired, relate_pairs(paired, compared)
 
 
+def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
+    """Gains of rQPS by another config of a build, from the study's `rounds` and those `within` builds: two ratios to
+    one base, subtracted round by round. A verdict of 0 means that the configs do the same."""
+    keys = ["host", "step", "metric", *_occasion(rounds), "round"]
+    mine = rounds.select(*keys, "base", "dbms", "ratio")
+    of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
+    differences = (
+        within.select(*keys, "position", "dbms", "looks", instead_of="base")
+        .join(mine, on=[*keys, "dbms"], maintain_order="left")
+        .join(of_first, on=[*keys, "base", "instead_of"], maintain_order="left")
+        .with_columns((pl.col("ratio") - pl.col("instead")).alias("difference"))
+    )
+    whose = ["host", "step", "position", "metric", "base", "instead_of", "dbms"]
+    gains = estimated(differences, whose, "difference")
+    return gains.with_columns(verdict.decided(null=0.0, near=0.0).alias("verdict"))
+
+
 def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """The tidy frame of paired rounds. The rows of those that are in `compared`, the study's own frame, are taken
     from there, so that a fact has one figure and one verdict on all pages."""
@@ -152,28 +169,42 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([own.select(others.columns), others])
 
 
-def over_steps(paired: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """The geometric mean of each dbms over the steps of a study, with its interval and no verdict: the mean of the
-    rounds, in each of which all steps count alike. Steps that hold a rate do not say what a server can do; they and
-    rounds that lack a step are left out.
+    rounds, in each of which all steps count alike.
+
+    `over` names the steps in it. It leaves out the steps that are `left_out` for a reason, those that this dbms was
+    not compared in and others were (`missing`), and so many rounds that lack a step (`incomplete`).
 
     >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
-    >>> paired = pl.DataFrame(rows, schema=["step", "round", "ratio"], orient="row")
+    >>> paired = pl.DataFrame([*rows, ("q100", 1, 1.0)], schema=["step", "round", "ratio"], orient="row")
     >>> paired = paired.with_columns(host=pl.lit("vm"), metric=pl.lit("x"), base=pl.lit("a"), dbms=pl.lit("b"))
-    >>> steps = pl.DataFrame({"step": ["scan", "insert"], "target_per_s": [None, None]})
-    >>> over_steps(paired, steps).select("steps", "n", pl.col("estimate").round(3)).row(0)
-    (2, 2, 0.632)
+    >>> means = over_steps(paired, {"hold a rate": ["q100"]})
+    >>> means.select("over", "missing", "n", "incomplete", pl.col("estimate").round(3)).row(0)
+    (['scan', 'insert'], [], 2, 1, 0.632)
     """
     keys = ["host", "metric", "base", "dbms"]
-    held = steps.drop_nulls("target_per_s")["step"].unique().to_list()
-    free = paired.filter(~pl.col("step").is_in(held)).with_columns(steps=pl.col("step").n_unique().over(keys))
-    within = (pl.col("error").fill_null(0.0) ** 2).sum().sqrt() / pl.len() if "error" in free.columns else pl.lit(0.0)
-    in_one = ["occasion"] if "occasion" in free.columns else []
-    of_rounds = free.group_by(*keys, "steps", *in_one, "round", maintain_order=True).agg(
-        pl.len(), ratio=pl.col("ratio").log().mean().exp(), error=within
+    free = paired.filter(~pl.col("step").is_in([step for steps in left_out.values() for step in steps]))
+    named = free.group_by(keys, maintain_order=True).agg(over=pl.col("step").unique(maintain_order=True))
+    of_any = named.group_by("host", "metric").agg(any=pl.col("over").list.explode().unique())
+    named = named.join(of_any, on=["host", "metric"]).with_columns(
+        steps=pl.col("over").list.len(), missing=pl.col("any").list.set_difference("over").list.sort()
     )
-    complete = of_rounds.filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
-    return STUDENT.estimate(complete, [*keys, "steps"], "ratio")
+    within = (pl.col("error").fill_null(0.0) ** 2).sum().sqrt() / pl.len() if "error" in paired.columns else 0.0
+    of_rounds = (
+        free.group_by(*keys, *_occasion(free), "round", maintain_order=True)
+        .agg(pl.len(), ratio=pl.col("ratio").log().mean().exp(), error=within)
+        .join(named, on=keys, maintain_order="left")
+        .with_columns(incomplete=(pl.col("len") < pl.col("steps")).sum().over(keys))
+        .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+    )
+    about = of_rounds.select(*keys, "over", "missing", "incomplete").unique(keys, maintain_order=True)
+    return STUDENT.estimate(of_rounds, [*keys, "steps"], "ratio").join(about, on=keys, maintain_order="left")
+
+
+def _occasion(paired: pl.DataFrame) -> list[str]:
+    """The column of the occasion, within which rounds are numbered, if the frame has it."""
+    return ["occasion"] if "occasion" in paired.columns else []
 
 
 def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
@@ -187,8 +218,9 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     ('big', 0.95, 0.92, 0.98)
     """
     first, keys = compared["host"].first(), ["step", "metric", "base", "dbms"]
-    pairs = compared.filter(pl.col("host") != first).join(
-        compared.filter(host=first), on=keys, suffix="_of_first", maintain_order="left"
+    is_first = pl.col("host").eq_missing(pl.lit(first, pl.String))
+    pairs = compared.filter(~is_first).join(
+        compared.filter(is_first), on=keys, suffix="_of_first", maintain_order="left"
     )
     ratio = quotient(pl.col, lambda name: pl.col(f"{name}_of_first"))
     ends = {name: ratio[name] for name in ("estimate", "low", "high")}

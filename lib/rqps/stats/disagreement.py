@@ -1,57 +1,85 @@
-"""Verdicts on throughput, CPU and instructions of the same comparisons, and what it means where they differ."""
+"""Verdicts on throughput, CPU and instructions of the same comparisons, and why they differ, where time shows it."""
 
 import polars as pl
 
-from rqps.stats.metrics import CPU, INSTRUCTIONS, SIDES, THROUGHPUT
+from rqps.stats.comparison import compare, in_tables
+from rqps.stats.metrics import CPU, INSTRUCTIONS, SIDES, THROUGHPUT, tidy, usable
+from rqps.stats.pairing import IN_DUET, rounds
+from rqps.store.read import Study
 
-BY_CPU = {
-    ("unsure", "slower"): "the cost is there, the machine hides it",
-    ("unsure", "faster"): "the saving is there, the machine hides it",
-    ("unsure", "same"): "the code costs the same; only waiting could make a difference",
-    ("slower", "same"): "it waits: an operation takes longer for the same CPU time",
-    ("slower", "faster"): "it waits longer than it saves CPU time",
-    ("slower", "unsure"): "it is slower; whether by its CPU time or by waiting is open",
-    ("same", "slower"): "the cost is there, but something else sets the pace",
-    ("same", "faster"): "the saving is there, but something else sets the pace",
-    ("same", "unsure"): "throughput is the same; what an operation costs is open",
-    ("faster", "same"): "it waits less: an operation takes less time for the same CPU time",
-    ("faster", "slower"): "it waits less, or works on more CPUs at once, for more CPU time",
-    ("faster", "unsure"): "it is faster; whether by its CPU time or by waiting is open",
+WAITING = "waiting_us_per_operation"
+EXPLAINED = {
+    ("unsure", "slower", "faster"): "less waiting offsets the extra CPU time",
+    ("same", "slower", "faster"): "less waiting offsets the extra CPU time",
+    ("faster", "slower", "faster"): "less waiting saves more than the extra CPU time",
+    ("unsure", "faster", "slower"): "more waiting offsets the saved CPU time",
+    ("same", "faster", "slower"): "more waiting offsets the saved CPU time",
+    ("slower", "faster", "slower"): "more waiting costs more than the saved CPU time",
+    ("slower", "same", "slower"): "an operation waits longer for the same CPU time",
+    ("faster", "same", "faster"): "an operation waits less for the same CPU time",
 }
-"""The meaning of verdicts on throughput and on CPU per operation that differ; slower CPU is more expensive."""
-BY_INSTRUCTIONS = {
-    ("slower", "same"): "it executes as much code, and each instruction takes longer",
-    ("slower", "faster"): "it executes less code, and each instruction takes longer",
-    ("faster", "same"): "it executes as much code, and each instruction takes less time",
-    ("faster", "slower"): "it executes more code, and each instruction takes less time",
-    ("same", "slower"): "it executes more code in the same time",
-    ("same", "faster"): "it executes less code in the same time",
-    ("unsure", "slower"): "it executes more code, which the clock does not show yet",
-    ("unsure", "faster"): "it executes less code, which the clock does not show yet",
-    ("unsure", "same"): "it executes as much code",
-}
-"""The meaning of verdicts on CPU and on instructions per operation that differ."""
+"""Reasons by the verdicts on throughput, CPU and waiting; `slower` CPU or waiting is more of it."""
+
+_KEYS = ["host", "step", "base", "dbms"]
 
 
-def side_by_side(compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step and dbms: the verdict of each metric in a column, and `meaning` where they differ.
+def waiting(study: Study) -> pl.DataFrame:
+    """One row per comparison: the time that an operation waits, in µs, and by how much it differs from the base's.
 
-    >>> step = {"host": "vm", "step": "scan", "base": "my56.z", "dbms": "my80.z"}
-    >>> two = [{**step, "metric": THROUGHPUT, "verdict": "unsure"}, {**step, "metric": CPU, "verdict": "slower"}]
-    >>> side_by_side(pl.DataFrame(two))["meaning"].item()
-    'the cost is there, the machine hides it'
+    It is the time of an operation less the CPU time of server and client in it. So it is known only for one client
+    that shares one CPU with its server; of a duet, from the slices.
     """
-    keys = ["host", "step", "base", "dbms"]
-    wide = compared.pivot("metric", list(SIDES), index=keys, values="verdict", maintain_order=True)
-    return wide.with_columns(
-        pl.concat_str(
-            _meaning(BY_CPU, THROUGHPUT, CPU),
-            _meaning(BY_INSTRUCTIONS, CPU, INSTRUCTIONS),
-            separator="; ",
-            ignore_nulls=True,
-        )
-        .replace("", None)
-        .alias("meaning")
+    on_one_cpu = study.conditions.filter(
+        pl.col("kind") == "placement",
+        pl.col("name").is_in(["kind", "with 1 client.kind"]),
+        pl.col("value") == "same-cpu",
+    )
+    steps = usable(study.steps).filter(
+        pl.col("clients") == 1, pl.col("target_per_s").is_null(), pl.col("host").is_in(on_one_cpu["host"].to_list())
+    )
+    alone = steps.join(study.runs.filter(~IN_DUET).select("run"), on="run", how="semi").select(
+        "run",
+        "step",
+        waited_us=(pl.col("elapsed_s") - pl.col("server_cpu_s") - pl.col("client_cpu_s")) * 1e6,
+        done="operations",
+    )
+    # What a server does in the background between its slices is no part of an operation's time.
+    sliced = study.slices.drop_nulls(["operations", "client_cpu_us", "server_cpu_us"]).group_by("run", "step")
+    sums = sliced.agg(
+        waited_us=(pl.col("busy_us") - pl.col("server_cpu_us") - pl.col("client_cpu_us")).sum(),
+        done=pl.col("operations").sum(),
+    )
+    waits = pl.concat([alone, sums.collect()], how="vertical_relaxed")
+    wide = steps.join(waits, on=["run", "step"], maintain_order="left")
+    values = tidy(wide.with_columns((pl.col("waited_us") / pl.col("done")).alias(WAITING)), [WAITING], study.runs)
+    return in_tables(compare(rounds(values, study.runs, study.card.base), of="difference"))
+
+
+def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> pl.DataFrame:
+    """One row per comparison: the verdict of each metric in a column, `differ` where they do, and `reason` where the
+    `waits` show it.
+
+    >>> step = {"host": "vm", "step": "insert", "base": "my56.z", "dbms": "my80.z"}
+    >>> verdicts = {THROUGHPUT: "same", CPU: "slower"}
+    >>> two = pl.DataFrame([{**step, "metric": metric, "verdict": word} for metric, word in verdicts.items()])
+    >>> less = pl.DataFrame([{**step, "base_estimate": 4.3, "me_estimate": 1.5, "verdict": "faster"}])
+    >>> side_by_side(two)["reason"].item(), side_by_side(two, less)["reason"].item()
+    (None, 'less waiting offsets the extra CPU time')
+    """
+    wide = compared.pivot("metric", list(SIDES), index=_KEYS, values="verdict", maintain_order=True)
+    if waits is None:
+        waits = wide.select(_KEYS, verdict=pl.lit(None, pl.String)).clear()
+    else:  # less than none is the work of threads beside the one that answers
+        waits = waits.filter(pl.min_horizontal("base_estimate", "me_estimate") >= 0)
+    counted = pl.col(INSTRUCTIONS) != "unsure"
+    verdicts = pl.concat_str(THROUGHPUT, CPU, "waiting", separator=" ")
+    reasons = {" ".join(words): reason for words, reason in EXPLAINED.items()}
+    return wide.join(
+        waits.select(*_KEYS, waiting="verdict"), on=_KEYS, how="left", maintain_order="left"
+    ).with_columns(
+        differ=(pl.col(THROUGHPUT) != pl.col(CPU)).fill_null(False)
+        | (counted & (pl.col(INSTRUCTIONS) != pl.coalesce(CPU, THROUGHPUT))).fill_null(False),
+        reason=verdicts.replace_strict(reasons, default=None, return_dtype=pl.String),
     )
 
 
@@ -64,13 +92,7 @@ def deciding(compared: pl.DataFrame) -> pl.DataFrame:
     >>> deciding(pl.DataFrame(two))["metric"].item()
     'server_cpu_us_per_operation'
     """
-    keys = ["host", "step", "base", "dbms"]
     place = pl.col("metric").replace_strict(list(SIDES), range(len(SIDES)), return_dtype=pl.Int8)
     sides = compared.filter(pl.col("metric").is_in(list(SIDES)))
-    first = sides.sort(pl.col("verdict") == "unsure", place, maintain_order=True).unique(keys, keep="first")
-    return sides.select(keys).unique(maintain_order=True).join(first, on=keys, maintain_order="left")
-
-
-def _meaning(meanings: dict[tuple[str, str], str], first: str, second: str) -> pl.Expr:
-    both = {" ".join(words): meaning for words, meaning in meanings.items()}
-    return pl.concat_str(first, second, separator=" ").replace_strict(both, default=None, return_dtype=pl.String)
+    first = sides.sort(pl.col("verdict") == "unsure", place, maintain_order=True).unique(_KEYS, keep="first")
+    return sides.select(_KEYS).unique(maintain_order=True).join(first, on=_KEYS, maintain_order="left")

@@ -11,17 +11,19 @@
   // A chart whose window was resized while it was folded away takes its width now.
   for (const each of sections) each.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
-  // A chart that a notebook draws itself says nothing of its width: it takes that of the page, panel by panel.
-  const plain = (spec, room) => {
+  // A chart that a notebook draws itself says nothing of its width: it takes that of the page, panel by panel, each with
+  // room for labels beside it.
+  const LABELS_PX = 100;
+  const plain = (spec) => {
     if (spec.facet?.row && !spec.facet.column) return { axes: 170 };
-    if (spec.facet && !spec.facet.column) spec.columns = Math.max(1, Math.floor(room / (spec.spec.width + 110)));
+    if (spec.facet && !spec.facet.column) return { panel: spec.spec.width + LABELS_PX };
     return { fluid: !spec.facet && !spec.vconcat && !spec.hconcat };
   };
   const drawings = [...document.querySelectorAll("script[data-chart]")].map(async (data) => {
     const figure = document.getElementById(data.dataset.chart);
     const place = figure.querySelector(".chart");
     const spec = JSON.parse(data.textContent);
-    const { axes, panel, fluid } = spec.usermeta?.rqps ?? plain(spec, place.clientWidth);
+    const { axes, panel, fluid } = spec.usermeta?.rqps ?? plain(spec);
     delete spec.$schema;  // of JupyterLab's Vega-Lite
     if (fluid) spec.width = "container";
     const room = () => Math.max(160, place.clientWidth - axes);
@@ -32,7 +34,8 @@
     drawing.style.width = "100%";
     place.append(drawing);
     const draw = () => {
-      if (panel) spec.vconcat?.forEach((each) => { each.columns = panels(); });
+      if (panel) (spec.vconcat ?? [spec]).forEach((each) => { each.columns = panels(); });
+      if (panel && !spec.vconcat) spec.spec.width = Math.min(panel, place.clientWidth - LABELS_PX / 2) - LABELS_PX;
       return vegaEmbed(drawing, spec, { actions: false, renderer: "svg", mode: "vega-lite" });
     };
     const { view } = await draw();

@@ -4,7 +4,7 @@
 // shows can be copied as Markdown.
 (() => {
   const FEWEST_ROWS = 4, MANY_ROWS = 16, PAPER_PX = 700, PHONE_PX = 640;
-  const SIGNS = { "all rows": "", "surely higher or lower": "▲▼", "surely higher": "▲", "surely lower": "▼" };
+  const SIGNS = { "all rows": "", "significant only": "▲▼", "surely higher": "▲", "surely lower": "▼" };
   const words = new Intl.Collator(undefined, { numeric: true });
   const text = (row, at) => (row.cells[at]?.textContent ?? "").trim();
   // The number that a cell begins with, after a sign such as an arrow; a version or a name is none.

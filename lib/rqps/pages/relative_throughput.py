@@ -1,0 +1,77 @@
+"""Relative throughput on a report's first page: all steps, or of many the groups and those that changed most."""
+
+from dataclasses import replace
+
+import polars as pl
+from great_tables import GT
+
+from rqps import show, stats
+from rqps.pages import FirstPage
+from rqps.show import Column, Row, ratio, rounds_of, two_lines
+from rqps.stats.metrics import THROUGHPUT
+from rqps.stats.verdict import VERDICTS
+
+MANY = 12
+"""Steps; of more than these, a reader wants the groups first."""
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """Tables of relative throughput, unless another measure is the page's subject."""
+    if page.measure != THROUGHPUT:
+        return page
+    throughput = page.compared.filter(metric=THROUGHPUT)
+    left_out = stats.left_out(page.study)
+    title = f"Throughput relative to {page.study.card.base}"
+    tables = [(title, show.ratio_table(throughput, means=page.means, left_out=left_out))]
+    if throughput["step"].n_unique() > MANY:
+        most = throughput.filter(pl.col("step").is_in(stats.most_changed(throughput, MANY)))
+        tables = [
+            (title, group_table(throughput)),
+            ("The steps that changed most", show.ratio_table(most, means=page.means, left_out=left_out)),
+        ]
+    return replace(page, tables=(*page.tables, *tables))
+
+
+def by_group(throughput: pl.DataFrame) -> pl.DataFrame:
+    """One row per group of steps and dbms: the median of its steps' ratios, their reach, and the number of each
+    verdict."""
+    estimate = pl.col("estimate")
+    return throughput.group_by("host", "group", "base", "dbms", maintain_order=True).agg(
+        steps=pl.len(),
+        middle=estimate.median(),
+        low=estimate.min(),
+        high=estimate.max(),
+        rounds=pl.col("n"),
+        **{verdict: (pl.col("verdict") == verdict).sum() for verdict in VERDICTS},
+    )
+
+
+def group_table(throughput: pl.DataFrame) -> GT:
+    """One row per dbms, one column per group of steps."""
+    rows = show.by_host(by_group(throughput)).with_columns(pl.col("group").replace("", "All steps"))
+    steps = dict(rows.sort("steps").select("group", "steps").iter_rows())
+    signs = show.signs_of(THROUGHPUT)
+
+    def middle(row: Row) -> str:
+        verdicts = " ".join(f"{signs[word]}{row[word]}" for word in VERDICTS if row[word])
+        reach = f"{ratio(row['low'])} to {ratio(row['high'])}<br>" if row["steps"] > 1 else ""
+        return two_lines(f"<b>{ratio(row['middle'])}</b>", reach + verdicts)
+
+    groups = [
+        Column(group, f"{group} ({steps[group]})", middle, _colour_of_group, "center")
+        for group in show.in_order(rows["group"])
+    ]
+    return show.table(
+        show.spread(rows, "group", ["dbms"]),
+        [Column("dbms"), *groups],
+        name="groups",
+        note=f"Relative to {rows['base'][0]}: the median of the steps, below it from the lowest to the highest, and "
+        f"how many steps are {', '.join(f'{signs[word]} {word}' for word in VERDICTS)}, each by "
+        f"{rounds_of(rows['rounds'].list.explode())}.",
+    )
+
+
+def _colour_of_group(row: Row | None) -> str | None:
+    """Pale where most steps of the group are unsure."""
+    unsure = row and row["unsure"] > row["steps"] / 2
+    return show.colour_of(row["middle"], "unsure" if unsure else "") if row else None
