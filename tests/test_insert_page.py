@@ -53,7 +53,7 @@ def test_it_is_drawn_without_a_network_and_within_its_width(browser: Browser, fe
 def test_it_begins_with_its_table_and_what_was_found(browser: Browser, few: Path, width: int) -> None:
     with opened(browser, few, width) as tab:
         said = tab.run("[...document.querySelectorAll('.findings li')].map(e => e.textContent)")
-        assert any("without the performance schema (my1.ps0 against my1.base: 1.10" in each for each in said)
+        assert any("performance schema off against MySQL 1.0.0, throughput: +1" in each for each in said)
         tops = "e => e.getBoundingClientRect().top + scrollY"
         table, finding = tab.run(
             f"[...document.querySelectorAll('main .table table, .findings li')].slice(1, 3).map({tops})"

@@ -186,11 +186,9 @@ def test_steps_are_joined_by_their_name_without_the_clients(tmp_path: Path, note
 
 def test_sentences_say_what_costs_more_and_rank_nothing_that_is_unsure(study: Study, tmp_path: Path) -> None:
     first, *_ = page.findings(cpu(study))
-    assert re.fullmatch(
-        r"Everything enabled changes CPU per operation by \+2[12]\.\d % \(.* %\) for point-query\.", first
-    )
+    assert re.fullmatch(r"Everything enabled, CPU per operation: \+2[12]\.\d % \(.* %\) for point-query\.", first)
     beside = page.findings(cpu(study, "all-disabled"))
-    assert "Recording stages changes CPU per operation by less than 2 % for point-query." in beside
+    assert "Recording stages, CPU per operation: less than 2 % for point-query." in beside
     noisy = rqps.load("synthetic", data=made_up.write(tmp_path, noise=0.4))
     [only] = page.findings(cpu(noisy))
     assert only.startswith("Inconclusive in every step: ")
@@ -218,17 +216,19 @@ def test_a_headline_names_clients_and_scenarios_and_of_many_steps_their_mean(tmp
         return page.on_first_page(FirstPage(loaded, compared, means, decided, "", None)).headline
 
     one = headline("one")
-    assert one.startswith("Against the performance schema off, with 1 client, what the release enables by itself ")
-    assert "; everything enabled by +2" in one
+    assert one.startswith(
+        "CPU per operation against the performance schema off with 1 client: what the release enables by itself +"
+    )
+    assert "; everything enabled +2" in one
     clients = headline("clients", steps=("read-write@1", "read-write@4"))
     assert " with 1 client, " in clients
-    assert " with 4 clients; everything enabled by " in clients
+    assert " with 4 clients; everything enabled " in clients
     builds = {f"{build}.{name}": named(name) for build in ("my5", "my8") for name in ("off", "default")}
     of_builds = headline("builds", servers=builds)
-    assert " changes CPU per operation of point-query by +" in of_builds
+    assert " with 1 client of point-query: what the release enables by itself +" in of_builds
     assert of_builds.count(" %) on ") == 2
     many = headline("many", steps=tuple(f"step{number}" for number in range(8)))
-    assert " changes CPU per operation over 8 steps (geometric mean) by +" in many
+    assert " over 8 steps (geometric mean): what the release enables by itself +" in many
 
 
 def test_the_notebook_says_what_is_missing(tmp_path: Path) -> None:

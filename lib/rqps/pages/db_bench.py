@@ -8,9 +8,21 @@ from great_tables import GT
 from rqps import show, stats
 from rqps.published import read
 from rqps.published.quoted import SIGNS
-from rqps.show import Column, Nothing, Sentences, in_order, number_of, rounds_of
+from rqps.show import (
+    Clause,
+    Column,
+    Nothing,
+    Sentences,
+    comparison,
+    finding,
+    inconclusive,
+    listed,
+    phrase,
+    rounds_of,
+)
+from rqps.show.sentences import CHANGED
 from rqps.show.words import short_dbms
-from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
+from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 AS_PUBLISHED = {"fillseq": "fillseq", "revrangewhilewriting": "revrangeww", "fwdrangewhilewriting": "fwdrangeww"}
@@ -22,7 +34,6 @@ UNUSED_OPTIONS = (
 )
 SAME_IN_OTHER_WORDS = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
 """Options whose text differs between releases and whose effect does not."""
-_COSTS = {CPU: " of the CPU time of an operation", INSTRUCTIONS: " of the instructions of an operation"}
 
 
 def releases(study: Study) -> dict[str, str]:
@@ -53,31 +64,23 @@ def findings(study: Study, compared: pl.DataFrame) -> Sentences:
     of_step = rows.with_columns(of_step=pl.len().over("short"))
     sentences = [
         _finding(study, decided)
-        for verdict in ("slower", "faster")
+        for verdict in CHANGED
         for _, decided in of_step.filter(verdict=verdict).group_by("short", "metric", maintain_order=True)
     ]
-    unsure = rows.filter(verdict="unsure")
-    if unsure.height:
-        half: Any = (unsure["sure_high"] / unsure["sure_low"]).sqrt().median()
-        floor = f"; they resolve differences of about {100 * (half - 1):.0f} %" if half else ""
-        sentences.append(
-            f"The rounds leave {unsure.height} of {rows.height} comparisons unsure, by throughput and by what an "
-            f"operation costs{floor}. No conclusion is drawn for these: {', '.join(in_order(unsure['short']))}."
-        )
-    return Sentences(sentences)
+    unsure = inconclusive(rows, "decided", releases(study))
+    return Sentences([*sentences, finding(phrase("Inconclusive: {}", unsure))] if unsure else sentences)
 
 
-def _finding(study: Study, decided: pl.DataFrame) -> str:
+def _finding(study: Study, decided: pl.DataFrame) -> Clause:
     """One sentence for comparisons of a step that have the same verdict by the same metric."""
-    cost, is_faster = _COSTS.get(decided["metric"][0], ""), decided["verdict"][0] == "faster"
-    most = decided.sort("estimate", descending=is_faster != bool(cost)).row(0, named=True)
-    word = show.verdict_words(most["metric"])[most["verdict"]]
-    names = [name for name in releases(study).values() if name in set(decided["release"])]
-    return (
-        f"{most['short']} is {word} than in {releases(study)[most['base']]} in {decided.height} of "
-        f"{most['of_step']} comparisons ({', '.join(names)}), most in {most['release']} on {most['group']}: "
-        f"{number_of(most)}{cost}."
-    )
+    is_worst_low = (decided["verdict"][0] == "slower") == (decided["metric"][0] == THROUGHPUT)
+    most = decided.sort("estimate", descending=not is_worst_low).row(0, named=True)
+    names, base = releases(study), releases(study)[most["base"]]
+    changed = [name for name in names.values() if name in set(decided["release"])]
+    how_many = f"{decided.height} of {most['of_step']} comparisons ({listed(changed)})"
+    step = f"{most['short']} {CHANGED[most['verdict']]} against {base} in {how_many}"
+    where = f"{'most ' * (decided.height > 1)}on {most['group']}"
+    return finding(phrase("{}, {}: {}", step, where, comparison(most, most["release"], base, "compared")))
 
 
 def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:

@@ -1,24 +1,19 @@
 """The page of the insert benchmark: seconds on target, stalls, and its findings in sentences."""
 
-import re
-from collections.abc import Sequence
-
 import polars as pl
 
+from rqps import stats
 from rqps.published.insert_columns import asks_queries
-from rqps.show import Row, brackets, interval_of, ratio, rounds_of
-from rqps.stats import absolute, config_changes, relate_configs, tidy, usable
+from rqps.show import Clause, Row, brackets, changes, finding, phrase, rounds_of
+from rqps.stats import absolute, relate_configs, tidy, usable
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
-from rqps.terminal import percent
 
 ON_TARGET = 0.95
 """The share of its rate that a step or a second has to reach, as published."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 """The published colours."""
-_SWITCHED = {"0": "without", "OFF": "without", "1": "with", "ON": "with"}
-_SWITCH = re.compile(rf"performance_schema=({'|'.join(_SWITCHED)})", re.IGNORECASE)
 _OF_STEP = ["run", "step"]
 
 
@@ -58,46 +53,24 @@ def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def findings(study: Study, related: pl.DataFrame) -> list[str]:
-    """A finding for each dbms against the study's base; one with another config against the base of its own build."""
+def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
+    """A finding for each dbms against the study's base; one with another config against the base of its own build.
+    What went the way of most steps comes first, the largest change at its head."""
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
-    changes = {(row["dbms"], row["instead_of"]): row["change"] for row in config_changes(study.conditions).to_dicts()}
+    names = dict(stats.names(study).select("dbms", "name").iter_rows())
     several = related["host"].n_unique() > 1
     compared = pl.concat([within, others]).filter(metric=THROUGHPUT).sort("host", maintain_order=True)
-    return [
-        (f"On {host}: " if several else "") + _finding(rows.to_dicts(), changes.get((me, base), ""))
-        for (host, me, base), rows in compared.group_by("host", "dbms", "base", maintain_order=True)
-    ]
-
-
-def _finding(rows: Sequence[Row], change: str) -> str:
-    me, base = rows[0]["dbms"], rows[0]["base"]
-    switch = _SWITCH.fullmatch(change)
-    with_it = f"{_SWITCHED[switch[1].upper()]} the performance schema" if switch else f"with {change or me}"
-    whom = f"{me} against {base}" if change else f"against {base}"
-    by = {kind: [row for row in rows if row["verdict"] == kind] for kind in ("faster", "slower", "same", "unsure")}
-    sure = sorted(by["faster"] + by["slower"], key=lambda row: abs(row["estimate"] - 1), reverse=True)
-    counts = rounds_of(row["n"] for row in rows)
-    if not sure:
-        begin = f"{with_it[0].upper()}{with_it[1:]} ({whom}), no step is shown to be faster or slower"
-        return f"{begin}: {_ratios(rows)}; {counts}. It would take {rows[0]['needs']}."
-    first = sure[0]
-    speed = f"slower {with_it}, at {ratio(first['estimate'])} of the throughput"
-    if first["verdict"] == "faster":
-        speed = f"{ratio(first['estimate'])} times faster {with_it}"
-    text = f"{first['step']} is {speed} ({whom}: {interval_of(first)}, {counts})."
-    for kind in ("faster", "slower"):
-        if more := [row for row in by[kind] if row is not first]:
-            text += f" {kind.capitalize()}{' too' if first['verdict'] == kind else ''}: {_ratios(more)}."
-    for kind, words in (("same", f"The same within {percent(first['smallest_effect'])}"), ("unsure", "Unsure")):
-        if by[kind]:
-            text += f" {words}: {_ratios(by[kind])}."
-    return text
-
-
-def _ratios(rows: Sequence[Row]) -> str:
-    return ", ".join(f"{row['step']} {ratio(row['estimate'])}{_in_brackets(row)}" for row in rows)
+    sentences = []
+    for (host, me, base), rows in compared.group_by("host", "dbms", "base", maintain_order=True):
+        often = pl.col("verdict").count().over("verdict")
+        size = pl.col("estimate").log().abs()
+        ordered = rows.sort(often, size, descending=True, maintain_order=True).with_columns(place="step")
+        names_both = f"{names[str(me)]} against {names[str(base)]}"
+        changed = changes(ordered, "for", "compared")
+        text = phrase("{}, throughput: {}; {}", names_both, changed, rounds_of(rows["n"]))
+        sentences.append(finding(text, place=str(host) if several else ""))
+    return sentences
 
 
 def _in_brackets(row: Row, form: str = "") -> str:

@@ -16,8 +16,7 @@ from rqps.stats.scenarios import ranked, scenario_costs, scenario_rounds
 from rqps.store.read import Study
 from rqps.terminal import counted
 
-ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")
-"""Consumers that all others hang on."""
+ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")  # consumers that all others hang on
 FRAME, MEANS = "scenarios", "scenario means"
 """The frames of this page that its sentences claim something of."""
 MOST_STEPS = 6
@@ -42,7 +41,7 @@ def findings(cpu: pl.DataFrame) -> list[Clause]:
             unsure.append(subject)
         else:
             subject = f"{subject[0].upper()}{subject[1:]}"
-            sentences.append(finding(phrase("{} changes CPU per operation by {}", subject, _by_place(costs))))
+            sentences.append(finding(phrase("{}, CPU per operation: {}", subject, _by_place(costs))))
     return [*sentences, finding(f"Inconclusive in every step: {listed(unsure)}")] if unsure else sentences
 
 
@@ -69,7 +68,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     return replace(
         page,
         headline=_headline(page.study, _named(cpu)),
-        explanation=_others(cpu) or _most(sure),
+        explanation=_others(cpu) or (_most(sure) if sure.height else ""),
         row=next(sure.iter_rows(named=True), None),
         measure=CPU,
     )
@@ -98,7 +97,7 @@ def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
     """The change in CPU by what the release enables by itself, and by the most expensive scenario: by step, or by
     release the mean over the steps."""
     rows, over, written, steps = cpu, "", _by_place, _steps_of_means(study)
-    clients = f"with {counted(cpu['clients'][0], 'client')}, " if cpu["clients"].n_unique() == 1 else ""
+    clients = f" with {counted(cpu['clients'][0], 'client')}" if cpu["clients"].n_unique() == 1 else ""
     if cpu["build"].n_unique() > 1 or cpu["step"].n_unique() > MOST_STEPS:
         rows, written = cpu.with_columns(place="release"), partial(changes, at="on", frame=FRAME)
         over = f" over {listed(steps) if len(steps) <= MOST_STEPS else counted(len(steps), 'step')} (geometric mean)"
@@ -112,10 +111,9 @@ def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
     chosen = [name for name in (DEFAULT, *most.head(1)) if name in set(rows["scenario"])]
     if not chosen:
         return finding("No scenario was measured in all steps")
-    first, *others = (phrase("by {}", written(rows.filter(scenario=name))) for name in chosen)
-    subject = f"Against the performance schema off, {clients}{subject_of(chosen[0])}"
-    more = (phrase("{} {}", subject_of(name), by) for name, by in zip(chosen[1:], others, strict=True))
-    return finding(phrase("{} changes CPU per operation{} {}", subject, over, first), *more)
+    first, *others = (phrase("{} {}", subject_of(name), written(rows.filter(scenario=name))) for name in chosen)
+    text = phrase("CPU per operation against the performance schema off{}{}: {}", clients, over, first)
+    return finding(text, *others)
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
@@ -129,8 +127,6 @@ def _others(cpu: pl.DataFrame) -> Clause:
 
 def _most(sure: pl.DataFrame) -> Clause:
     """The largest change in CPU that is decided."""
-    if sure.is_empty():
-        return Clause("")
     row = sure.row(0, named=True)
     where = f"{subject_of(row['scenario'])} on {row['release']} in {row['step']}"
     added = amount(row, "+,.2f", "µs", "added", frame=FRAME)

@@ -10,6 +10,7 @@ import polars as pl
 from rqps import stats
 from rqps.errors import RqpsError
 from rqps.report.profiles import asked_by
+from rqps.show.sentences import CELL
 from rqps.stats.metrics import CPU, USER_CPU
 from rqps.store.read import Study
 
@@ -17,7 +18,8 @@ from rqps.store.read import Study
 def compared_frame(study: Study) -> pl.DataFrame:
     """All comparisons: with the base, and of configs within each build."""
     _, compared = stats.relate(study)
-    return pl.concat([compared, stats.relate_configs(study, compared)[1]], how="diagonal_relaxed")
+    both = pl.concat([compared, stats.relate_configs(study, compared)[1]], how="diagonal_relaxed")
+    return both.unique(CELL, keep="first", maintain_order=True)
 
 
 def differences(study: Study) -> pl.DataFrame:
