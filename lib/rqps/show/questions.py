@@ -125,7 +125,8 @@ def _lists(asked: Sequence[Question], first: Question, measures: list[str]) -> s
         + "</select></label>"
         for name, values in choices.items()
     )
-    return f'<form class="rqps-choose" hidden>{labels}</form><p class="rqps-note" role="status"></p>'
+    chosen_line = '<p class="rqps-line" hidden>For the cells below: <code></code></p>'
+    return f'<form class="rqps-choose" hidden>{labels}</form>{chosen_line}<p class="rqps-note" role="status"></p>'
 
 
 def _panel(title: str, rows: pl.DataFrame, question: Question, *, folded: bool) -> str:

@@ -42,6 +42,7 @@ class Questions {
     const bases = new Set(this.packed.filter((other) => other.dataset.dbms === dataset.dbms).map((other) => other.dataset.base));
     for (const option of this.list("base").options) option.disabled = !bases.has(option.value);
     this.note.textContent = "";
+    this.writeLine(dataset);
     const section = this.place.firstElementChild;
     if (LISTS.some((name) => section.dataset[name] !== dataset[name])) {
       const html = await unpack(chosen.textContent);
@@ -50,6 +51,15 @@ class Questions {
       drawFigures(this.place);
     }
     this.showMeasure();
+  }
+
+  // A notebook's cells take the question as a line of Python.
+  writeLine(dataset) {
+    if (this.onPage) return;
+    const line = this.root.querySelector(".rqps-line");
+    const names = ["host", "step", "base", "dbms"].map((name) => `${name}=${JSON.stringify(dataset[name])}`);
+    line.querySelector("code").textContent = `question = show.Question(${names.join(", ")})`;
+    line.hidden = false;
   }
 
   showMeasure() {
