@@ -1,10 +1,15 @@
-"""Every page of every sample opens, draws all its charts, shows all columns, and has nothing to complain of."""
+"""Every page of every sample opens, draws its charts, shows all columns, claims what its frames have, and complains of
+nothing."""
 
 from pathlib import Path
 
 import pytest
 from browser import DESKTOP, Browser, opened
 from rqps.report import build, one_file
+from rqps.report.check import wrong_claims
+from rqps.report.claimed import frames_of
+from rqps.report.site import NOTEBOOKS, analysis_notebooks
+from rqps.store import load
 
 WIDER = """[...document.querySelectorAll("main .table")].filter((each) => each.checkVisibility())
 .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText.slice(0, 80))"""
@@ -26,7 +31,9 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
     before = {*reports.glob("*.html")}
     report = build(study, samples, reports).parent
     assert one_file(report).stat().st_size < 5_000_000
+    frame_of = frames_of(load(study, samples), analysis_notebooks(NOTEBOOKS))
     for page in sorted({*report.glob("*.html"), *reports.glob("*.html")} - before):
+        assert wrong_claims(page.name, page.read_bytes(), frame_of) == []
         charts = page.read_text().count("data-chart=")
         with opened(browser, page, DESKTOP) as tab:
             if charts:

@@ -2,11 +2,12 @@
 sentences recomputed."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
+import polars as pl
 from markupsafe import Markup
 
 from rqps.engines.cache import sha256
@@ -65,15 +66,16 @@ def check(
         pages = [name for name in files if name.endswith(".html")]
         compared = [name for name in pages if name in made]
         frame_of = frames_of(load(study, data), analysis_notebooks(notebooks))
-        claims = [
-            f"{name}: {problem}"
-            for name in compared
-            for text, facts in _Claims(files[name].decode(errors="replace")).items
-            for problem in wrong(from_item(text, facts), frame_of)
-        ]
+        claims = [line for name in compared for line in wrong_claims(name, files[name], frame_of)]
     differences = [line for name in compared for line in _differences(name, files[name], made[name])]
     missing = [f"{name}: is not there" for name in made if "/" not in name and name not in files]
     return Checked(len(compared), [*differences, *claims, *missing], [name for name in pages if name not in compared])
+
+
+def wrong_claims(name: str, page: bytes, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
+    """The claims of a page's sentences that the frames contradict, each with the name of the page."""
+    items = _Claims(page.decode(errors="replace")).items
+    return [f"{name}: {problem}" for text, claims in items for problem in wrong(from_item(text, claims), frame_of)]
 
 
 def _files(path: Path) -> Mapping[str, bytes]:
