@@ -35,16 +35,14 @@ def notebooks(*names: str) -> list[Path]:
 @pytest.mark.parametrize("write", [synthetic.write_study, synthetic_duet.write_duets])
 def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[Path], Path], tmp_path: Path) -> None:
     in_all, most, cpu, configs, last = answer_of(write(tmp_path)).sentences
-    assert in_all.startswith(
-        "Over 2 single-client steps (point-query, update-index) MySQL 2.0.0 delivers 30 % less throughput than 1.0.0 "
-        "(geometric means, ± 0."
-    )
-    assert " regressed most: 2.0.0 −30 % (0." in most
+    over = r"Over 2 single-client steps \(point-query, update-index\) MySQL 2\.0\.0 delivers (29|30)\.\d % less "
+    assert re.match(rf"{over}throughput than 1\.0\.0 \(geometric means, ± 0\.\d %, 6 rounds\)\.", in_all)
+    assert re.search(r" regressed most: 2\.0\.0 -(29|30)\.\d % \(-", most)
     assert ", 6 rounds), CPU per operation +4" in most
     assert most.endswith("; 4 of 4 comparisons regressed.")
     assert re.match(r"(point-query|update-index) on 2\.0\.0 takes \+\d+\.\d+ µs \(\+", cpu)
     assert " in user space, " in cpu
-    assert re.match(r"With performance schema off: 2\.0\.0 recovers from 0\.70x to 0\.80x\.", configs)
+    assert re.match(r"With performance schema off, .* to 1\.0\.0: 2\.0\.0 recovers from 0\.70x to 0\.80x\.", configs)
     assert last.startswith("All comparisons are conclusive; the smallest change that they show is ")
 
 
@@ -62,7 +60,7 @@ def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path
     in_all, most, cpu, *_, last = answer_of(tmp_path).sentences
     assert " 2.0.0 is inconclusive against 1.0.0 (geometric means, ± " in in_all
     assert " regressed most: 2.0.0 +4" in most
-    assert " % of CPU per operation (1.4" in most
+    assert " % of CPU per operation (+4" in most
     assert "throughput" not in most
     assert " takes +" in cpu
     assert last == (
@@ -95,7 +93,7 @@ def test_a_study_of_profiles_names_functions(samples: Path) -> None:
     found = answer_of(samples, "where-did-it-go", WHERE)
     in_all, most, where, *_ = found.sentences
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
-    assert most.startswith("update-index regressed most: 8.0.33 +30 % of CPU per operation (")
+    assert most.startswith("update-index regressed most: 8.0.33 +29.6 % of CPU per operation (")
     assert re.search(r"Components, in µs: .* Functions, in µs: .*; all others", where)
     assert found.tables[0][0] == "Where the time goes"
 

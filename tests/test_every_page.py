@@ -1,5 +1,5 @@
-"""Every page of every sample opens, draws its charts, shows all columns, claims what its frames have, and complains of
-nothing."""
+"""Every page of every sample opens, draws its charts, shows all columns, and claims what its frames have, without a
+complaint."""
 
 from pathlib import Path
 

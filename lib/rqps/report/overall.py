@@ -7,8 +7,9 @@ from functools import cached_property
 import polars as pl
 
 from rqps import stats
-from rqps.show import Claim, Clause, Row, brackets, finding, joined, listed, phrase, ratio, rounds_of, verdict_counts
+from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase, ratio, rounds_of, verdict_counts
 from rqps.show.sentences import CELL, CHANGED, claim_of
+from rqps.show.words import change, change_interval
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import MEANS
 from rqps.store.read import Study
@@ -219,7 +220,7 @@ class Overall:
         text = phrase(
             "{} {}: {} {}{}{}{}{}",
             *(row["step"], says, self.short[row["dbms"]], _signed(row, "compared"), what, place),
-            *(brackets(row), beside),
+            *(_reach(row), beside),
         )
         return Clause(text, [*text.claims, most])
 
@@ -246,7 +247,7 @@ class Overall:
         number = _signed(row, "means")
         text = f"Of these releases {self.short[row['dbms']]} cost most"
         before = self.short[row["base"]]
-        text = phrase("{}: {} against {}, the one before it{}", text, number, before, brackets(row))
+        text = phrase("{}: {} against {}, the one before it{}", text, number, before, _reach(row))
         return finding(Clause(text, [*text.claims, most]), place=self.place(host))
 
     def _configs(self, host: str) -> Iterator[Clause]:
@@ -258,20 +259,22 @@ class Overall:
         for row in within.to_dicts():
             by_config.setdefault(build_and_config(row["dbms"])[1], []).append(row)
         for rows in by_config.values():
-            change = self.short[rows[0]["dbms"]].partition(", ")[2] or build_and_config(rows[0]["dbms"])[1]
-            yield finding(phrase("With {}: {}", change, listed([self._moved(row, to_base) for row in rows])))
+            options = self.short[rows[0]["dbms"]].partition(", ")[2] or build_and_config(rows[0]["dbms"])[1]
+            moved = listed([self._moved(row, to_base) for row in rows])
+            what = "throughput" if self.metric == THROUGHPUT else "CPU per operation"
+            yield finding(phrase("With {}, {} relative to {}: {}", options, what, self.short[self.base], moved))
 
     def _moved(self, row: Row, to_base: Mapping[str, Row]) -> Clause:
         who = self.short[row["base"]]
         if row["verdict"] == "unsure":
-            return phrase("{} is inconclusive{}", who, brackets(row))
+            return phrase("{} is inconclusive ({})", who, change_interval(row))
         if row["verdict"] == "same":
-            return phrase("{} is unchanged{}", who, brackets(row, rounds=False))
+            return phrase("{} is unchanged ({})", who, change_interval(row))
         before, after = to_base.get(row["base"]), to_base.get(row["dbms"])
         if before is None or after is None:  # the base itself is at 1
             gains, loses = ("gains", "loses") if self.metric == THROUGHPUT else ("saves", "needs another")
             verb = gains if row["verdict"] == "faster" else loses
-            return phrase("{} {} {}{}", who, verb, _share(row, "means"), brackets(row, rounds=False))
+            return phrase("{} {} {} ({})", who, verb, _share(row, "means"), change_interval(row))
         verb = "recovers" if row["verdict"] == "faster" else "falls"
         return phrase("{} {} from {} to {}", who, verb, _times(before), _times(after))
 
@@ -317,21 +320,22 @@ def _claim(row: Row, frame: str, written: str) -> Claim:
 
 
 def _share(row: Row, frame: str) -> Clause:
-    """`11 %`, the distance from the base."""
-    written = _percent(abs(row["estimate"] - 1))
+    """`11.1 %`, the distance from the base."""
+    written = change(row["estimate"])[1:]
     return Clause(written, [_claim(row, frame, written)])
 
 
 def _signed(row: Row, frame: str) -> Clause:
-    """`−18 %`."""
-    written = f"{'−' if row['estimate'] < 1 else '+'}{_percent(abs(row['estimate'] - 1))}"
+    """`-17.8 %`."""
+    written = change(row["estimate"])
     return Clause(written, [_claim(row, frame, written)])
+
+
+def _reach(row: Row) -> str:
+    """` (-19.8 to -15.7 %, 8 rounds)`."""
+    return f" ({change_interval(row)}, {rounds_of([row['n']])})"
 
 
 def _times(row: Row) -> Clause:
     written = f"{ratio(row['estimate'])}x"
     return Clause(written, [_claim(row, "means", written)])
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.{0 if share >= 0.0995 else 1}f} %"
