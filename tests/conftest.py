@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from releases import Site, served
 from rqps.engines.cache import cache_dir
 from rqps.scratch import Scratch
-from synthetic import MANY, write_study
+from synthetic import shape_of_many, write_study
 
 collect_ignore_glob = ["notebooks/*", "toy/*"]  # some notebooks fail on purpose; tests execute both
 
@@ -178,7 +178,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
 @pytest.fixture(scope="session")
 def many(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
     """A made-up study of 47 steps on ten builds."""
-    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("many"), MANY))
+    return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("many"), shape_of_many()))
 
 
 @pytest.fixture(scope="session")

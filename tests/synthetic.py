@@ -15,8 +15,6 @@ from typing import Any
 import polars as pl
 from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.schemas import TABLES
-from rqps.workloads.sysbench.parameters import SysbenchParameters
-from step_columns import step_columns
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 DBMS = ("my1.base", "my2.base", "my2.ps0")
@@ -153,11 +151,13 @@ def in_turns(
     return found
 
 
-MANY = Shape(
-    dbms=tuple(f"my{number}_rel_o2nofp.cz10a" for number in range(1, 11)),
-    steps=SysbenchParameters().measured,
-    rounds=2,
-)
+@cache
+def shape_of_many() -> Shape:
+    """All steps on ten builds."""
+    from rqps.workloads.sysbench.parameters import SysbenchParameters  # the kernels of scripted runs need no steps
+
+    builds = tuple(f"my{number}_rel_o2nofp.cz10a" for number in range(1, 11))
+    return Shape(dbms=builds, steps=SysbenchParameters().measured, rounds=2)
 
 
 def write_run(folder: Path, facts: Manifest, shape: Shape) -> Path:
@@ -199,6 +199,8 @@ def tables(facts: Manifest, shape: Shape) -> dict[str, list[dict[str, Any]]]:
 
 def add_step_columns(workload: str, steps: list[dict[str, Any]]) -> None:
     """Give each row what follows from its step's name."""
+    from step_columns import step_columns
+
     columns = step_columns(workload, [row["step"] for row in steps])
     for row in steps:
         row |= columns[row["step"]]

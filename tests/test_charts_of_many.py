@@ -13,7 +13,7 @@ from rqps.pages.relative_throughput import by_group, group_table
 from rqps.show.words import short_dbms, short_steps
 from rqps.stats import relate
 from rqps.store import Study
-from synthetic import MANY, write_study
+from synthetic import shape_of_many, write_study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 GROUPS = ["Point queries", "Range queries without aggregation", "Range queries with aggregation", "Writes"]
@@ -107,7 +107,7 @@ def test_names_stay_text(summary: pl.DataFrame) -> None:
 
 
 def test_one_round_has_no_interval_anywhere(tmp_path: Path) -> None:
-    steps = MANY.steps[:14]
-    study = rqps.load("synthetic", data=write_study(tmp_path, dbms=MANY.dbms[:3], steps=steps, rounds=1))
+    steps = shape_of_many().steps[:14]
+    study = rqps.load("synthetic", data=write_study(tmp_path, dbms=shape_of_many().dbms[:3], steps=steps, rounds=1))
     _, ratios = relate(study)
     assert "no interval" in str(show.heatmap(ratios).to_dict()["datasets"])

@@ -26,7 +26,19 @@ from rqps.stats import (
     where_from,
 )
 from rqps.store import Study, write_study_card
-from synthetic import DBMS, MANY, SPEED, Shape, card, in_turns, manifest, tables, write_duets, write_rows, write_study
+from synthetic import (
+    DBMS,
+    SPEED,
+    Shape,
+    card,
+    in_turns,
+    manifest,
+    shape_of_many,
+    tables,
+    write_duets,
+    write_rows,
+    write_study,
+)
 
 BASE, CPU = "my1.base", "server_cpu_us_per_operation"
 
@@ -229,7 +241,7 @@ def test_pages_show_duets_however_noisy(tmp_path: Path, noise: float) -> None:
 
 
 def test_pages_show_a_duet_of_all_steps_and_ten_builds(tmp_path: Path) -> None:
-    many = rqps.load("synthetic", data=write_duets(tmp_path, MANY))
+    many = rqps.load("synthetic", data=write_duets(tmp_path, shape_of_many()))
     rounds, compared = relate(many)
     assert len(drawn(show.duet(many, rounds, compared))) < 500_000
     assert len(Notebook("relative_throughput", many).html) < 3_000_000

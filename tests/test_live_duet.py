@@ -377,7 +377,9 @@ def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_cal
 
 
 def test_a_budget_is_spent_on_rounds_and_health_and_the_next_run_goes_on(place: Place) -> None:
-    place.ask(RUNS.replace("rounds: 1", "rounds: 2\n    budget: 4m"))
+    place.ask(
+        RUNS.replace("rounds: 1", "rounds: 2\n    budget: 4m").replace("warmup_seconds: 1", "warmup_seconds: 0")
+    )
     process = place.start()
     place.wait("the second round", lambda: list(place.study.glob("run=r01@*/*/manifest.json")), process)
     place.wait("its first step", lambda: place.doing().startswith("point-query"), process)

@@ -8,7 +8,7 @@ import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, opened
 from rqps.report import build
 from rqps.report.one_file import one_file
-from synthetic import MANY
+from synthetic import shape_of_many
 from synthetic_report import only_relative_throughput, write_report
 
 pytestmark = pytest.mark.page
@@ -20,7 +20,7 @@ HEATMAP, MULTIPLES = "all-steps-at-a-glance-chart", "over-the-releases-chart"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notebooks = only_relative_throughput(tmp_path_factory.mktemp("notebooks") / "analysis")
-    data = write_report(tmp_path_factory.mktemp("big"), MANY)
+    data = write_report(tmp_path_factory.mktemp("big"), shape_of_many())
     return build("synthetic", data, data / "report", notebooks).parent
 
 
