@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # where the browser without a window is
 
 from browser import Browser, opened  # noqa: E402
 from rqps.report import build, one_file  # noqa: E402
-from synthetic import MANY, write_study  # noqa: E402
+from synthetic import shape_of_many, write_study  # noqa: E402
 
 PAGE, WIDTH_PX = "relative_throughput.html", 1280
 OPENED = "performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--opens", type=int, default=5)
     asked = parser.parse_args()
-    shape = replace(MANY, rounds=asked.rounds)
+    shape = replace(shape_of_many(), rounds=asked.rounds)
     with tempfile.TemporaryDirectory(prefix="rqps-bench-") as place, Browser() as browser:
         data = write_study(Path(place), shape)
         print(f"{len(shape.steps)} steps, {len(shape.dbms)} builds, {shape.rounds} rounds")
