@@ -134,7 +134,8 @@ def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad]
         take_turns(sides, f"{run.seed} {run.round} {step}")
         busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
     used = [used_between(side.first, side.last) for side in sides]
-    others_s = busy_s - sum((columns["server_cpu_s"] or 0) + (columns["client_cpu_s"] or 0) for columns in used)
+    parts = ("server_cpu_s",) if loads[0].pid in servings[0].server.pids else ("server_cpu_s", "client_cpu_s")
+    others_s = busy_s - sum(columns[part] or 0 for columns in used for part in parts)
     observed = []
     for serving, side, columns, before in zip(servings, sides, used, events, strict=True):
         disturbed = _disturbances(step, columns, others_s / elapsed_s)

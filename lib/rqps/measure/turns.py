@@ -20,8 +20,6 @@ from rqps.measure.step_counters import Counters, interval_row, read_counters
 from rqps.store.schemas import COUNTERS
 from rqps.workloads import StoppableLoad
 
-SLICE_S = 0.05
-"""The length of a turn. A resumed server finds its caches cold, which can cost it half a millisecond."""
 LOOK_S = 5e-5
 NAP_S = 0.1
 """The longest sleep of a load that waits for its origin. After it, all loads are ready for their first turn."""
@@ -38,8 +36,14 @@ class Side:
         self.slices: list[dict[str, Any]] = []
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
+<<<<<<< HEAD
         self._stopped: set[int] = set()
         """Processes of the server that were stopped and are to go on."""
+=======
+        self._in_load = load.pid in server_pids
+        """True for an engine without a process of its own."""
+        self._pids = list(dict.fromkeys((*server_pids, load.pid)))
+>>>>>>> 15767307 (RocksDB's releases take turns as all servers do that are stopped for others)
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 
@@ -53,11 +57,12 @@ class Side:
     def turn(self, number: int, cycle: int) -> None:
         """Lets it run for a slice, or until its load ends."""
         host, cpu, client_cpu = self._reading()
+        done = self.load.operations()
         at_ns = time.monotonic_ns()
         self._stopped_ns += at_ns - self._stopped_at_ns
         self.load.set_stopped(self._stopped_ns)
         self.go_on()
-        self.ended = self.load.ended_within(SLICE_S)
+        self.ended = self.load.ended_within(self.load.slice_s)
         self._stand_still()
         self._stopped_at_ns = time.monotonic_ns()
         self._own_ns += self._stopped_at_ns - at_ns
@@ -68,14 +73,16 @@ class Side:
                 "step": self._step,
                 "slice": number,
                 "cycle": cycle,
-                "operations": None,  # known only for the step
+                "operations": None if done is None else (self.load.operations() or 0) - done,
                 "busy_us": (self._stopped_at_ns - at_ns) / 1e3,
-                "client_cpu_us": (client_cpu_later - client_cpu) / 1e3,
+                "client_cpu_us": None if self._in_load else (client_cpu_later - client_cpu) / 1e3,
                 "server_cpu_us": (cpu_later - cpu) / 1e3,
             }
         )
         if self.ended or self._own_ns - self._sampled.at_ns >= 1e9:
             self._sample()
+        if not self.ended and self._own_ns / 1e9 > self.load.patience_s:
+            raise self.load.failure(f"did not end within {self.load.patience_s:.0f} s of its own")
 
     def go_on(self) -> None:
         """Undoes a stop."""

@@ -171,8 +171,8 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _cycles(study: Study) -> pl.DataFrame:
-    """The value of each cycle, as a list in their order, null where a slice of it is missing. Slices that do not say
-    what was done in them give none.
+    """The value of each cycle, as a list in their order, null where a slice of it is missing; it ends with the last
+    that is complete. Slices that do not say what was done in them give none.
 
     CPU of a step that writes, and throughput of one that writes in bursts, are those of the whole step.
     """
@@ -183,6 +183,7 @@ def _cycles(study: Study) -> pl.DataFrame:
         study.slices.filter(pl.col("operations").is_not_null())
         .group_by(*keys, "cycle")
         .agg(*(pl.when(complete).then(pl.col(name).sum()).alias(name) for name in counts))
+        .filter(pl.col("cycle") <= pl.when(pl.col("operations").is_not_null()).then("cycle").max().over(keys))
         .join(study.steps.lazy().select(*keys, "writes", "kind"), on=keys)
         .sort(*keys, "cycle")
     )

@@ -71,7 +71,7 @@ SLICES: Columns = {
     "step": pl.String,
     "slice": pl.Int32,  # the number of the slice among those of all servers, from 0
     "cycle": pl.Int32,  # one turn of all servers and back; slices are compared within a cycle
-    "operations": pl.Int64,  # null if servers are stopped during the turns of others: only the step has a number
+    "operations": pl.Int64,  # null where the load tells them only at its end: only the step has a number
     "busy_us": pl.Float64,  # time of its transactions, over all clients; for stopped servers, the length of the slice
     "client_cpu_us": pl.Float64,
     "server_cpu_us": pl.Float64,  # of all threads of the server during the slice, without its deferred work

@@ -89,6 +89,11 @@ class Load(Protocol):
 class StoppableLoad(Load, Protocol):
     """A load on a server of its own that waits for its turns and does not count the time in between."""
 
+    slice_s: float
+    """The length of a turn. A resumed server finds its caches cold, which can cost it half a millisecond."""
+    patience_s: float
+    """The longest time of its own."""
+
     def wait_for_origin(self) -> int:
         """Wait until it has connected; returns the moment at which it begins by its own clock, far ahead."""
 
@@ -98,8 +103,11 @@ class StoppableLoad(Load, Protocol):
     def ended_within(self, seconds: float) -> bool:
         """Wait that long or until the measured part has ended; True if it has."""
 
-    def failure(self) -> RqpsError:
-        """The error with which it ended."""
+    def operations(self) -> int | None:
+        """Operations so far; None where it tells them only at its end."""
+
+    def failure(self, late: str = "") -> RqpsError:
+        """The error with which it ended, or for being late."""
 
 
 class Workload(ABC):

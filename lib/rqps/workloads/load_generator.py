@@ -7,6 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -47,6 +48,7 @@ class LoadGenerator:
     begins_by_itself = True
     start_patience_s = 120.0
     patience_s = math.inf
+    slice_s = 0.05
     origin_ns = 0
     warmup_s = 0.0
 
@@ -107,6 +109,8 @@ class LoadGenerator:
             self.process.stdin.write("\n" * threads)
             self.process.stdin.flush()
         except BrokenPipeError:
+            with suppress(subprocess.TimeoutExpired):  # it is ending
+                self.process.wait(LOOK_S)
             raise self.failure() from None
 
     def wait_until_gone(self) -> None:
@@ -152,6 +156,9 @@ class LoadGenerator:
             self._heard.clear()
         return ended
 
+    def operations(self) -> int | None:
+        return None
+
     def wait_until(self, moment_ns: int) -> None:
         """Wait for a moment of CLOCK_MONOTONIC, while checking both processes."""
         while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
@@ -167,7 +174,8 @@ class LoadGenerator:
     def end(self) -> None:
         """End the process if it still runs, and write its output into its log."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(BrokenPipeError):  # the last line may still wait for a process that has ended
+            self.process.stdin.close()
         self.process.kill()
         self.process.wait()
         self._reader.join()

@@ -3,18 +3,15 @@
  * The library is loaded at run time, so that one program measures all releases, and what is compared is the library.
  * Called as `driver LIBRARY facts`, or `driver LIBRARY NAME=VALUE...`: it opens the database, writes `rqps ready`,
  * waits for a line, does the step and the chores after it, writes `rqps ended`, waits until its input ends, and then
- * reports: a line of JSON for each second of each client and each slice, the database's own statistics as
- * `stats| ...`, and facts about it as `status MOMENT NAME VALUE`.
+ * reports: a line of JSON for each second of each client, the database's own statistics as `stats| ...`, and facts
+ * about it as `status MOMENT NAME VALUE`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -23,7 +20,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,7 +28,6 @@
 #define BUCKETS 1024
 #define MOST_THREADS 256
 #define MOST_BATCH 1024
-#define MOST_SIDES 64
 #define WRITER "writer"
 
 /* The C API. All of it has one form since 5.18; what came later is marked, and may be missing. */
@@ -123,22 +118,21 @@ static uint64_t now_ns(clockid_t clock) {
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
 }
 
-/* Our time: what others do in their turns takes none of it. The time that we were away for so far; or, while we are,
- * the moment at which our time stands still, as a negative number. */
-static _Atomic int64_t away_ns;
+/* Our time: what others do in their turns takes none of it. Whoever gives us turns maps this, too: it writes for how
+ * long we have been stopped so far, and reads how many operations are done. */
+static struct {
+    _Atomic int64_t stopped_ns;
+    _Atomic uint64_t operations;
+} alone, *turns = &alone;
 
 static uint64_t our_ns(void) {
-    int64_t away, now;
+    int64_t stopped, now;
     do {
-        away = away_ns;
+        stopped = turns->stopped_ns;
         now = (int64_t)now_ns(CLOCK_MONOTONIC);
-    } while (away != away_ns); /* we were stopped between the two */
-    return (uint64_t)(away < 0 ? -away : now - away);
+    } while (stopped != turns->stopped_ns); /* we were stopped between the two */
+    return (uint64_t)(now - stopped);
 }
-
-static void go_away(void) { away_ns = -(int64_t)our_ns(); }
-
-static void come_back(void) { away_ns = (int64_t)(now_ns(CLOCK_MONOTONIC) - our_ns()); }
 
 /* Also RocksDB's own clock, in place of the C library's: it slows writes down to a rate by it, and would have much in
  * hand after each stop. */
@@ -195,12 +189,6 @@ struct second {
     uint32_t buckets[BUCKETS];
 };
 
-struct slice {
-    uint32_t number;
-    uint64_t operations;
-    double busy_us, client_cpu_us, process_cpu_us;
-};
-
 struct client {
     pthread_t thread;
     int id;
@@ -213,8 +201,6 @@ struct client {
     size_t value_at;
     struct second *seconds;
     size_t second_count;
-    struct slice *slices;
-    size_t slice_count, slice_room;
     uint64_t cpu_ns, begin_ns, end_ns;
     char key[64];
     char (*batch_keys)[64];
@@ -328,114 +314,7 @@ static void record(struct client *me, uint64_t at_ns, double us, uint64_t found)
     row->buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
 }
 
-/* Turns that several drivers take, by what they share: a file that all of them map. Two turns of each are a cycle.
- * All but the one whose turn it is are stopped, so that their flushes and compactions wait for turns of their own. */
-static struct {
-    _Atomic uint32_t turn, whose, left, over; /* those that are left have not done all that they have to */
-    _Atomic int32_t pids[MOST_SIDES];
-    _Atomic uint32_t done[MOST_SIDES];
-} *shared;
-static uint32_t side, sides;
-static uint64_t slice_ns;
-
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value) {
-    struct timespec patience = {1, 0};
-    syscall(SYS_futex, word, operation, value, operation == FUTEX_WAIT ? &patience : NULL, NULL, 0);
-}
-
-/* Two sides go there and back. More come in two random orders, the same for all of us, in which none follows itself:
- * there and back would favour the first and the last. */
-static uint32_t side_of(uint32_t turn) {
-    static uint32_t order[2 * MOST_SIDES], drawn;
-    static uint64_t state = 301;
-    if (sides == 2) return (turn + 1) / 2 % 2;
-    for (; drawn <= turn; drawn += sides) {
-        uint32_t *half = order + drawn % (2 * sides), latest = order[(drawn + 2 * sides - 1) % (2 * sides)];
-        do {
-            for (uint32_t number = 0; number < sides; number++) {
-                uint32_t place = (uint32_t)(random_of(&state) % (number + 1));
-                half[number] = half[place];
-                half[place] = number;
-            }
-        } while (drawn && half[0] == latest);
-    }
-    return order[turn % (2 * sides)];
-}
-
-static void signal_others(int number) {
-    for (uint32_t each = 0; each < sides; each++)
-        if (each != side) kill(shared->pids[each], number);
-}
-
-static void end_all(void) {
-    shared->over = 1;
-    signal_others(SIGCONT);
-    futex(&shared->turn, FUTEX_WAKE, INT_MAX);
-}
-
-/* Waits for our turn and stops the others; false when all is over, which is decided at the begin of a cycle. */
-static int my_turn(void) {
-    while (!shared->over) {
-        uint32_t turn = shared->turn;
-        if (side_of(turn) != side) {
-            futex(&shared->turn, FUTEX_WAIT, turn);
-        } else if (end_ns_due && turn % (2 * sides) == 0 && now_ns(CLOCK_MONOTONIC) >= end_ns_due) {
-            end_all();
-        } else {
-            shared->whose = side;
-            signal_others(SIGSTOP);
-            come_back();
-            return 1;
-        }
-    }
-    come_back();
-    return 0;
-}
-
-/* Gives the turn to the next one that has something to do. It goes on before it has the turn, and stops us after that:
- * nobody is ever stopped who has the turn. */
-static void pass_on(int done) {
-    uint32_t turn = shared->turn + 1;
-    go_away();
-    if (done) {
-        shared->done[side] = 1;
-        if (--shared->left == 0) {
-            end_all();
-            return;
-        }
-    }
-    while (shared->done[side_of(turn)]) turn++;
-    shared->whose = side_of(turn); /* whoever hangs from here on is named, also before it begins */
-    kill(shared->pids[side_of(turn)], SIGCONT);
-    shared->turn = turn;
-    futex(&shared->turn, FUTEX_WAKE, INT_MAX);
-}
-
 static int filled(const struct client *me) { return me->kind == FILL && me->next == me->last; }
-
-static void take_turns(struct client *me) {
-    while (my_turn()) {
-        if (me->slice_count == me->slice_room) {
-            me->slice_room = me->slice_room ? 2 * me->slice_room : 1024;
-            me->slices = realloc(me->slices, me->slice_room * sizeof *me->slices);
-        }
-        uint64_t thread_ns = now_ns(CLOCK_THREAD_CPUTIME_ID), process_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-        uint64_t begin_ns = our_ns(), last_ns = begin_ns, done = 0;
-        do {
-            uint64_t found = one_operation(me), at_ns = our_ns();
-            record(me, last_ns, (double)(at_ns - last_ns) / 1e3, found);
-            done += operations_of(me);
-            last_ns = at_ns;
-        } while (last_ns - begin_ns < slice_ns && !filled(me));
-        struct slice *row = me->slices + me->slice_count++;
-        row->number = shared->turn;
-        row->operations = done;
-        row->busy_us = (double)(last_ns - begin_ns) / 1e3;
-        row->client_cpu_us = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - thread_ns) / 1e3;
-        row->process_cpu_us = (double)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - process_ns) / 1e3;
-        pass_on(filled(me));
-    }
-}
 
 static void load(struct client *me) {
     uint64_t last_ns = our_ns();
@@ -452,6 +331,8 @@ static void load(struct client *me) {
         uint64_t found = one_operation(me), at_ns = our_ns();
         record(me, last_ns, (double)(at_ns - last_ns) / 1e3, found);
         me->done += operations_of(me);
+        if (turns != &alone && !me->bytes_per_s)
+            atomic_store_explicit(&turns->operations, me->done, memory_order_relaxed);
         last_ns = at_ns;
         if (end_ns_due && at_ns >= end_ns_due) break;
     }
@@ -466,8 +347,7 @@ static void *client_thread(void *argument) {
     pthread_barrier_wait(&all_of_us); /* it has begun */
     uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
     me->begin_ns = our_ns();
-    if (shared && strcmp(me->name, WRITER)) take_turns(me); /* what is written beside goes on and stops with it */
-    else load(me);
+    load(me);
     me->end_ns = our_ns();
     if (strcmp(me->name, WRITER)) clients_left--; /* the last of them ends what is written beside */
     me->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
@@ -483,13 +363,13 @@ static uint64_t property(const char *name) {
 }
 
 static void wait_for_background(double patience_s) {
-    uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+    uint64_t begin_ns = our_ns();
     for (int quiet = 0; quiet < 3;) { /* what has ended may schedule more */
         uint64_t left = property("rocksdb.num-running-compactions") + property("rocksdb.compaction-pending") +
                         property("rocksdb.num-running-flushes") + property("rocksdb.mem-table-flush-pending");
         if (property("rocksdb.background-errors")) return;
         quiet = left ? 0 : quiet + 1;
-        if ((double)(now_ns(CLOCK_MONOTONIC) - begin_ns) / 1e9 > patience_s)
+        if ((double)(our_ns() - begin_ns) / 1e9 > patience_s)
             fail("waiting for compaction", "it did not come to its end in time");
         usleep(10000);
     }
@@ -568,13 +448,6 @@ static void report_seconds(const struct client *me) {
                 comma = ", ";
             }
         printf("]}\n");
-    }
-    for (size_t i = 0; i < me->slice_count; i++) {
-        const struct slice *row = me->slices + i;
-        printf("{\"slice\": %u, \"cycle\": %u, \"operations\": %lu, \"busy_us\": %.3f, \"client_cpu_us\": %.3f, "
-               "\"server_cpu_us\": %.3f}\n",
-               row->number, row->number / (2 * sides), row->operations, row->busy_us, row->client_cpu_us,
-               row->process_cpu_us);
     }
 }
 
@@ -677,15 +550,9 @@ int main(int count, char **arguments) {
     }
     if (text("turns", NULL)) {
         int file = open(text("turns", NULL), O_RDWR);
-        side = (uint32_t)number("side", 0);
-        sides = (uint32_t)number("sides", 1);
-        slice_ns = (uint64_t)(number("slice_us", 20000) * 1000);
-        if (sides > MOST_SIDES) fail("turns", "too many sides");
-        if (file < 0 || ftruncate(file, sizeof *shared)) fail("turns", strerror(errno));
-        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (shared == MAP_FAILED) fail("turns", strerror(errno));
-        shared->pids[side] = getpid();
-        shared->left++;
+        if (file < 0) fail("turns", strerror(errno));
+        turns = mmap(NULL, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (turns == MAP_FAILED) fail("turns", strerror(errno));
     }
 
     clients_left = workers < threads ? workers : threads;
@@ -696,7 +563,6 @@ int main(int count, char **arguments) {
     if (getchar() == EOF) _exit(0); /* nobody wants it any more */
     uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     origin_ns = our_ns();
-    if (shared) go_away();
     end_ns_due = seconds > 0 ? origin_ns + (uint64_t)(seconds * 1e9) : 0;
     pthread_barrier_wait(&all_of_us);
     pthread_barrier_wait(&all_of_us);

@@ -1,12 +1,11 @@
 """Puts the load of a step on a database: the driver with a library in it, or a db_bench."""
 
-import json
 import os
 import struct
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from rqps.engines.rocksdb.engine import Database
 from rqps.engines.rocksdb.flags import plain
@@ -26,6 +25,8 @@ CACHE_FILLS = 2
 SLICE_MS = 20
 LOOK_S = 0.01
 """Seconds between checks of a process that does not report its progress."""
+OF_TURNS = struct.Struct("qQ")
+"""The file of a driver that takes turns, as in driver.c: the time for which it was stopped, and its operations."""
 INTERVALS = "intervals.csv"
 OF_DB_BENCH = {
     "statistics": 0,
@@ -79,16 +80,8 @@ class Driver(_Process):
     begins_by_itself = False
 
     def __init__(
-        self,
-        database: Database,
-        setup: Setup,
-        step: Step,
-        parameters: DbBenchParameters,
-        turns: "Turns | None" = None,
-        side: int = 0,
-        **how: Unpack[How],
+        self, database: Database, setup: Setup, step: Step, parameters: DbBenchParameters, **how: Unpack[How]
     ) -> None:
-        """Starts it, alone or as one of several sides that take turns."""
         counted = how.get("counted", False)
         self.patience_s = patience_s(setup, step, parameters) * (CALLGRIND_TIMES if counted else 1)
         self.start_patience_s = self.patience_s
@@ -108,89 +101,33 @@ class Driver(_Process):
             own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            flags |= {
-                "writes": operations,
-                "file_opening_threads": 1,
-            }  # so that each table has the same address again
+            # One thread opens the files, so that each table has the same address again.
+            flags |= {"writes": operations, "file_opening_threads": 1}
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")
-        if turns:
-            if "duration" in flags:
-                flags["duration"] = parameters.seconds * turns.sides
-            own |= {"turns": turns.file, "side": side, "sides": turns.sides}
-            own["slice_us"] = 1000 * (parameters.slice_ms or SLICE_MS)
+        self.slice_s = (parameters.slice_ms or SLICE_MS) / 1000
+        self._turns, self._waits = database.directory.parent / "turns", True
+        if how.get("in_turns"):
+            self._turns.write_bytes(bytes(OF_TURNS.size))
+            own["turns"] = self._turns
         texts = {name: plain(value) for name, value in (flags | {"seed": how["seed"]}).items()}
         call = database.command(texts, *(f"{name}={value}" for name, value in own.items()))
         super().__init__(database, setup, step, call, how)
 
+    def wait_for_origin(self) -> int:
+        """Wait until it has opened the database. It begins in its first turn."""
+        self.wait_for("ready", 1, self.start_patience_s)
+        return time.monotonic_ns()
 
-class Turns:
-    """Drivers that take turns in slices, one for each database, coordinated by a file that all of them map.
+    def set_stopped(self, ns: int) -> None:
+        with self._turns.open("r+b") as file:
+            file.write(struct.pack("q", ns))
+        if self._waits:
+            self._waits = False
+            self.let_begin(1)
 
-    A driver that begins its turn stops the others (SIGSTOP), and at its end lets the next one run: so a database
-    does its background work in its own turns. All run again after the last turn. SIGKILL, which ends a driver when
-    we end, also works on a stopped one.
-    """
-
-    def __init__(
-        self,
-        databases: Sequence[Database],
-        setup: Setup,
-        step: Step,
-        parameters: DbBenchParameters,
-        **how: Unpack[How],
-    ) -> None:
-        self.sides = len(databases)
-        self.file = databases[0].directory.parent / "turns"
-        self.file.touch()
-        self.drivers: list[Driver] = []
-        log = how["log"]
-        try:
-            for side, database in enumerate(databases):
-                how["log"] = log.with_suffix(f".{side}.log") if side else log
-                self.drivers.append(Driver(database, setup, step, parameters, self, side, **how))
-        except BaseException:
-            self.end()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.end()
-
-    @property
-    def pid(self) -> int:
-        return self.drivers[0].pid
-
-    def wait_for_begin(self) -> int:
-        return [driver.wait_for_begin() for driver in self.drivers][-1]
-
-    def wait_for_end(self) -> None:
-        """Starts all drivers and waits until all have ended. If one dies or does not end its turn, the error is
-        about that one."""
-        for driver in self.drivers:
-            driver.let_begin(1)
-        seen, since = -1, 0.0
-        while not all(driver.moments_ns["ended"] for driver in self.drivers):
-            for driver in self.drivers:
-                if driver.process.poll() is not None:
-                    raise driver.failure()
-            turn, whose = struct.unpack("=II", self.file.read_bytes()[:8])
-            if turn != seen:
-                seen, since = turn, time.monotonic()
-            if time.monotonic() - since > (patience_s := self.drivers[whose].patience_s):
-                raise self.drivers[whose].failure(f"did not end its turn within {patience_s:.0f} s")
-            time.sleep(LOOK_S)
-
-    def wait_until_gone(self) -> None:
-        for driver in self.drivers:
-            driver.wait_until_gone()
-
-    def end(self) -> None:
-        for driver in self.drivers:
-            driver.end()
-        self.file.unlink(missing_ok=True)
+    def operations(self) -> int:
+        return int(OF_TURNS.unpack(self._turns.read_bytes())[1])
 
 
 class DbBench(_Process):
@@ -252,9 +189,3 @@ def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
         if line.startswith("status "):
             _, moment, name, value = line.split()
             yield {"step": step, "moment": moment, "name": name, "value": value}
-
-
-def slices(lines: Sequence[str], step: str) -> list[dict[str, Any]]:
-    """Rows of the table `slices` from a driver's lines."""
-    rows = (json.loads(line) for line in lines if line.startswith('{"slice"'))
-    return [{"step": step, **row, "client_cpu_us": None} for row in rows]

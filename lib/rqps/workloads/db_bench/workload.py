@@ -17,7 +17,7 @@ from rqps.terminal import megabytes
 from rqps.workloads import Answer, How, Workload
 from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds, step_columns, total
 from rqps.workloads.db_bench import db_bench_output
-from rqps.workloads.db_bench.generator import DbBench, Driver, Turns, folder_of, slices, statuses
+from rqps.workloads.db_bench.generator import DbBench, Driver, folder_of, statuses
 from rqps.workloads.db_bench.parameters import BYTES_OF_A_ROW, DbBenchParameters
 from rqps.workloads.db_bench.steps import Step, find, setups, steps
 
@@ -35,6 +35,8 @@ NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
 
 
 class DbBenchSteps(Workload):
+    stoppable = True
+
     def data_name(self, parameters: DbBenchParameters) -> str:
         """The name includes the writer, since the files depend on it, and not on the reader."""
         if parameters.written_by is None:
@@ -81,31 +83,28 @@ class DbBenchSteps(Workload):
     @contextmanager
     def generating(
         self, servers: Sequence[Database], step: str, parameters: DbBenchParameters, **how: Unpack[How]
-    ) -> Iterator[Driver | DbBench | Turns]:
+    ) -> Iterator[Driver | DbBench]:
         """The load of a step, after the preceding steps that are not measured."""
+        (database,) = servers
         setup, described = find(step)
-        if parameters.written_by is not None:
-            for server in servers:
-                if server.build.db_bench:
-                    raise RqpsError(
-                        f"{server.name}: a db_bench can't stop for others, nor is it given a database of another",
-                        fix="take written_by out of the parameters, or a library",
-                    )
-        kind = DbBench if servers[0].build.db_bench else Driver
-        for side, database in enumerate(servers):
-            for number, earlier in enumerate(parameters.before(step)):
-                log = how["log"].with_suffix(f".{side}.before{number}.log")
-                preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
-                with kind(database, setup, earlier, parameters, **preceding) as before:
-                    before.wait_for_all()
-            if described.load == "fill":
-                database.clear()
-                folder_of(database, setup).mkdir()
-        taking_turns = Turns(servers, setup, described, parameters, **how) if len(servers) > 1 else None
-        with taking_turns or kind(servers[0], setup, described, parameters, **how) as load:
+        if database.build.db_bench and parameters.written_by is not None:
+            raise RqpsError(
+                f"{database.name}: a db_bench can't stop for others, nor is it given a database of another",
+                fix="take written_by out of the parameters, or a library",
+            )
+        kind = DbBench if database.build.db_bench else Driver
+        for number, earlier in enumerate(parameters.before(step)):
+            log = how["log"].with_suffix(f".before{number}.log")
+            preceding: How = {"seed": how["seed"] + number + 1, "cpus": how["cpus"], "log": log}
+            with kind(database, setup, earlier, parameters, **preceding) as before:
+                before.wait_for_all()
+        if described.load == "fill":
+            database.clear()
+            folder_of(database, setup).mkdir()
+        with kind(database, setup, described, parameters, **how) as load:
             yield load
 
-    def answers(self, step: str, parameters: DbBenchParameters, load: Driver | DbBench | Turns) -> Sequence[Answer]:
+    def answers(self, step: str, parameters: DbBenchParameters, load: Driver | DbBench) -> Sequence[Answer]:
         setup, described = find(step)
         columns: dict[str, Any] = {
             "kind": described.name,
@@ -119,15 +118,14 @@ class DbBenchSteps(Workload):
         }
         if isinstance(load, DbBench):
             return [db_bench_output.answer(step, columns, load)]
-        drivers = load.drivers if isinstance(load, Turns) else [load]
-        return [_answer(step, described, dict(columns), driver, isinstance(load, Turns)) for driver in drivers]
+        return [_answer(step, described, columns, load)]
 
     def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
         text = (files("rqps.engines.rocksdb") / "driver.c").read_bytes()
         return {"driver of RocksDB": hashlib.sha256(text).hexdigest()[:12]}
 
 
-def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, sliced: bool) -> Answer:
+def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver) -> Answer:
     seconds = read_seconds(load.lines)
     status = list(statuses(load.lines, step))
     elapsed_s = float(next(row["value"] for row in status if row["name"] == "elapsed_s"))
@@ -137,8 +135,6 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
         for name, value in db_bench_output.read_stats(stats).items()
     ]
     main, written = total(seconds, CLIENT), total(seconds, WRITER)
-    if sliced:
-        elapsed_s = main.sum_us / 1e6
     if main.rows_found != main.operations:
         raise RqpsError(
             f"{step}: {main.operations - main.rows_found:,} of {main.operations:,} keys were not found",
@@ -154,7 +150,7 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver, s
             warnings.append(Warning_(kind="target", text=text, step=step))
     kinds = {CLIENT: described.name, WRITER: WRITES}
     named = [replace(part, kind=kinds[part.kind]) for part in by_second(seconds)]
-    more = {"status": status} | ({"slices": slices(load.lines, step)} if sliced else {})
+    more = {"status": status}
     return Answer(columns, interval_rows(step, named), latency_rows(step, named), tuple(warnings), more)
 
 
