@@ -22,6 +22,7 @@ from rqps.engines.rocksdb.engine import Database, PreparedLibrary, known_version
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data, make_ready, read_job
+from rqps.measure.modes import pids_of
 from rqps.measure.run import measure
 from rqps.measure.turns import Side, stopped, take_turns
 from rqps.profile import stack_costs
@@ -211,7 +212,7 @@ def test_a_side_that_is_killed_or_hangs_ends_the_step(short: Path, number: str, 
             turn: How = {"seed": 1, "cpus": (), "log": log, "in_turns": True}
             load = loads.enter_context(DbBenchSteps().generating([database], "byrx.fillseq", asked, **turn))
             assert isinstance(load, Driver)
-            sides.append(Side(database.pids, load, None, "byrx.fillseq"))
+            sides.append(Side(pids_of(database), load, None, "byrx.fillseq"))
         load.patience_s = 1
 
         def strike() -> None:

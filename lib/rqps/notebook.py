@@ -202,7 +202,6 @@ def wait_until_gone(
 
 
 def names_of(processes: Iterable[psutil.Process]) -> str:
-    """Processes by name and id."""
     words = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):

@@ -82,6 +82,5 @@ def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

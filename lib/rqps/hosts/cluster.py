@@ -55,7 +55,6 @@ class Cluster:
     _joined: dict[str, Looked] = field(default_factory=dict)
 
     def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> Runner:
-        """The runner for a host of this cluster."""
         return (SSHRunner if self.security else ClusterRunner)(name, spec, self, watcher, order)
 
     def join(self, name: str, looked: Looked) -> None:

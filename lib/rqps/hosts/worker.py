@@ -69,7 +69,6 @@ RUNS = TypeAdapter(tuple[Run, ...])
 
 
 def checkout_files() -> list[str]:
-    """The files of this checkout that a host needs."""
     paths = (path for part in PARTS for path in (CHECKOUT / part, *(CHECKOUT / part).rglob("*")))
     return sorted(str(path.relative_to(CHECKOUT)) for path in paths if path.is_file() and not MADE & {*path.parts})
 

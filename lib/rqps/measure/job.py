@@ -123,7 +123,6 @@ class Job(BaseModel):
 
 
 def read_job(file: str | Path) -> Job:
-    """Reads a job from its file."""
     return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
 
 

@@ -95,7 +95,6 @@ def _pages_out(kdamonds: Path) -> bool | None:
 
 
 def disk_facts(directory: Path) -> dict[str, Value | None]:
-    """Facts of the disk that holds an existing directory."""
     mount, device = mount_of(directory), device_of(directory)
     # Options with paths are left out, since they can contain private names.
     options = sorted({option for option in mount.opts.split(",") if "/" not in option}) if mount else None

@@ -54,7 +54,6 @@ def used_between(first: Counters, last: Counters) -> dict[str, float | int | Non
 
 
 def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warning_, ...]:
-    """Warnings about missing counters of this step."""
     texts = []
     for part, earlier, later in (("server", first.server, last.server), ("client", first.client, last.client)):
         if earlier is None or later is None:

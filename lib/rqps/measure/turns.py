@@ -36,14 +36,10 @@ class Side:
         self.slices: list[dict[str, Any]] = []
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
-<<<<<<< HEAD
+        self._in_load = load.pid in server_pids()
+        """True for an engine without a process of its own."""
         self._stopped: set[int] = set()
         """Processes of the server that were stopped and are to go on."""
-=======
-        self._in_load = load.pid in server_pids
-        """True for an engine without a process of its own."""
-        self._pids = list(dict.fromkeys((*server_pids, load.pid)))
->>>>>>> 15767307 (RocksDB's releases take turns as all servers do that are stopped for others)
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 

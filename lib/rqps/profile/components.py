@@ -81,7 +81,6 @@ def components(engine: str) -> tuple[Component, ...]:
 
 @cache
 def component_colours() -> dict[str, str]:
-    """The colour of each component of all engines, by its name."""
     return {component.name: component.colour for engine in ENGINES for component in components(engine)}
 
 

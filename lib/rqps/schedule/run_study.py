@@ -76,7 +76,6 @@ class LocalRunner:
         self._git_revision = self._git_revision or git_revision(self.runs_yaml.parent)
 
     def observer_cpus(self, run: Run) -> tuple[int, ...]:
-        """The CPUs that the run does not measure."""
         return placement.of_run(self._ready[run.dbms].placements).observer_cpus
 
     def write_job(self, run: Run, folder: Path) -> Path:

@@ -19,7 +19,6 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def png(chart: dict[str, Any]) -> bytes:
-    """A picture of a chart."""
     import vl_convert
 
     if not any(chart.get("datasets", {"": True}).values()):

@@ -48,7 +48,6 @@ def write_study_card(folder: Path, card: StudyCard) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a text file."""
     with atomically(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
     return path

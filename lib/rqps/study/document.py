@@ -68,7 +68,6 @@ class Document:
 
 
 def read_text(path: Path) -> str:
-    """The text of a YAML file."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

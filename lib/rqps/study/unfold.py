@@ -283,7 +283,6 @@ def build_and_config(dbms: str) -> tuple[str, str]:
 
 
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
-    """Finds a study by its name."""
     if study not in runs_file.studies:
         raise RqpsError(
             f"unknown study {study!r}; {instead(study, runs_file.studies, 'studies')}",

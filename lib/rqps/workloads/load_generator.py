@@ -196,7 +196,6 @@ class LoadGenerator:
         return RqpsError(f"{self.name}: {self.program} {reason}" + f": {message}" * bool(message), fix=fix)
 
     def _lost(self, within_s: float = 0) -> Server | None:
-        """A server that has ended."""
         return next((server for server in self.servers if server.ended(within_s / len(self.servers))), None)
 
     def complaints(self) -> list[str]:

@@ -96,7 +96,6 @@ def decides(switches: Iterable[Switch], name: str) -> Switch | None:
 
 
 def unmatched(switches: Iterable[Switch], names: Iterable[str]) -> list[Switch]:
-    """The switches that fit none of the names."""
     known = list(names)
     return [switch for switch in switches if not any(fits(switch.pattern, name) for name in known)]
 
@@ -170,7 +169,6 @@ def _extended(start: Scenario, name: str, added: Mapping[str, Mapping[str, State
 
 
 def names() -> tuple[str, ...]:
-    """The scenarios that have a name."""
     return tuple(_named())
 
 

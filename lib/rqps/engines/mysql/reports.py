@@ -70,7 +70,6 @@ def explain(connection: Connection, statement: str) -> Plan:
 
 
 def plan_row(step: str, statement: str, plan: Plan) -> Plan:
-    """A row of the table `plans`."""
     rows = plan.get("rows")
     return {
         "step": step,

@@ -57,7 +57,6 @@ def plain(value: str | int | float | bool) -> str:
 
 
 def flag_of(name: str, dbms: str) -> Flag:
-    """A flag by its name; RqpsError if there is none."""
     if name not in known():
         raise RqpsError(
             f"{dbms}: unknown flag {name!r}; {instead(name, known(), 'flags')}",

@@ -98,7 +98,6 @@ def packed(tree: Tree, names: Sequence[str] | None = None, **head: Any) -> str:
 
 
 def packed_json(value: Any) -> str:
-    """A value as compressed JSON in base64."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 

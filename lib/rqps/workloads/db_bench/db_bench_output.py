@@ -58,7 +58,6 @@ def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
 
 
 def answer(step: str, columns: dict[str, Any], load: DbBench) -> Answer:
-    """The result of a finished step."""
     output = read_output(load.lines, load.step.benchmarks.partition(",")[0])
     if "operations" not in output:
         raise RqpsError(

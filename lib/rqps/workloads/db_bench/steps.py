@@ -52,7 +52,6 @@ class Step:
 
 @cache
 def steps() -> Mapping[str, Step]:
-    """All steps by their names, in their order."""
     return {name: Step(name, **described) for name, described in _DESCRIBED["steps"].items()}
 
 

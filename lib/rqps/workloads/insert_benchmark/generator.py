@@ -106,7 +106,6 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Op
 
 
 def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
-    """Rows of the table `clients`."""
     return [
         second.columns(step)
         | {"client": second.client, "latency_max_us": second.max_us if second.transactions else None}

@@ -108,7 +108,6 @@ class InsertBenchmarkParameters(Parameters):
         return [find(name, self.form) for name in self.measured]
 
     def before(self, step: Step) -> list[Step]:
-        """The steps that are done before this one."""
         return self.described[: self.measured.index(step.name)]
 
     @property

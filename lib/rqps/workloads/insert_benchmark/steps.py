@@ -71,7 +71,6 @@ def part(asked: Sequence[str], known: Sequence[str]) -> None:
 
 @cache
 def find(name: str, form: str) -> Step:
-    """A step of a form by its name."""
     match = NAME.fullmatch(name)
     if not match or match["kind"] not in _DESCRIBED["forms"][form]["steps"]:
         raise ValueError(f"no step {name!r} in the form {form!r}")

@@ -179,7 +179,6 @@ def explained(connection: Connection, step: Step, parameters: InsertBenchmarkPar
 def _columns(
     step: Step, parameters: InsertBenchmarkParameters, seconds: Sequence[Second], elapsed_s: float
 ) -> dict[str, Any]:
-    """Columns of the row in `steps`."""
     main = total(seconds, "query" if step.queries else "insert")
     counted = total(seconds, "index") if step.kind == INDEX else main
     inserted = total(seconds, "insert").operations

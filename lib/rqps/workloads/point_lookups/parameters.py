@@ -116,7 +116,6 @@ class PointLookupsParameters(Parameters):
 
     @property
     def program(self) -> str:
-        """The mysqlslap that is asked for."""
         return self.mysqlslap or MYSQLSLAP
 
     @property
@@ -129,7 +128,6 @@ class PointLookupsParameters(Parameters):
         return min(usual, 1) if scans else usual
 
     def queries_of(self, clients: int, scans: bool) -> int:
-        """Queries of each client in a step."""
         limits = [self.most_queries, self.scan_queries if scans else None]
         return min([self.queries or QUERIES, *(max(1, limit // clients) for limit in limits if limit is not None)])
 

@@ -57,7 +57,6 @@ class Step:
 
     @property
     def each_statement(self) -> tuple[str, ...]:
-        """The statements without their repeats."""
         return tuple(REPEATS.sub("", statement, count=1) for statement in self.statements)
 
     @property
@@ -80,7 +79,6 @@ class Step:
 
 @cache
 def find(name: str) -> Step:
-    """A step by its name; ValueError for an unknown name."""
     match = NAME.fullmatch(name)
     if not match or match["kind"] not in _DESCRIBED["steps"]:
         near = difflib.get_close_matches(name, listed(), n=1)
@@ -118,7 +116,6 @@ def expand(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def lists() -> tuple[str, ...]:
-    """The names of lists of steps."""
     return tuple(_DESCRIBED["lists"])
 
 
