@@ -109,8 +109,6 @@ class LoadGenerator:
             self.process.stdin.write("\n" * threads)
             self.process.stdin.flush()
         except BrokenPipeError:
-            with suppress(subprocess.TimeoutExpired):  # it is ending
-                self.process.wait(LOOK_S)
             raise self.failure() from None
 
     def wait_until_gone(self) -> None:
@@ -185,6 +183,9 @@ class LoadGenerator:
         """The error of a failed load. A server that ended is reported first: its generator only notices the loss."""
         if lost := self._lost(within_s=1):
             return lost.end_of(self.name)
+        if not (late or self.failed):
+            with suppress(subprocess.TimeoutExpired):  # it is ending
+                self.process.wait(1)
         running = self.process.poll() is None
         self.end()
         reason = late or ("failed in a thread" if running else f"ended with code {self.process.returncode}")
