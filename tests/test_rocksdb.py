@@ -159,7 +159,7 @@ studies:
     ("workload", "dbms", "reason"),
     [
         ("db-bench", "rx.small, my.small", "db-bench is for builds of rocksdb, and my is none"),
-        ("sysbench", "rx.small, my.small", "sysbench is for builds of mysql, and rx is none"),
+        ("sysbench", "rx.small, my.small", "sysbench is for builds of mysql and postgres, and rx is none"),
         ("db-bench", "rx.small, own.small", "own put the load by their own db_bench, rx by the driver"),
         ("db-bench", "own.small, own.large", "own can't take turns.*write `method: rounds`"),
     ],
