@@ -1,5 +1,6 @@
 """A study is believed where equal servers come out equal, and its page says what it can't tell."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,13 @@ import rqps
 from browser import Browser, each_width, opened
 from rqps.pages import measurement_health as page
 from rqps.report import build
-from rqps.stats import Health, compare, health, verdict
+from rqps.stats import Health, compare, health, relate, verdict
 from synthetic import Shape, write_study
 from synthetic_duet import write_duets
 
 SHAPE = Shape(steps=("point-query", "update-index", "range-covered-si", "insert"))
 NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/measurement_health.ipynb"
+SAMPLES = Path(__file__).parent.parent / "data/sample"
 
 
 def judged(tmp_path: Path, shape: Shape = SHAPE, **changes: Any) -> Health:
@@ -32,7 +34,9 @@ def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path
     assert found.belief == "believed"
     text = page.in_a_sentence(found)
     assert text.startswith("This study is reliable: my1.base against itself differs by 0.2 % ± ")
-    assert text.endswith(" the noise floor is 1.4 % in 4 of 4 steps; no round was disturbed by other processes.")
+    assert re.search(
+        r" the noise floor is [\d.]+ to 1.4 % in 4 of 4 steps; no round was disturbed by other processes.$", text
+    )
     assert page.advice(found) == ""
 
 
@@ -46,6 +50,15 @@ def test_what_can_be_told_is_half_of_the_interval_that_decides(tmp_path: Path) -
         assert 0.004 < row["between"] < 0.014
     alone = found.steps.filter(metric="operations_per_s")["alone"]
     assert alone.min() > 0.04  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["releases", "where-did-it-go", "point-lookups", "sysbench-releases"])
+def test_no_decided_difference_is_below_the_noise_floor(name: str) -> None:
+    sample = rqps.load(str(SAMPLES / f"study={name}"))
+    decided = relate(sample)[1].filter(pl.col("verdict").is_in(["slower", "faster"]), metric="operations_per_s")
+    finest = health(sample).finest
+    assert finest is not None
+    assert finest <= decided.select((pl.col("estimate") - 1).abs().min()).item()
 
 
 @pytest.mark.parametrize("duets", [2, 6])
@@ -98,7 +111,7 @@ def test_a_study_of_rounds_is_judged_by_their_spread(tmp_path: Path) -> None:
     found = of_rounds(tmp_path, noise=0.2)
     assert found.belief == "coarse"
     text = page.in_a_sentence(found)
-    assert "resolves only large differences" in text
+    assert "not all steps resolve small differences" in text
     assert text.endswith("my1.base was not measured against itself.")
     assert "duets where the steps can be sliced" in page.advice(found)
 

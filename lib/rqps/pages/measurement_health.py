@@ -15,7 +15,7 @@ from rqps.terminal import counted, percent
 
 HEADS = {
     "believed": "This study is reliable",
-    "coarse": "This study is reliable, but resolves only large differences",
+    "coarse": "This study is reliable, but not all steps resolve small differences",
     "doubtful": "This study is not reliable",
     "unknown": "There are too few rounds to say if this study is reliable",
 }
@@ -92,7 +92,10 @@ def _reasons(health: Health) -> Iterator[tuple[bool, str]]:
         hosts = steps["host"].n_unique()
         of_hosts = counted(steps.height, "step") + (f" of {hosts} hosts" if hosts > 1 else "")
         able = int((steps["noise_floor"] <= health.noise_floor).sum())
-        yield False, f"the noise floor is {percent(health.noise_floor)} in {able} of {of_hosts}"
+        floor = percent(health.noise_floor)
+        if health.finest is not None and (finest := percent(health.finest)) != floor:
+            floor = f"{finest.removesuffix(' %')} to {floor}"  # a comparison that resolves more decides more
+        yield False, f"the noise floor is {floor} in {able} of {of_hosts}"
     drifting, comparisons = health.drifting
     if drifting:
         drift = "drift" if drifting > 1 else "drifts"

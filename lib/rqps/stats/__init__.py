@@ -51,7 +51,7 @@ from rqps.stats.conditions import (
 )
 from rqps.stats.disagreement import deciding, side_by_side, waiting
 from rqps.stats.estimate import MEDIAN, STUDENT
-from rqps.stats.health import Health, health, noise_floor
+from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
 from rqps.stats.metrics import (
     COMPARED,

@@ -8,7 +8,7 @@ import polars as pl
 
 from rqps.errors import RqpsError
 from rqps.stats import verdict
-from rqps.stats.comparison import compare, in_tables
+from rqps.stats.comparison import compare, in_tables, relate
 from rqps.stats.metrics import CPU, THROUGHPUT, measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study, load
@@ -29,7 +29,7 @@ _HALF = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
 _FLOOR = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("noise_floor")
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run", "duet")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
-_COUNTS |= {"round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
+_COUNTS |= {"occasion": pl.Int32, "round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
 _VALUES = ("base_value", "me_value", "ratio", "difference", "error", "smallest_effect")
 _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
 
@@ -59,6 +59,8 @@ class Health(NamedTuple):
     belief: verdict.Belief
     noise_floor: float | None
     """The noise floor of throughput: nine of ten steps resolve this difference."""
+    finest: float | None
+    """The smallest difference in throughput that any comparison resolves: none that is decided is below it."""
     missing: str = ""
 
     @property
@@ -72,8 +74,10 @@ def health(study: Study) -> Health:
     try:
         of_duets = rounds(measured(study, METRICS), study.runs, study.card.base)
         missing = "no round has both its base and another dbms finished without errors" if of_duets.is_empty() else ""
+        resolved = relate(study)[1].filter(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT, metric=THROUGHPUT)
+        finest = resolved.select((1 - (pl.col("sure_low") / pl.col("sure_high")).sqrt()).min()).item()
     except RqpsError as error:
-        of_duets, missing = _NONE, str(error)
+        of_duets, missing, finest = _NONE, str(error), None
     itself = _itself(study)
     both = pl.concat([of_duets, itself.select(of_duets.columns)])
     # The spread of a few rounds of the base with itself is learned from those of the study, too.
@@ -93,14 +97,10 @@ def health(study: Study) -> Health:
         drifting=verdict.drifts(*_drifting(drift)),
         disturbed=0.0 if is_duet else _share(by_round["disturbed"]),
     )
+    overall = _overall(equal)
     return Health(
-        study, of_duets, itself, equal, _overall(equal), steps, by_round, drift, is_duet, belief, most, missing
+        study, of_duets, itself, equal, overall, steps, by_round, drift, is_duet, belief, most, finest, missing
     )
-
-
-def noise_floor(compared: pl.DataFrame) -> float | None:
-    """The difference that nine of ten comparisons resolve."""
-    return _nine_of_ten(compared.select(_FLOOR)["noise_floor"])
 
 
 def _nine_of_ten(noise_floor: pl.Series) -> float | None:
