@@ -66,9 +66,10 @@ def answer_text(
 def _head(rows: pl.DataFrame) -> str:
     metric, base = rows["metric"][0], rows["base"][0]
     signs = signs_of(metric)
+    for_hours = f" for {holds_for(rows)}" if rows["coverage"].max() else ""
     return (
         f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}, ± half the width of "
-        f"{coverage_of(rows['coverage'])} for {holds_for(rows)}; {signs['slower']} worse, {signs['faster']} better, "
+        f"{coverage_of(rows['coverage'])}{for_hours}; {signs['slower']} worse, {signs['faster']} better, "
         "= the same, ~ unsure"
     )
 
