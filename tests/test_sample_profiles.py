@@ -7,7 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 import rqps
+from rqps.pages.flamegraph_breakdown import findings, sentences
 from rqps.profile import Profile, completeness, flame_trees, profile_of
+from rqps.report.claimed import frames_of
+from rqps.show import claims_of, joined
+from rqps.show.claims import wrong
 from rqps.show.flame import Drawing, explorer
 from rqps.stats import relate
 from rqps.stats.metrics import CPU, INSTRUCTIONS
@@ -16,6 +20,7 @@ from rqps.store.manifest import read_study_card
 from rqps.study import Mode
 
 DATA = Path(__file__).parent.parent / "data"
+PAGE = DATA.parent / "notebooks/analysis/flamegraph_breakdown.ipynb"
 STUDY = "where-did-it-go"
 CARD = read_study_card(DATA / f"sample/study={STUDY}")
 OTHER_AT_MOST, WHOLE_AT_LEAST, MET_AT_LEAST = 0.05, 0.98, 0.35
@@ -69,6 +74,17 @@ def test_both_explorers_of_a_page_are_at_most_20_000_nodes(study: Study) -> None
         assert isinstance(drawing, Drawing)
         nodes += len(re.findall(r"<[a-z]", drawing.html))
     assert nodes < 17_000, "the rest of the page has some"
+
+
+def test_every_number_of_a_sentence_is_that_of_its_frame(study: Study) -> None:
+    frame = frames_of(study, [PAGE])
+    for mode in MODES:
+        profile, texts = profile_of(study, mode), findings(study, mode).sentences
+        every = [joined(" ", sentences(profile, row, {})) for row in profile.operations.to_dicts()]
+        assert [problem for text in (*texts, *every) for problem in wrong(text, frame)] == []
+        assert len(claims_of(*texts)) > 20
+        least = profile.operations.filter(pl.col("verdict") == "slower").height
+        assert len([claim for claim in claims_of(*every) if claim.reading == "sum"]) > least / 2
 
 
 def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:

@@ -1,6 +1,5 @@
 """Sentences on where an operation's cost goes, for the breakdown and for the first page of a report."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import itemgetter
@@ -13,8 +12,9 @@ from rqps.pages import FirstPage
 from rqps.profile.breakdown import INSTRUCTIONS, METRIC_OF, MICROSECONDS, Profile, profile_of
 from rqps.profile.components import OTHER
 from rqps.profile.pair import ASSUMED
-from rqps.show import Row, added, comparison, finding, joined, listed, phrase
-from rqps.show.flame import figure, with_error
+from rqps.show import Claim, Clause, Row, added, comparison, finding, joined, listed, phrase
+from rqps.show.claims import Reading
+from rqps.show.flame import difference_of, figure
 from rqps.show.words import digits_of
 from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study, load
@@ -29,6 +29,7 @@ KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
 MOST_STEPS, MOST_CHANGED, LONGEST_NAME = 12, 4, 40
 _CELL = ("host", "step", "dbms")
 _SHORT = {MICROSECONDS: "µs", INSTRUCTIONS: "instructions"}
+_FRAMES = {MICROSECONDS: "sampled_parts", INSTRUCTIONS: "counted_parts"}
 _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 _NO_NAME = r"^[\[(]"
 """Begins `[unknown]`, of a stripped server, and `(9 smaller functions)`."""
@@ -75,77 +76,74 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
         yield "The difference is inconclusive." if row["verdict"] == "unsure" else "That is no change."
         return
     mine = profile.parts.filter(**{name: row[name] for name in _CELL})
-    same_way = pl.col("estimate").sign() == math.copysign(1, row["estimate"])
-    yield _of_kind(mine.filter(by="component"), row, "component")
-    yield _of_kind(mine.filter(same_way, by="function"), row, "function")
+    yield from (_of_kind(mine.filter(by=kind), row, kind) for kind in KINDS)
     threads = mine.filter(by="thread").sort(pl.col("base_estimate") + pl.col("me_estimate"))
     grown = threads.head(-1).filter(pl.col("low") > 0, pl.col("estimate") > SMALL_THREAD * abs(row["estimate"]))
     if grown.height:
-        yield f"Other threads, in {unit}: {_amounts(grown.reverse())}."
+        yield phrase("Other threads, in {}: {}.", unit, _amounts(grown.reverse()))
     if few:
         yield f"That is of {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
 
 
-def _of_kind(parts: pl.DataFrame, whole: Row, kind: str) -> str:
+def _of_kind(parts: pl.DataFrame, whole: Row, kind: str) -> Clause:
     """The parts of one kind that make most of a difference, the largest first, and the sum of all others."""
     title, most = KINDS[kind]
     apart = ((pl.col("low") > 0) | (pl.col("high") < 0)) & (pl.col("part") != OTHER)
-    candidates = parts.filter(apart, ~pl.col("part").str.contains(_NO_NAME)).head(most)
+    is_candidate = (pl.col("estimate") * whole["estimate"] > 0) | (pl.col("by") != "function")
+    candidates = parts.filter(apart, is_candidate, ~pl.col("part").str.contains(_NO_NAME)).head(most)
     before = whole["estimate"] - pl.col("estimate").cum_sum().shift(1, fill_value=0.0)
-    is_enough = (before.abs() <= UNSAID * abs(whole["estimate"])).cum_max()
-    named = candidates.filter(~is_enough)
+    named = candidates.filter((before.abs() > UNSAID * abs(whole["estimate"])).cum_min())
     is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
-    rest, digits = whole["estimate"] - named["estimate"].sum(), digits_of((whole["high"] - whole["low"]) / 2)
-    left = f"{'all others' if named.height else 'none by itself, together'} {rest:+,.{digits}f}"
-    open_ones = _amounts(named.filter(~is_sure))
-    texts = (_amounts(named.filter(is_sure)), f"inconclusive alone: {open_ones}" * bool(open_ones))
-    return (
-        f"{title}, in {_SHORT[whole['unit']]}: {'; '.join(filter(None, (*texts, left * bool(round(rest, digits)))))}."
-    )
+    texts = [_amounts(named.filter(is_sure)), _amounts(named.filter(~is_sure))]
+    texts[1] = phrase("inconclusive alone: {}", texts[1]) if texts[1] else texts[1]
+    others = parts.join(named, on="part", how="anti")
+    rest, digits = others["estimate"].sum(), digits_of((whole["high"] - whole["low"]) / 2)
+    if round(rest, digits):
+        written = f"{rest:+,.{digits}f}"
+        claim = _claim({**whole, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
+        texts.append(Clause(f"{'all others' if named.height else 'none by itself, together'} {written}", [claim]))
+    return phrase("{}, in {}: {}.", title, _SHORT[whole["unit"]], joined("; ", filter(None, texts)))
 
 
-def _amounts(parts: pl.DataFrame) -> str:
-    return listed([f"{_difference(part)} {part['part']}" for part in parts.to_dicts()])
+def _amounts(parts: pl.DataFrame) -> Clause:
+    rows = [(row, difference_of(row)) for row in parts.to_dicts()]
+    return listed([Clause(f"{text} {row['part']}", [_claim(row, text)]) for row, text in rows])
 
 
-def _difference(row: Row) -> str:
-    return with_error(row["estimate"], (row["high"] - row["low"]) / 2)
+def _claim(row: Row, written: str, reading: Reading = "value") -> Claim:
+    cell = {name: row[name] for name in (*_CELL, "base", "by", "part")}
+    return Claim(_FRAMES[row["unit"]], cell, row["estimate"], reading=reading, written=written)
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """The parts of the headline's difference, if nothing else explains it, and the parts that changed."""
-    profiles = (profile_of(page.study, mode) for mode in _NAMES)
-    profile = next((profile for profile in profiles if profile.operations.height), None)
-    if profile is None:
+    profiles = [profile for mode in _NAMES if (profile := profile_of(page.study, mode)).operations.height]
+    if not profiles:
         return page
-    explanation, row = page.explanation, page.row
+    profile, row, explanation = profiles[0], page.row, page.explanation
     if row and not explanation:
         cell = profile.operations.filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
         texts = [text for whole in cell for text in sentences(profile, whole, _names(page.study))]
         explanation = joined(" ", texts[row["metric"] == METRIC_OF[profile.operations["unit"][0]] :])
-    table = ("Where the time goes", _changed(profile, page))
-    return replace(page, explanation=explanation, tables=(*page.tables, table))
+    return replace(page, explanation=explanation, tables=(*page.tables, *_changed(profile, page)))
 
 
-def _changed(profile: Profile, page: FirstPage) -> GT:
+def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     """One row per step, of the dbms that changed most in it: the components and functions that surely differ."""
     size = pl.col("estimate").log().abs()
     most = page.decided.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
-    cells = (
-        most.join(profile.operations, on=_CELL, how="semi").unique(["host", "step"], keep="first").head(MOST_STEPS)
-    )
+    most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")
+    cells = most.unique(["host", "step"], keep="first", maintain_order=True).head(MOST_STEPS)
     numbers = [*_CELL, "by", "part", "estimate", "low", "high"]
     differ = pl.col("verdict").is_in(["slower", "faster"]) & ~pl.col("part").str.contains(_NO_NAME)
     parts = profile.parts.filter(differ, pl.col("by") != "thread")
     parts = parts.group_by(*_CELL, "by", maintain_order=True).head(MOST_CHANGED).select(numbers)
     whole = profile.operations.with_columns(by=pl.lit("operation"), part=pl.lit("")).select(numbers)
-    shown = pl.concat([whole, parts]).join(cells, on=_CELL, how="semi", maintain_order="left")
-    lines = [f"<div>{_difference(row)} {show.cut(row['part'], LONGEST_NAME)}</div>" for row in shown.to_dicts()]
-    of_kind = shown.with_columns(pl.Series("line", lines, pl.String)).group_by(*_CELL, "by", maintain_order=True)
-    unit = profile.operations["unit"][0]
-    note = (
-        f"{unit} more than {page.study.card.base}, of the dbms that changed most; of parts, those that surely differ."
-    )
-    rows = show.spread(show.by_host(of_kind.agg(pl.col("line").str.join())), "by", ["step", "dbms"])
-    columns = [show.Column(by, form=itemgetter("line")) for by in ("operation", *KINDS) if by in rows[0]]
-    return show.table(rows, [show.Column("step"), show.Column("dbms"), *columns], name="changed-parts", note=note)
+    shown = show.by_host(pl.concat([whole, parts]).join(cells, on=_CELL, how="semi", maintain_order="left"))
+    texts = [f"<div>{difference_of(row)} {show.cut(row['part'], LONGEST_NAME)}</div>" for row in shown.to_dicts()]
+    lines = shown.with_columns(pl.Series("line", texts)).group_by("step", "dbms", "by", maintain_order=True)
+    rows = show.spread(lines.agg(pl.col("line").str.join()), "by", ["step", "dbms"])
+    note = f"{profile.operations['unit'][0]} more than {page.study.card.base}, of the dbms that changed most."
+    if rows:
+        columns = [show.Column(name, form=itemgetter("line") if at > 1 else "") for at, name in enumerate(rows[0])]
+        yield "Where the time goes", show.table(rows, columns, name="changed-parts", note=note)

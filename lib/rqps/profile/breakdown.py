@@ -83,6 +83,16 @@ def profile_of(study: Study, mode: Mode) -> Profile:
     return Profile(profiled, costs, operation_costs(costs, base, least, compared), parts)
 
 
+def sampled_parts(study: Study) -> pl.DataFrame:
+    """The parts of a study's operations by its sampled stacks."""
+    return profile_of(study, "stacks").parts
+
+
+def counted_parts(study: Study) -> pl.DataFrame:
+    """The parts of a study's operations by its counted instructions."""
+    return profile_of(study, "instructions").parts
+
+
 def breakdown(
     costs: pl.DataFrame,
     base: str,
@@ -186,7 +196,8 @@ def _grouped(pair: Pair, by: By) -> pl.DataFrame:
     cost = (pair.mean(BASE) + pair.mean(ME)).sum()
     most = parts.group_by("part", "component").agg(cost.alias("cost"))
     most = most.sort("cost", "component", descending=[True, False]).unique("part", keep="first", maintain_order=True)
-    return parts.group_by("part").agg(sums).join(most.select("part", "component"), on="part")
+    of_one = pl.when(pl.col("part").str.starts_with("(")).then(pl.lit("")).otherwise("component").alias("component")
+    return parts.group_by("part").agg(sums).join(most.select("part", of_one), on="part")
 
 
 def _without_small(rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """Differential flame graphs, an explorer of many of them, and questions to choose from; a small program that each
 page carries draws and chooses."""
 
-from rqps.show.flame.explorer import PARTS_STYLE, address, explorer, parts_table
+from rqps.show.flame.explorer import PARTS_STYLE, address, difference_of, explorer, parts_table
 from rqps.show.flame.frames import Tree, names_of, tree_of
 from rqps.show.flame.graph import (
     Drawing,

@@ -132,7 +132,8 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
     )
 
 
-def _difference(row: Row) -> str:
+def difference_of(row: Row) -> str:
+    """The difference of a row with half the width of its interval."""
     return with_error(row["estimate"], (row["high"] - row["low"]) / 2)
 
 
@@ -141,7 +142,7 @@ def _row(row: Row, what: str, most: float) -> str:
     wide = round(BAR_PX * abs(row["estimate"]) / most)
     less, colour = " class=l" * (row["estimate"] < 0), VERDICT_COLOURS[row["verdict"]]
     bar = f'<i{less} style="--w:{wide}px;--more:{colour}"></i>' if wide else ""
-    unbroken = _difference(row).replace(" ", "\u00a0")
+    unbroken = difference_of(row).replace(" ", "\u00a0")
     sides = (figure(row[side]) for side in ("base_estimate", "me_estimate"))
     verdict = f"{COST_SIGNS[row['verdict']]} {WORDS[row['verdict']]}"
     return f"<tr>{''.join(f'<td>{cell}' for cell in (*map(escape, names), unbroken, bar, *sides, verdict))}</tr>"
@@ -169,7 +170,7 @@ def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
         f'<td style="background:{paper}">'
         # Inline, since JupyterLab has a colour of its own for links.
         f'<a class="{marks}" style="color:{ink_on(paper)}" href="{href}">'
-        f"<b>{COST_SIGNS[row['verdict']]} {_difference(row)}</b>"
+        f"<b>{COST_SIGNS[row['verdict']]} {difference_of(row)}</b>"
         f"<small>{figure(row['base_estimate'])} → {figure(row['me_estimate'])}{count}</small></a></td>"
     )
 
