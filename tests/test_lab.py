@@ -136,6 +136,14 @@ def test_charts_are_drawings_that_answer_the_pointer(
         ]
 
 
+def test_no_chart_is_wider_than_its_column(browser: Browser, lab: str, study: rqps.Study) -> None:
+    wider = """[...document.querySelectorAll('.jp-OutputArea-output:has(.vega-embed)')]
+    .filter((output) => output.scrollWidth > output.clientWidth + 1).map((output) => output.innerText)"""
+    with shown(browser, lab, "trusted") as tab:
+        tab.wait_for(f"{CHARTS} === {len(all_charts(study))}")
+        assert tab.run(wider) == []
+
+
 @pytest.mark.parametrize("name", ["as-it-comes", "trusted"])
 def test_text_keeps_its_columns(name: str, browser: Browser, lab: str) -> None:
     with shown(browser, lab, name) as tab:

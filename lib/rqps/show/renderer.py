@@ -95,7 +95,9 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
     fixed = spec | {"$schema": SCHEMA}
     if fixed.get("width") == "container":  # which JupyterLab takes for none at all; a page has it again
         known = fixed.get("usermeta", {})
-        fixed |= {"width": PICTURE_WIDTH_PX, "usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
+        fluid = {"usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
+        # With its axes and legend it is as wide as that: JupyterLab's column is little wider.
+        fixed |= {"width": PICTURE_WIDTH_PX, "autosize": {"type": "fit-x", "contains": "padding"}, **fluid}
     folder = os.environ.get(PICTURES)
     picture = _left(fixed, Path(folder)) if folder else png(fixed)
     return {MIME: fixed, "image/png": picture, "text/plain": spec.get("description", "a chart")}, {MIME: EMBEDDED}
