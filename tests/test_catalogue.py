@@ -17,7 +17,6 @@ from rqps.overview import servers_text
 from rqps.study import BuildSpec
 
 VERSIONS = ("5.5.34", "5.6.14", "5.6.24", "8.0.33", "9.7")
-NEVER = ("mysql-test", "mysqld-debug", "sql-bench")
 
 
 def answer_of(*command: str | Path, environment: dict[str, str] | None = None) -> str:
