@@ -62,9 +62,9 @@ def count(run: Run, folder: Path) -> dict[str, float]:
             how: How = {"seed": 1, "cpus": where.client_cpus, "log": log, "counted": True}
             with load_of.generating((server,), step, parameters, **how) as load:
                 load.wait_for_begin()
-                callgrind.begin([server.pid])
+                callgrind.begin(server.pid)
                 load.wait_for_end()
-                costs = callgrind.end([server.pid])
+                costs = callgrind.end(server.pid)
                 load.wait_until_gone()
             answer = load_of.answers(step, parameters, load)[0]
             found[step] = sum(cost.instructions for cost in costs.values()) / answer.columns["operations"]

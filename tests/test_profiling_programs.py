@@ -33,8 +33,8 @@ def test_a_fetched_valgrind_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     try:
         until(lambda: list((tmp_path / "counted").glob("vgdb*")) or sleeper.poll() is not None)
         assert sleeper.poll() is None
-        callgrind.begin([sleeper.pid])
-        callgrind.end([sleeper.pid])  # an error where the counts do not add up
+        callgrind.begin(sleeper.pid)
+        callgrind.end(sleeper.pid)  # an error where the counts do not add up
     finally:
         sleeper.kill()
         sleeper.wait()

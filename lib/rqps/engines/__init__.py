@@ -178,8 +178,8 @@ class Counted(NamedTuple):
     """As callgrind names it, in every release; `*` stands for anything."""
     role: str
     """The role of the threads that call it."""
-    processes: bool = False
-    """True where each of these is a process, of which all is counted: it does nothing but call that function."""
+    marker: str = ""
+    """Where each connection has a process: the function that a load calls right before and after what is counted."""
 
 
 class Counters(NamedTuple):

@@ -8,7 +8,7 @@ which was called by 1. Positions in the source are not needed here.
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -36,13 +36,12 @@ DEEPEST = 250
 warning."""
 OPTIONS = (
     "--tool=callgrind",
-    "--instr-atstart=no",  # nothing is counted while it starts and reads its tables
     f"--separate-callers={DEEPEST}",
     "--compress-mangled=yes",  # otherwise each stack is spelled out, which takes hundreds of megabytes
 )
-OF_A_FUNCTION = ("--collect-atstart=no", "--trace-children=no")
-OF_PROCESSES = ("--collect-atstart=yes", "--trace-children=yes")
-"""Options for processes that serve one connection each: everything counts that they do while counting is on."""
+OF_A_FUNCTION = ("--collect-atstart=no", "--instr-atstart=no", "--trace-children=no")
+"""Nothing is counted while it starts and reads its tables."""
+OF_PROCESSES = ("--collect-atstart=yes", "--instr-atstart=yes", "--trace-children=yes")
 _FORM = {"positions": "line", "events": EVENT}
 """Headers that follow from the options: a cost line is a place and the instructions there."""
 
@@ -62,9 +61,11 @@ class Callgrind:
     @property
     def command(self) -> tuple[str, ...]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        files = (f"--callgrind-out-file={self.folder / 'callgrind.out'}", self._pipes, f"--log-file={self.log}")
-        collected = (*OF_A_FUNCTION, f"--toggle-collect={self.counted.function}")
-        return (*self.valgrind.argv, *OPTIONS, *(OF_PROCESSES if self.counted.processes else collected), *files)
+        out, counted = self.folder / "callgrind.out", self.counted
+        collected = (*OF_A_FUNCTION, f"--toggle-collect={counted.function}", f"--callgrind-out-file={out}")
+        if counted.marker:
+            collected = (*OF_PROCESSES, f"--dump-before={counted.marker}", f"--callgrind-out-file={out}.%p")
+        return (*self.valgrind.argv, *OPTIONS, *collected, self._pipes, f"--log-file={self.log}")
 
     @property
     def _pipes(self) -> str:
@@ -78,20 +79,15 @@ class Callgrind:
             fix="see if it starts without (a round of throughput); if it does, this valgrind can't run this server",
         )
 
-    def begin(self, pids: Sequence[int]) -> None:
+    def begin(self, pid: int) -> None:
         """Starts counting. No client may have a command under way, since only its last part would be counted."""
-        for pid in pids:
+        if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
-    def end(self, pids: Sequence[int]) -> "Costs":
-        """Stops counting and returns the counts since `begin`, of all processes together."""
-        costs: dict[Chain, Cost] = defaultdict(Cost)
-        for pid in pids:
-            for chain, cost in self._end(pid).items():
-                costs[chain].add(cost.instructions, cost.calls)
-        return costs
-
-    def _end(self, pid: int) -> "Costs":
+    def end(self, pid: int) -> "Costs":
+        """Stops counting and returns the counts since `begin`."""
+        if self.counted.marker:
+            return self._between_markers()
         self._order(pid, "dump")
         dumps = list(self.folder.glob("callgrind.out.*"))
         if len(dumps) != 1:
@@ -99,9 +95,14 @@ class Callgrind:
             raise RqpsError(problem, fix=f"see {self.log.name}")
         self._order(pid, "instrumentation", "off")
         (dump,) = dumps
-        with dump.open(encoding="utf-8", errors="replace") as lines:
-            costs = read_costs(lines, dump.name)
-        dump.unlink()
+        return _taken(dump)
+
+    def _between_markers(self) -> "Costs":
+        """The counts of all processes between the two calls of the marker, each of which wrote a file."""
+        costs: dict[Chain, Cost] = defaultdict(Cost)
+        for dump in self.folder.glob("callgrind.out.*.2"):
+            for chain, cost in _taken(dump).items():
+                costs[chain].add(cost.instructions, cost.calls)
         return costs
 
     def _order(self, pid: int, *words: str) -> None:
@@ -117,6 +118,14 @@ class Callgrind:
                 f"callgrind did not take the order {' '.join(words)!r}: {message[-400:] or error}",
                 fix=f"see {self.log.name}, and that the server still runs",
             ) from error
+
+
+def _taken(dump: Path) -> "Costs":
+    """The costs in a file, which is removed."""
+    with dump.open(encoding="utf-8", errors="replace") as lines:
+        costs = read_costs(lines, dump.name)
+    dump.unlink()
+    return costs
 
 
 class Function(NamedTuple):

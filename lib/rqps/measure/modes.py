@@ -21,7 +21,6 @@ from rqps.measure.recording import choose_sampling
 from rqps.measure.serve import Serving
 from rqps.measure.stacks import Profiling, profiling
 from rqps.measure.step_counters import Counters, Sampler, read_counters, used_between, warnings_between
-from rqps.measure.threads import role_of_name
 from rqps.measure.turns import Side, stopped, take_turns
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS, SLICES
@@ -63,7 +62,7 @@ def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -
     if len(loads) > 1:
         return observe_in_turns(servings, loads, step)
     if first.callgrind:
-        return [count(first.server, first.job.run.build_spec.engine, first.callgrind, load, step)]
+        return [count(first.server, first.callgrind, load, step)]
     if first.job.run.mode == "stacks":
         return [sample(first, load, step)]
     return observe(servings, load, step)
@@ -181,23 +180,20 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
     )
 
 
-def count(server: Opened, engine: str, callgrind: Callgrind, load: Load, step: str) -> Observed:
+def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
     """Counts every instruction that the server executes for the load's commands.
 
     The other counters are of the server under callgrind: they show only how long this took.
     """
     device = device_of(server.directory)
     load.wait_for_begin()
-    counted, pids = callgrind.counted, server.pids[:1]
-    if counted.processes:
-        roles = facts_of(engine).roles
-        pids = tuple(pid for pid, name in server.thread_names().items() if role_of_name(name, roles) == counted.role)
-    callgrind.begin(pids)
+    callgrind.begin(server.pids[0])
     first = read_counters(server.pids, load.pid, device)
     started_at = datetime.now(UTC)
     load.wait_for_end()
     last = read_counters(server.pids, load.pid, device)
-    rows = instruction_rows(callgrind.end(pids), step, counted)
+    counted = callgrind.counted
+    rows = instruction_rows(callgrind.end(server.pids[0]), step, counted)
     if rows.is_empty():
         raise RqpsError(
             f"{step}: not one instruction was counted: callgrind saw no call of {counted.function} in this server",

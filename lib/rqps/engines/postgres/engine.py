@@ -31,7 +31,8 @@ __all__ = [
     "source",
 ]
 
-counted = Counted("PostgresMain", "connection", processes=True)
+counted = Counted("PostgresMain", "connection", marker="pg_sleep")
+"""All that a process does for its connection: these builds have exec_bind_message and its like inside of it."""
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
 _BYTES = Setting("0", "B", "integer")

@@ -29,6 +29,8 @@ function mysql.process_of(_, pid) return pid end
 -- No server prepares BEGIN; the driver would send it as text after asking in vain.
 function mysql.prepares(parsed) return parsed.text[1] ~= "BEGIN" end
 
+function mysql.mark() end
+
 function mysql.spelled(sql) return sql end
 
 -- Its driver prepares with the first values that are bound: without any it never does. A text bound as CHAR would be
@@ -46,6 +48,9 @@ function pgsql.process_of(connection)
 end
 
 function pgsql.prepares(parsed) return #parsed.makers > 0 end
+
+-- Callgrind writes what it has counted before each call of this function.
+function pgsql.mark(connection) connection:query("SELECT pg_sleep(0)") end
 
 -- There an id of 0 is an id.
 function pgsql.spelled(sql) return (sql:gsub("VALUES %(0,", "VALUES (DEFAULT,")) end

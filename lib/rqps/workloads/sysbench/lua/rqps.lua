@@ -232,6 +232,7 @@ local function run_counted(thread)
    for _ = 1, sysbench.opt.counted_warmup do
       transaction(event)
    end
+   dialect.mark(sides[1].connection)
    measuring.report("ready", measuring.now())
    io.stdin:read()
    local counter = measuring.counter(thread, "0", math.huge) -- all in one second
@@ -244,6 +245,7 @@ local function run_counted(thread)
       from = to
    end
    counter.write()
+   dialect.mark(sides[1].connection)
    measuring.ended(measuring.now())
 end
 
