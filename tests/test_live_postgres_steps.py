@@ -119,3 +119,25 @@ def test_the_text_of_an_update_is_whole(server: MeasuredServer, tmp_path: Path) 
         )
     assert first is not None
     assert (shortest, longest) == ("119", "119")
+
+
+def test_instructions_of_a_connections_process_are_counted_alike_and_stacks_have_roles(tmp_path: Path) -> None:
+    asked = "method: rounds\n    stacks_rounds: 1\n    instructions_rounds: 2"
+    runs = RUNS.replace("rounds: 1", f"rounds: 1\n    {asked}").replace("[pg14.quick, pg18.quick]", "[pg14.quick]")
+    few = "steps: [point-query], table_rows: 2000, counted_operations: 400"
+    place = Place(tmp_path, runs.replace(f"steps: [{STEPS}], table_rows: 20000", few).replace("THREADS", "1"))
+    place.run()
+    counts = []
+    for folder in sorted(place.study.glob("run=i*")):
+        rows = pl.read_parquet(folder / "instructions.parquet")
+        assert set(rows["frames"].list.first()) == {"PostgresMain"}
+        assert rows.filter(pl.col("frames").list.contains("_bt_search"))["instructions"].sum() > 0
+        counts.append(rows["instructions"].sum())
+    assert len(counts) == 2
+    assert counts[0] == pytest.approx(counts[1], rel=0.001)
+    assert counts[0] > 400 * 10_000
+    (stacks,) = place.study.glob("run=s*/stacks.parquet")
+    frames = pl.read_parquet(stacks).filter(role="connection")["frames"]
+    assert frames.list.contains("PostgresMain").any()
+    (threads,) = place.study.glob("run=s*/threads.parquet")
+    assert "connection" in set(pl.read_parquet(threads)["role"])
