@@ -179,7 +179,7 @@ class Counted(NamedTuple):
     role: str
     """The role of the threads that call it."""
     marker: str = ""
-    """Where each connection has a process: the function that a load calls right before and after what is counted."""
+    """The function that a load calls right before and after what is counted, if each connection has a process."""
 
 
 class Counters(NamedTuple):
