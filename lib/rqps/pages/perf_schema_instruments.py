@@ -8,7 +8,7 @@ import polars as pl
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
 from rqps.pages import FirstPage
-from rqps.show import Row
+from rqps.show import Row, finding
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.stats.scenarios import events_per_statement, scenario_costs, with_events
 from rqps.store.read import Study, load_levels
@@ -27,16 +27,26 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
 
 
 def largest(costs: pl.DataFrame) -> str:
-    """The most expensive kind of instruments and single instrument, of all that the whole adds; nothing of a study
-    that was not divided."""
+    """The most expensive kind of instruments and single instrument, of all that the whole adds: by instructions, or
+    by time where the rounds show a cost; nothing of a study that was not divided."""
     first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
         return ""
-    whole = first.row(0, named=True)
-    size = (
-        f"{whole['added_instructions']:,.0f} instructions" if _counted(first) else f"{whole['added']:,.1f} µs of CPU"
+    column, form = (
+        ("added_instructions", "{:,.0f} instructions") if _counted(first) else ("added", "{:,.1f} µs of CPU")
     )
-    return f"Of the {size} that {whole['part']} adds to {whole['step']}, {_claim(first)}"
+    all_adds = "Of the {} that {} adds to {}".format(
+        form.format(first[column][0]), first["part"][0], first["step"][0]
+    )
+    parts = first.filter(pl.col("level") > 0)
+    rows = (parts if _counted(first) else parts.filter(verdict="slower")).sort(column, descending=True).to_dicts()
+    if not rows:
+        return finding(f"{all_adds}, the rounds show no part to cost anything")
+    kind = next((row for row in rows if row["level"] == 1), rows[0])
+    claim = f"{all_adds}, {kind['part']} costs most: {form.format(kind[column])} per operation"
+    single = next((row for row in rows if row["level"] > 1 and not {"%", ","} & set(row["part"])), kind)
+    of_single = f"of single instruments, {single['part']}: {form.format(single[column])}"
+    return finding(claim, of_single if single is not kind else "")
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -136,19 +146,3 @@ def _name(level: int, part: str, parent: str | None = None) -> str:
 
 def _counted(costs: pl.DataFrame) -> bool:
     return costs["added_instructions"].null_count() == 0
-
-
-def _claim(costs: pl.DataFrame) -> str:
-    """The most expensive kind, and single instrument: by instructions, or by time where the rounds show a cost."""
-    parts = costs.filter(pl.col("level") > 0)
-    column, form = ("added_instructions", "{:,.0f} instructions") if _counted(costs) else ("added", "{:.1f} µs")
-    shown = parts if _counted(costs) else parts.filter(verdict="slower")
-    rows = shown.sort(column, descending=True).to_dicts()
-    if not rows:
-        return "The rounds show no part to cost anything."
-    first = next((row for row in rows if row["level"] == 1), rows[0])
-    claim = f"{first['part']} costs most: {form.format(first[column])} per operation"
-    single = next((row for row in rows if row["level"] > 1 and not {"%", ","} & set(row["part"])), first)
-    if single["part"] != first["part"]:
-        claim += f"; of single instruments, {single['part']}: {form.format(single[column])}"
-    return f"{claim}."

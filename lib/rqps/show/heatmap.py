@@ -1,6 +1,5 @@
 """Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import altair as alt
 import polars as pl
 
 from rqps.show.rows import BETWEEN, with_rows
+from rqps.show.sentences import finding, verdict_counts
 from rqps.show.theme import COLOURS, INK, LIMITS, PALE, titled
 from rqps.show.words import (
     NOT_COMPARED,
@@ -79,10 +79,8 @@ def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
     drawn, left_out = first_of_many(cells, cells)
     many = cells["step"].n_unique() > MANY_STEPS
     chart, ending, width = _many(drawn) if many else _few(cells)
-    words, base, what = verdict_words(metric), cells["base"][0], TITLES[metric]
-    count = Counter(cells["verdict"])
-    counted = ", ".join(f"{count[word]} {word}" for word in words.values() if word in count)
-    claim = f"Of {cells.height} comparison{'s' * (cells.height > 1)} with {base}: {counted}."
+    base, what = cells["base"][0], TITLES[metric]
+    claim = finding(f"Against {base}: {verdict_counts(numbers['verdict'])}")
     what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
     how = (
         f"{what} relative to {base}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
