@@ -175,6 +175,6 @@ def test_the_first_page_of_a_report_has_the_sentence(report: Path) -> None:
 @each_width
 def test_the_page_fits(browser: Browser, report: Path, width: int) -> None:
     with opened(browser, report / "measurement_health.html", width) as tab:
-        assert tab.wait_for_charts() == 4
+        assert tab.wait_for_charts() == 6
         tab.must_fit(width)
         assert tab.complaints() == []
