@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def page(request: pytest.FixtureRequest) -> Notebook:
 
 
 def sentences(page: Notebook) -> list[str]:
-    return re.findall(r"<li>(.*?)</li>", page.html)
+    return [unescape(text) for text in re.findall(r"<li[^>]*>(.*?)</li>", page.html)]
 
 
 def charts_of(node: Any, rows: list[dict[str, Any]], datasets: dict[str, Any]) -> Iterator[tuple[set[str], set[str]]]:
