@@ -184,8 +184,10 @@ class Overall:
             return finding(phrase("No change is shown, neither in throughput nor in cost per operation: {}", says))
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
-        clauses = [clause for verdict in order if (clause := self._most(verdict))]
-        return finding(*clauses, counts)
+        rows = [self._by_size(order[0])]
+        if rows[0]:  # the other way in the same measure: those of two measures have no order
+            rows.append(self._by_size(order[1], rows[0][0]["metric"]))
+        return finding(*map(self._most, filter(None, rows)), counts)
 
     def worst(self) -> Row | None:
         """The row that the headline's measure changed most, in the way that most comparisons went."""
@@ -196,20 +198,17 @@ class Overall:
                 return rows[0]
         return None
 
-    def _by_size(self, verdict: str) -> Sequence[Row]:
-        """The rows with a verdict by the headline's measure, or else by CPU, the largest change first."""
-        for metric in dict.fromkeys((self.metric, THROUGHPUT, CPU)):
-            rows = self.extremes.filter(metric=metric, verdict=verdict)
+    def _by_size(self, verdict: str, metric: str = "") -> Sequence[Row]:
+        """The rows with a verdict by a metric, or by the headline's or else another, the largest change first."""
+        for of in [metric] if metric else dict.fromkeys((self.metric, THROUGHPUT, CPU)):
+            rows = self.extremes.filter(metric=of, verdict=verdict)
             if not rows.is_empty():
-                descending = _MOST[verdict, metric] == "highest"
+                descending = _MOST[verdict, of] == "highest"
                 return rows.sort("estimate", descending=descending, maintain_order=True).to_dicts()
         return []
 
-    def _most(self, verdict: str) -> Clause | None:
-        rows = self._by_size(verdict)
-        if not rows:
-            return None
-        row = rows[0]
+    def _most(self, rows: Sequence[Row]) -> Clause:
+        row, verdict = rows[0], rows[0]["verdict"]
         of = {"metric": row["metric"], "verdict": verdict, "base": self.base, "dbms": self.others}
         of |= {"step": self.extremes["step"].unique(maintain_order=True).to_list()}
         most = Claim("compared", of, row["estimate"], reading=_MOST[verdict, row["metric"]])  # type: ignore[arg-type]
