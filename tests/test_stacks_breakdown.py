@@ -261,7 +261,7 @@ def test_what_went_the_other_way_is_named_until_most_of_the_difference_is() -> N
     other = {**MORE_PARSING, optimize: POINT[optimize] - 1.0}
     _, components, functions = said_of(stack_costs(*study({"my1.base": POINT, "my2.base": other})))
     assert components == "Components, in µs: +2.01 ± 0.08 parser and −0.94 ± 0.07 optimizer."
-    assert functions == "Functions, in µs: +2.01 ± 0.08 my_sql_parser_parse; all others -1.0."
+    assert functions == "Functions, in µs: +2.01 ± 0.08 my_sql_parser_parse; all others −1.0."
 
 
 def test_a_sentence_adds_up_what_it_does_not_name() -> None:

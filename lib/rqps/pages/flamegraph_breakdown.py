@@ -99,7 +99,7 @@ def _of_kind(parts: pl.DataFrame, whole: Row, kind: str) -> Clause:
     others = parts.join(named, on="part", how="anti")
     rest, digits = others["estimate"].sum(), digits_of((whole["high"] - whole["low"]) / 2)
     if round(rest, digits):
-        written = f"{rest:+,.{digits}f}"
+        written = f"{rest:+,.{digits}f}".replace("-", "−")
         claim = _claim({**whole, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
         texts.append(Clause(f"{'all others' if named.height else 'none by itself, together'} {written}", [claim]))
     return phrase("{}, in {}: {}.", title, _SHORT[whole["unit"]], joined("; ", filter(None, texts)))

@@ -143,9 +143,9 @@ def content_of(notebook: NotebookNode) -> Content:
             content.parts += [
                 _EMPTY_CHART if _is_empty(output) else _part(content, output) for output in cell.outputs
             ]
+    _leave_out_nothing(content)
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
-    _leave_out_nothing(content)
     return content
 
 
