@@ -57,12 +57,12 @@ def subject_of(scenario: str) -> str:
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """The costs of all scenarios; and the CPU of what the release enables by itself and of everything as the headline
-    of a study that asks for them and has a cost for each of its builds."""
+    of a study that has a cost for each of its builds and does not ask where the time goes."""
     cpu = ranked(scenario_costs(page.study).filter(metric=CPU, against=OFF), descending=True)
     if cpu.is_empty():
         return page
     page = replace(page, tables=(("What the performance schema costs", cost_matrix(cpu)), *page.tables))
-    if stats.asks(page.study) != "parts" or set(cpu["build"]) != set(page.study.runs["build"]):
+    if stats.asks(page.study) == "breakdown" or set(cpu["build"]) != set(page.study.runs["build"]):
         return page
     sure = _named(cpu).filter(pl.col("verdict").is_in(list(CHANGED))).sort("estimate", descending=True)
     return replace(
