@@ -94,6 +94,8 @@ class Change:
 
 
 USUAL = Change()
+OF_A_RUN = ("occasion", "unit", "side", "twin", "workload", "identity")
+"""Columns of a run besides those of identity."""
 ends = math.inf
 """No round begins after this moment of the monotonic clock."""
 
@@ -169,9 +171,7 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes:
 
     whose = [
         {
-            **{
-                key: getattr(each.job.run, key) for key in (*IDENTITY, "unit", "side", "twin", "workload", "identity")
-            },
+            **{key: getattr(each.job.run, key) for key in (*IDENTITY, *OF_A_RUN)},
             "build_digest": each.job.prepared.build.digest,
             "parameters": json.dumps(each.job.run.parameters.model_dump(mode="json"), sort_keys=True),
             "placement": each.job.placement.kind,

@@ -8,18 +8,7 @@ from great_tables import GT
 from rqps import show, stats
 from rqps.published import read
 from rqps.published.quoted import SIGNS
-from rqps.show import (
-    Clause,
-    Column,
-    Nothing,
-    Sentences,
-    comparison,
-    finding,
-    inconclusive,
-    listed,
-    phrase,
-    rounds_of,
-)
+from rqps.show import Clause, Column, Nothing, Sentences, comparison, finding, inconclusive, listed, phrase, rounds_of
 from rqps.show.sentences import CHANGED
 from rqps.show.words import short_dbms
 from rqps.stats.metrics import THROUGHPUT

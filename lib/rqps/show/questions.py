@@ -15,7 +15,8 @@ from rqps.stats.metrics import TITLES
 STYLE = """
 .rqps-questions table.plain { font-size: 12.5px; font-variant-numeric: tabular-nums; margin: 0; }
 .rqps-questions table.plain th, .rqps-questions table.plain td { padding: 2px 10px 2px 0; text-align: left; }
-.rqps-questions table.plain td:first-child { overflow-wrap: anywhere; min-width: 90px; }
+.rqps-questions table.plain td:not(.r) { overflow-wrap: anywhere; }
+.rqps-questions table.plain td:first-child { min-width: 90px; }
 .rqps-questions table.plain .r { text-align: right; white-space: nowrap; }
 .rqps-questions .table { margin: 2px 0 6px; overflow-x: auto; }
 .rqps-questions p { margin: 3px 0; }

@@ -156,10 +156,10 @@ def interval_of(row: Row, form: str = "", of: str = "") -> str:
 def rounds_of(counts: Iterable[int]) -> str:
     """The number of rounds, in words.
 
-    >>> rounds_of([6, 6]), rounds_of([5, 6]), rounds_of([1])
-    ('6 rounds', '5 to 6 rounds', '1 round')
+    >>> rounds_of([6, 6]), rounds_of([5, 6]), rounds_of([1]), rounds_of([])
+    ('6 rounds', '5 to 6 rounds', '1 round', '0 rounds')
     """
-    counts = list(counts)
+    counts = list(counts) or [0]
     low, high = min(counts), max(counts)
     return f"{low} to {high} rounds" if low < high else f"{low} round{'' if low == 1 else 's'}"
 
