@@ -217,10 +217,11 @@ class Access(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A program that an engine's builds are fetched with, and what is missing without it."""
+    """A program that an engine's builds are fetched with."""
 
     name: str
-    without: str
+    builds: str
+    """The builds that it fetches, as the subject of a sentence."""
     install: str
 
 

@@ -55,7 +55,7 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
         with locked(folder, lambda: say(f"another rqps is making {folder}: waiting for it")):
             if folder.is_dir():
                 return folder
-            with Scratch(folder.parent) as scratch:  # of its own: a server of one that was killed may still write
+            with Scratch(folder.parent) as scratch:  # a new one: the server of a killed rqps may still write
                 (partial := scratch / folder.name).mkdir()
                 make(partial)
                 partial.rename(folder)

@@ -154,7 +154,7 @@ class ClusterRunner(Runner):
             with suppress(OSError, ValueError):  # the worker is lost
                 client.run(worker.stop, self._order, workers=[named[self._name]])
 
-    def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's own words come as events
+    def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's messages arrive as events
         self._ask("while it made ready", lambda _: None, worker.make_ready, self._order, _written(runs))
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:

@@ -122,6 +122,20 @@ class Program(NamedTuple):
     of_debian: bool = False
 
 
+def _that_fetch() -> list[Program]:
+    """The programs that builds are fetched with, each once for all engines."""
+    by_name: dict[str, list[str]] = {}
+    installs = {}
+    for facts in facts_of_all():
+        for name, builds, install in facts.fetched_with:
+            by_name.setdefault(name, []).append(builds)
+            installs[name] = install
+    return [
+        Program(name, "note", f"{' and '.join(builds)} can't be fetched", installs[name])
+        for name, builds in by_name.items()
+    ]
+
+
 PROGRAMS = (
     Program(
         "sysbench",
@@ -137,11 +151,7 @@ PROGRAMS = (
         "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora",
         of_debian=True,
     ),
-    *(
-        Program(program.name, "note", program.without, program.install)
-        for facts in facts_of_all()
-        for program in facts.fetched_with
-    ),
+    *_that_fetch(),
     Program(
         "apt-get",
         "note",

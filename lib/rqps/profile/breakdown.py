@@ -89,7 +89,7 @@ def sampled_parts(study: Study) -> pl.DataFrame:
 
 
 def counted_parts(study: Study) -> pl.DataFrame:
-    """The parts of a study's operations by its counted instructions."""
+    """The parts of each operation of a study, in counted instructions."""
     return profile_of(study, "instructions").parts
 
 

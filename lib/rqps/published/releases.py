@@ -42,7 +42,8 @@ class _Printed(NamedTuple):
 
 
 def response_time_values(study: Study) -> pl.DataFrame:
-    """Tidy values of the response time of a query in µs: each client waits for its answer before it asks again."""
+    """Tidy values of the response time of a query in µs, from the throughput: each client waits for its answer before
+    it sends the next query."""
     times = {name: pl.col("clients") * 1e6 / pl.col(name) for name in ("value", "cycles")}
     return measured(study, [THROUGHPUT]).with_columns(metric=pl.lit(RESPONSE_TIME), **times)
 

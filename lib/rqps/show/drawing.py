@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 VEGALITE = "6.4"
-"""The version that draws pages and pictures. JupyterLab's is older: nothing newer than 5.6 may stand in a chart."""
+"""The version that draws pages and pictures. JupyterLab has an older one: a chart uses nothing newer than 5.6."""
 SHARP, PLAIN = 1.5, 1.0
 TALL_PX = 900
 LOOK_EVERY_S = 0.05

@@ -18,7 +18,8 @@ EXPLAINED = {
     ("slower", "same", "slower"): "an operation waits longer for the same CPU time",
     ("faster", "same", "faster"): "an operation waits less for the same CPU time",
 }
-"""Reasons by the verdicts on throughput, CPU and waiting; `slower` CPU or waiting is more of it."""
+"""The reason why throughput and CPU differ, by the verdicts on throughput, CPU and waiting. `slower` says of CPU and
+waiting that an operation takes more."""
 
 _KEYS = ["host", "step", "base", "dbms"]
 

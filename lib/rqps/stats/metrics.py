@@ -29,8 +29,8 @@ class Metric:
     of_cycle: pl.Expr | None = None
     """Calculated from the sums of one cycle of a duet, where its cycles give a value each."""
     side: str = ""
-    """Its name in a sentence beside other metrics with verdicts. These count in the correction of a page; all other
-    metrics are shown with an interval and no verdict."""
+    """The metric's name in sentences. Only metrics that have one get a verdict and count in a page's correction for
+    many comparisons; all others are shown with an interval and no verdict."""
     more_is_better: bool = False
     mode: Mode = "throughput"
     """The runs that measure it."""

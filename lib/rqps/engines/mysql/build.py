@@ -93,7 +93,7 @@ def _folder_options(base: Path) -> tuple[str, ...]:
 
 
 def known_version(tree: Path) -> str | None:
-    """The version of the server in a tree, if it was asked before."""
+    """The cached version of the server in an installation; None if it was never asked."""
     folders = layout(tree)
     return sources.asked_before(folders[1] if folders else None).get("version")
 

@@ -1,4 +1,4 @@
-"""MySQL, a server with SQL: a config in the form of its build's version, and the server that is opened with it."""
+"""The MySQL engine: translates a config into the options of its build's version, and starts the server with them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -167,7 +167,7 @@ class MeasuredServer(Server):
 
     @contextmanager
     def watching(self, step: str) -> Iterator[Watch]:
-        """Verifies before and after the step what is set, on a connection whose events are not recorded."""
+        """Verifies the scenario before and after the step, over a connection whose events are not recorded."""
         scenario = self.prepared.scenario
         with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
             yield events.StepWatch(connection, scenario, step)

@@ -60,7 +60,7 @@ _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: str, version: str) -> Translated:
-    """The options of `asked` for a server whose variables are `known`; every unknown one at once."""
+    """The options of `asked` for a server whose variables are `known`; an error names all unknown ones at once."""
     arguments: list[str] = []
     expected: dict[str, str] = {}
     left_out: list[str] = []

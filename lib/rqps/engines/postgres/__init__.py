@@ -31,9 +31,7 @@ facts = Facts(
     log="postgres.log",
     example="17.0",
     debian_package="postgresql-17",
-    fetched_with=(
-        Program("mvn", "PostgreSQL from Maven can't be fetched", "install Maven (maven on Debian and Fedora)"),
-    ),
+    fetched_with=(Program("mvn", "PostgreSQL from Maven", "install Maven (maven on Debian and Fedora)"),),
     ours=frozenset((*_PLACES, *_NETWORK, *_LOG)),
     connections=("max_connections", 100),
     memory="shared_buffers",

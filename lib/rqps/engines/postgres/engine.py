@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 counted = Counted("PostgresMain", "connection", marker="pg_sleep")
-"""All that a process does for its connection: these builds have exec_bind_message and its like inside of it."""
+"""The function that does a backend's work for its client: these builds inline exec_bind_message and the like."""
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
 _BYTES = Setting("0", "B", "integer")

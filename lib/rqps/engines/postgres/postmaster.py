@@ -1,4 +1,4 @@
-"""A running server: a postmaster under a keeper, on a private socket, with processes that come and go."""
+"""A running PostgreSQL server on a private socket: a postmaster that ends with us, and backends that come and go."""
 
 import re
 import signal

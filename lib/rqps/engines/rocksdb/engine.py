@@ -226,7 +226,7 @@ class Database:
                 self._written[folder.name] = options
 
     def clear(self) -> None:
-        """Removes all databases, but not what is known of their options."""
+        """Removes all databases; the cached facts about their options stay."""
         self._read_options()
         for old in self.directory.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()

@@ -140,7 +140,7 @@ class InsertBenchmarkParameters(Parameters):
         }[step.kind]
 
     def transactions(self, step: Step) -> int:
-        """Transactions in which each client inserts them; the last one may be smaller."""
+        """The number of transactions in which each client inserts its rows; the last one may be smaller."""
         return -(-self.rows(step) // self.rows_per_transaction(step))
 
     @property
