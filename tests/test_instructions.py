@@ -133,7 +133,8 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     rows = rows.with_columns(pl.concat_list("frame").alias("frames"))
     alike = {name: [""] for name in ("build_digest", "workload", "parameters", "placement")}
     runs = pl.DataFrame(
-        {**identity, **alike, "identity": [""], "version": ["1.0.0"], "listed": [0], "unit": ["r"], "side": [None]}
+        {**identity, **alike, "identity": [""], "version": ["1.0.0"], "listed": [0], "unit": ["r"]}
+        | {"side": [None], "occasion": [1]}
     )
     [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
     assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)

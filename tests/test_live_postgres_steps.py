@@ -124,6 +124,7 @@ def test_the_text_of_an_update_is_whole(server: MeasuredServer, tmp_path: Path) 
 def test_instructions_of_a_connections_process_are_counted_alike_and_stacks_have_roles(tmp_path: Path) -> None:
     asked = "method: rounds\n    stacks_rounds: 1\n    instructions_rounds: 2"
     runs = RUNS.replace("rounds: 1", f"rounds: 1\n    {asked}").replace("[pg14.quick, pg18.quick]", "[pg14.quick]")
+    runs = runs.replace("fsync: false", "fsync: false, autovacuum: false")  # it makes backends read catalogs again
     few = "steps: [point-query], table_rows: 2000, counted_operations: 400"
     place = Place(tmp_path, runs.replace(f"steps: [{STEPS}], table_rows: 20000", few).replace("THREADS", "1"))
     place.run()
@@ -134,7 +135,7 @@ def test_instructions_of_a_connections_process_are_counted_alike_and_stacks_have
         assert rows.filter(pl.col("frames").list.contains("_bt_search"))["instructions"].sum() > 0
         counts.append(rows["instructions"].sum())
     assert len(counts) == 2
-    assert counts[0] == pytest.approx(counts[1], rel=0.001)
+    assert counts[0] == pytest.approx(counts[1], rel=0.005)
     assert counts[0] > 400 * 10_000
     (stacks,) = place.study.glob("run=s*/stacks.parquet")
     frames = pl.read_parquet(stacks).filter(role="connection")["frames"]
