@@ -22,8 +22,9 @@ import polars as pl
 from rqps.errors import RqpsError
 
 Reading = Literal["value", "count", "lowest", "highest", "sum"]
-FEW = 1e-9
-"""The share by which a number may differ when it is computed again: the order of a sum is not fixed."""
+DIGITS, FEW = 8, 1e-6
+"""Digits of a number beside its sentence, and the share by which it may differ when it is computed again: the order of
+a sum is not fixed."""
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?")
 _WORDS = {
     "value": "{column} of {rows}",
@@ -88,7 +89,8 @@ def joined(separator: str, parts: Iterable[str]) -> Clause:
 
 def as_item(sentence: str) -> str:
     """A sentence as an item of a list in HTML, with its claims as an attribute."""
-    claims = json.dumps([asdict(claim) for claim in claims_of(sentence)], ensure_ascii=False)
+    facts = [asdict(claim) | {"number": float(f"{claim.number:.{DIGITS}g}")} for claim in claims_of(sentence)]
+    claims = json.dumps(facts, ensure_ascii=False)
     data = f' data-claims="{escape(claims)}"' if claims != "[]" else ""
     return f"<li{data}>{escape(sentence)}</li>"
 
