@@ -47,7 +47,7 @@ def command(
 
 
 def _become(argv: list[str], cpus: list[int], parent: int) -> None:
-    """Replaces this process by the program, which ends with its parent and runs on its CPUs alone."""
+    """Replaces this process by the program, which ends with its parent and is pinned to the given CPUs."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before we were tied to it
         os._exit(137)

@@ -168,7 +168,7 @@ class Prepared(Protocol):
         """A data directory with what `load` put in, made once for each `name`."""
 
     def open(self, directory: Path, start: Start) -> Opened:
-        """Opens the build on `directory`, a copy of a loaded one."""
+        """Starts the build on the data directory `directory`, a copy of one with loaded tables."""
 
 
 class Counted(NamedTuple):
@@ -304,7 +304,7 @@ class Facts:
     title: str
     """Its name for people."""
     program: str
-    """The file that is started, by which a path is known to be one of its builds."""
+    """The executable that is started. A path that contains it is a build of this engine."""
     log: str
     """The name of its log in a run's folder."""
     example: str

@@ -44,7 +44,7 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     Samples and weight of a broken stack are divided among the paths known to lead to it in the same step, else in
     another step of the same dbms. Where none is known, it comes under what all stacks of its role begin with.
     """
-    # A thread without a name that calls what serves a client is a connection.
+    # A thread without a name is a connection if its stack has a function that serves clients.
     is_connection = (pl.col("role") == _UNKNOWN_ROLE) & _serves(stacks)
     role = pl.when(is_connection).then(pl.lit("connection")).otherwise("role")
     stacks = stacks.with_columns(role.alias("role"), _ending().alias("ending"))

@@ -54,7 +54,8 @@ def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per comparison that both have: two releases, or one release with and without the performance schema."""
+    """One row per comparison that is both published and ours: of two releases, or of one with and without the
+    performance schema."""
     values = response_time_values(study).join(
         study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
         on="step",

@@ -17,7 +17,7 @@ from rqps.study import build_and_config
 from rqps.terminal import counted
 
 MOST_NAMED = 4
-"""Up to so many dbms with one verdict, or steps of a mean, are named; of more, only their number."""
+"""The limit of names in a list: of more dbms with one verdict, or steps of a mean, the number is given."""
 _IN_WORDS = {
     THROUGHPUT: ("{} delivers {}", "less throughput", "more throughput"),
     CPU: ("{} uses {}", "less CPU per operation", "more CPU per operation"),

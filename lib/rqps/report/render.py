@@ -130,7 +130,7 @@ class Content:
 def content_of(notebook: NotebookNode) -> Content:
     """The parts of a notebook's page; its first heading is the title."""
     content = Content()
-    # A kernel sends what is printed in pieces, often the end of a line alone.
+    # A Jupyter kernel sends printed text in pieces, often the end of a line alone.
     notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

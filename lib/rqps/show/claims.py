@@ -23,8 +23,8 @@ from rqps.errors import RqpsError
 
 Reading = Literal["value", "count", "lowest", "highest", "sum"]
 DIGITS, FEW = 8, 1e-6
-"""Digits of a number beside its sentence, and the share by which it may differ when it is computed again: the order of
-a sum is not fixed."""
+"""Digits of a number beside its sentence, and the share by which it may differ when it is computed again: the order
+of a sum is not fixed."""
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?")
 _WORDS = {
     "value": "{column} of {rows}",

@@ -235,7 +235,7 @@ def strongest(compared: pl.DataFrame, metric: str = THROUGHPUT) -> tuple[str, st
 
 
 def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows in the order of tables: by group and kind of step, where runs have them in the order of running."""
+    """Sorts the rows as tables show them, by group and kind of step; runs have them in the order of measuring."""
     return frame.sort("host", "table_position", maintain_order=True)
 
 

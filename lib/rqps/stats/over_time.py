@@ -11,7 +11,7 @@ from rqps.store.run_tables import beside
 MOST_POINTS_A_LINE, MOST_POINTS = 120, 4500
 CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.when(kind="insert").then(1).when(kind="delete").then(2).otherwise(0).cast(pl.Int8)
-"""Operations beside a step's main kind have a greater number. (With `replace_strict` it takes a gigabyte more.)"""
+"""A step's main kind of operation is 0; others have a greater number. (`replace_strict` takes a gigabyte more.)"""
 _BUSY_US = pl.col("latency_mean_us") * pl.col("transactions")
 
 

@@ -113,7 +113,7 @@ MACHINE_STATE: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before, after
     "kb": pl.Int64,  # the memory that a chain of loads walks; 0 is a chain of additions, each a cycle of the clock
-    "load_ns": pl.Float64,  # of one load or addition, in CPU time
+    "load_ns": pl.Float64,  # CPU time of one load from memory, or of one addition
 }
 
 STATUS: Columns = {

@@ -105,7 +105,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 
 
 def driver(say: Say) -> Path:
-    """The program that loads RocksDB by its library's C interface."""
+    """The load generator, which drives RocksDB through the C API of its library."""
     return compiled(Path(__file__).with_name("driver.c"), DRIVER_FLAGS, ("-ldl", "-lpthread", "-lm"), say)
 
 

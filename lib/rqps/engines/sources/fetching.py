@@ -58,7 +58,7 @@ class Progress:
             self.say(f"{self._what}: {self._how_far(now)}")
 
     def reset(self) -> None:
-        """Starts again from nothing, as pooch does to fill its bar at the end."""
+        """Sets the progress to zero: pooch calls this at the end, before it fills the bar."""
         self._done = 0
 
     def close(self) -> None:
