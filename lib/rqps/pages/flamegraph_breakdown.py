@@ -85,24 +85,24 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
         yield f"That is of {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
 
 
-def _of_kind(parts: pl.DataFrame, whole: Row, kind: str) -> Clause:
+def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
     """The parts of one kind that make most of a difference, the largest first, and the sum of all others."""
     title, most = KINDS[kind]
     apart = ((pl.col("low") > 0) | (pl.col("high") < 0)) & (pl.col("part") != OTHER)
-    is_candidate = (pl.col("estimate") * whole["estimate"] > 0) | (pl.col("by") != "function")
+    is_candidate = (pl.col("estimate") * operation["estimate"] > 0) | (pl.col("by") != "function")
     candidates = parts.filter(apart, is_candidate, ~pl.col("part").str.contains(_NO_NAME)).head(most)
-    before = whole["estimate"] - pl.col("estimate").cum_sum().shift(1, fill_value=0.0)
-    named = candidates.filter((before.abs() > UNSAID * abs(whole["estimate"])).cum_min())
+    before = operation["estimate"] - pl.col("estimate").cum_sum().shift(1, fill_value=0.0)
+    named = candidates.filter((before.abs() > UNSAID * abs(operation["estimate"])).cum_min())
     is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
     texts = [_amounts(named.filter(is_sure)), _amounts(named.filter(~is_sure))]
     texts[1] = phrase("inconclusive alone: {}", texts[1]) if texts[1] else texts[1]
     others = parts.join(named, on="part", how="anti")
-    rest, digits = others["estimate"].sum(), digits_of((whole["high"] - whole["low"]) / 2)
+    rest, digits = others["estimate"].sum(), digits_of((operation["high"] - operation["low"]) / 2)
     if round(rest, digits):
         written = f"{rest:+,.{digits}f}".replace("-", "−")
-        claim = _claim({**whole, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
+        claim = _claim({**operation, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
         texts.append(Clause(f"{'all others' if named.height else 'none by itself, together'} {written}", [claim]))
-    return phrase("{}, in {}: {}.", title, _SHORT[whole["unit"]], joined("; ", filter(None, texts)))
+    return phrase("{}, in {}: {}.", title, _SHORT[operation["unit"]], joined("; ", filter(None, texts)))
 
 
 def _amounts(parts: pl.DataFrame) -> Clause:
@@ -123,7 +123,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     profile, row, explanation = profiles[0], page.row, page.explanation
     if row and not explanation:
         cell = profile.operations.filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
-        texts = [text for whole in cell for text in sentences(profile, whole, _names(page.study))]
+        texts = [text for operation in cell for text in sentences(profile, operation, _names(page.study))]
         explanation = joined(" ", texts[row["metric"] == METRIC_OF[profile.operations["unit"][0]] :])
     return replace(page, explanation=explanation, tables=(*page.tables, *_changed(profile, page)))
 
@@ -138,8 +138,8 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     differ = pl.col("verdict").is_in(["slower", "faster"]) & ~pl.col("part").str.contains(_NO_NAME)
     parts = profile.parts.filter(differ, pl.col("by") != "thread")
     parts = parts.group_by(*_CELL, "by", maintain_order=True).head(MOST_CHANGED).select(numbers)
-    whole = profile.operations.with_columns(by=pl.lit("operation"), part=pl.lit("")).select(numbers)
-    shown = show.by_host(pl.concat([whole, parts]).join(cells, on=_CELL, how="semi", maintain_order="left"))
+    operations = profile.operations.with_columns(by=pl.lit("operation"), part=pl.lit("")).select(numbers)
+    shown = show.by_host(pl.concat([operations, parts]).join(cells, on=_CELL, how="semi", maintain_order="left"))
     texts = [f"<div>{difference_of(row)} {show.cut(row['part'], LONGEST_NAME)}</div>" for row in shown.to_dicts()]
     lines = shown.with_columns(pl.Series("line", texts)).group_by("step", "dbms", "by", maintain_order=True)
     rows = show.spread(lines.agg(pl.col("line").str.join()), "by", ["step", "dbms"])
