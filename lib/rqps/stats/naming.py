@@ -18,7 +18,7 @@ _VERSION = re.compile(r"\d+(\.\d+)+")
 def names(study: Study) -> pl.DataFrame:
     """One row per dbms, in the study's order: `dbms, name, short`, such as `Toy 8.0.33, cache_size=64M`.
 
-    A short name leaves out the engine, and the version where all share it. Builds of one version are told apart by
+    A short name leaves out the engine, and the version where all share it. Builds of one version are distinguished by
     their own names, and a build whose version is not known has its name alone.
     """
     columns = ["dbms", "engine", "build", "config", "version", "listed"]
