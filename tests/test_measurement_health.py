@@ -33,7 +33,7 @@ def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path
     found = judged(tmp_path, health=6)
     assert found.belief == "believed"
     text = page.in_a_sentence(found)
-    assert text.startswith("This study is reliable: my1.base against itself differs by 0.2 % ± ")
+    assert text.startswith("This study is reliable: the base against itself differs by 0.2 % ± ")
     assert re.search(
         r" the noise floor is [\d.]+ to 1.4 % in 4 of 4 steps; no round was disturbed by other processes.$", text
     )
@@ -66,7 +66,7 @@ def test_a_base_that_differs_from_itself_is_found_however_few_its_rounds(tmp_pat
     found = judged(tmp_path, health=duets, itself=0.95)
     assert found.belief == "doubtful"
     assert found.compared.filter(metric="operations_per_s")["different"].all()
-    assert page.in_a_sentence(found).startswith("This study is not reliable: my1.base is called different from")
+    assert page.in_a_sentence(found).startswith("This study is not reliable: the base is called different from")
     assert "--archive" in page.advice(found)
 
 
@@ -112,7 +112,7 @@ def test_a_study_of_rounds_is_judged_by_their_spread(tmp_path: Path) -> None:
     assert found.belief == "coarse"
     text = page.in_a_sentence(found)
     assert "not all steps resolve small differences" in text
-    assert text.endswith("my1.base was not measured against itself.")
+    assert text.endswith("the base was not measured against itself.")
     assert "duets where the steps can be sliced" in page.advice(found)
 
 
@@ -166,7 +166,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_first_page_of_a_report_has_the_sentence(report: Path) -> None:
     index = (report / "index.html").read_text()
-    assert 'class="nothing" title="This study is not reliable: my1.base is called different' in index
+    assert 'class="nothing" title="This study is not reliable: the base is called different' in index
     assert ">This study is not reliable</span>" in index
     assert '<a href="measurement_health.html">the reasons</a>' in index
 

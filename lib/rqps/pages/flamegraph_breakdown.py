@@ -27,6 +27,7 @@ SMALL_THREAD = 0.05
 KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
 """Kinds of parts in sentences, and how many are named at most."""
 MOST_STEPS, MOST_CHANGED, LONGEST_NAME = 12, 4, 40
+_SIDES = ("base_estimate", "me_estimate")
 _CELL = ("host", "step", "dbms")
 _SHORT = {MICROSECONDS: "µs", INSTRUCTIONS: "instructions"}
 _FRAMES = {MICROSECONDS: "sampled_parts", INSTRUCTIONS: "counted_parts"}
@@ -68,9 +69,11 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
     """Sentences on one comparison: its cost on both sides, the parts of the difference, and what is left of it."""
     unit, sides = _SHORT[row["unit"]], [names.get(row[side], row[side]) for side in ("dbms", "base")]
     ratios = {end: 1 + row[end] / row["base_estimate"] for end in ("estimate", "low", "high")}
-    of_both = comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides)
-    costs = f"{figure(row['base_estimate'])} to {figure(row['me_estimate'])} {unit}"
-    yield phrase("{}: {}, {}.", of_both, costs, added(row))
+    yield phrase("{}:", comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides))
+    cell = {name: row[name] for name in (*_CELL, "base")} | {"by": "component"}
+    frame, sums = _FRAMES[row["unit"]], [(side, row[side], figure(row[side])) for side in _SIDES]
+    before, after = (Clause(text, [Claim(frame, cell, cost, side, "sum", text)]) for side, cost, text in sums)
+    yield phrase("{} to {} {}, {}.", before, after, unit, added(row))
     differs, few = row["low"] > 0 or row["high"] < 0, row["n"] < ROUNDS_FOR_A_VERDICT
     if row["verdict"] in ("same", "unsure") and not (differs and few):
         yield "The difference is inconclusive." if row["verdict"] == "unsure" else "That is no change."

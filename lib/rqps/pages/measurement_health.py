@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 
+import polars as pl
 from great_tables import GT
 
 from rqps.measure.finding import HEADINGS, machine_findings
 from rqps.pages import Reliability
-from rqps.show import Column, Sentences, rounds_of, table
+from rqps.show import Claim, Clause, Column, Sentences, finding, joined, phrase, rounds_of, table
+from rqps.show.claims import Reading
+from rqps.show.sentences import counted_rows
 from rqps.stats import Health, verdict
 from rqps.stats import health as health_of
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Manifest, Study
 from rqps.terminal import counted, percent
 
+FRAME = "health"
 HEADS = {
     "believed": "This study is reliable",
     "coarse": "This study is reliable, but not all steps resolve small differences",
@@ -32,12 +36,40 @@ def answer(health: Health) -> Sentences:
     return Sentences(filter(None, (in_a_sentence(health), advice(health))))
 
 
-def in_a_sentence(health: Health) -> str:
+def in_a_sentence(health: Health) -> Clause:
     """The verdict with its reasons, those against the numbers first."""
     if health.missing:
-        return f"Nothing is measured yet: {health.missing.splitlines()[0]}."
+        return Clause(f"Nothing is measured yet: {health.missing.splitlines()[0]}.")
     reasons = sorted(_reasons(health), key=lambda reason: not reason[0])
-    return f"{HEADS[health.belief]}: {'; '.join(text for _, text in reasons)}."
+    return finding(phrase("{}: {}", HEADS[health.belief], joined("; ", [text for _, text in reasons])))
+
+
+def facts(study: Study) -> pl.DataFrame:
+    """All that the sentence counts, a row each: its `kind`, and `yes` or no; numbers as ratios to 1."""
+    health, of_throughput = health_of(study), pl.col("metric") == THROUGHPUT
+    half = (pl.col("high") / pl.col("low")).sqrt()
+    rows = {
+        "different": health.compared.select(yes="different"),
+        "itself": health.overall.filter(of_throughput).select("estimate", half=half),
+        "resolved": health.steps.filter(of_throughput).select(
+            yes=pl.col("noise_floor") <= pl.lit(health.noise_floor, pl.Float64), estimate=1 + pl.col("noise_floor")
+        ),
+        "drifting": health.drift.group_by("host", "step", "dbms").agg(yes=pl.col("drifting").any()).select("yes"),
+        "far": health.by_round.select(yes="far"),
+        "disturbed": health.by_round.select(yes="disturbed"),
+    }
+    return pl.concat([of_kind.with_columns(kind=pl.lit(kind)) for kind, of_kind in rows.items()], how="diagonal")
+
+
+def _share(kind: str, ratio: float, column: str = "estimate", reading: Reading = "value") -> Clause:
+    """The distance of a number from 1 in percent."""
+    written = percent(abs(ratio - 1))
+    rows = {"kind": kind, "yes": True} if reading == "highest" else {"kind": kind}
+    return Clause(written, [Claim(FRAME, rows, ratio, column, reading, written)])
+
+
+def _counts(kind: str, some: int, every: int) -> list[Claim]:
+    return [counted_rows(FRAME, some, kind=kind, yes=True), counted_rows(FRAME, every, kind=kind)]
 
 
 def advice(health: Health) -> str:
@@ -72,48 +104,53 @@ def advice(health: Health) -> str:
     return ""
 
 
-def _reasons(health: Health) -> Iterator[tuple[bool, str]]:
+def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
     """Reasons, each with True where it speaks against the numbers."""
-    base = health.study.card.base
-    called = int(health.compared["different"].sum() or 0)
+    called, comparisons = int(health.compared["different"].sum() or 0), health.compared.height
     if called:
-        yield True, f"{base} is called different from itself in {called} of {health.compared.height} comparisons"
+        text = f"the base is called different from itself in {called} of {counted(comparisons, 'comparison')}"
+        yield True, Clause(text, _counts("different", called, comparisons))
     overall = health.overall.filter(metric=THROUGHPUT).to_dicts()
     for row in overall:
-        reach = f" in {rounds_of([row['n']])}"
+        within = Clause("")
         if row["low"] is not None:
-            reach = f" ± {percent((row['high'] / row['low']) ** 0.5 - 1)}{reach}"
-        yield False, f"{base} against itself differs by {percent(abs(row['estimate'] - 1))}{reach}"
+            within = phrase(" ± {}", _share("itself", (row["high"] / row["low"]) ** 0.5, "half"))
+        by = _share("itself", row["estimate"])
+        yield False, phrase("the base against itself differs by {}{} in {}", by, within, rounds_of([row["n"]]))
     steps = health.steps.filter(metric=THROUGHPUT)
     if health.noise_floor is None:
         rounds = rounds_of(steps["rounds"] if steps.height else [0])
-        yield True, f"a verdict takes {verdict.ROUNDS_FOR_A_VERDICT} rounds, and there are {rounds}"
+        yield True, Clause(f"a verdict takes {verdict.ROUNDS_FOR_A_VERDICT} rounds, and there are {rounds}")
     else:
         hosts = steps["host"].n_unique()
         of_hosts = counted(steps.height, "step") + (f" of {hosts} hosts" if hosts > 1 else "")
         able = int((steps["noise_floor"] <= health.noise_floor).sum())
-        floor = percent(health.noise_floor)
-        if health.finest is not None and (finest := percent(health.finest)) != floor:
-            floor = f"{finest.removesuffix(' %')} to {floor}"  # a comparison that resolves more decides more
-        yield False, f"the noise floor is {floor} in {able} of {of_hosts}"
+        floor = _share("resolved", 1 + health.noise_floor, reading="highest")
+        finest = "" if health.finest is None else percent(health.finest)
+        from_ = f"{finest.removesuffix(' %')} to " * (finest not in ("", floor))  # what resolves more decides more
+        where = Clause(f"{able} of {of_hosts}", _counts("resolved", able, steps.height))
+        yield False, phrase("the noise floor is {}{} in {}", from_, floor, where)
     drifting, comparisons = health.drifting
     if drifting:
         drift = "drift" if drifting > 1 else "drifts"
-        against = verdict.drifts(drifting, comparisons)
-        yield against, f"{drifting} of {counted(comparisons, 'comparison')} {drift} over the rounds"
+        text = f"{drifting} of {counted(comparisons, 'comparison')} {drift} over the rounds"
+        yield verdict.drifts(drifting, comparisons), Clause(text, _counts("drifting", drifting, comparisons))
     total = health.by_round.height
     if far := int(health.by_round["far"].sum()):
-        yield False, f"{counted(far, 'round')} of {total} {'are' if far > 1 else 'is'} far from the others"
+        text = f"{counted(far, 'round')} of {total} {'are' if far > 1 else 'is'} far from the others"
+        yield False, Clause(text, _counts("far", far, total))
     disturbed = int(health.by_round["disturbed"].sum())
+    of_rounds = _counts("disturbed", disturbed, total)
     if disturbed:
         against = disturbed >= verdict.DISTURBED * total and not health.is_duet
         alike = ", all sides alike" if health.is_duet else ""
         were = "was" if disturbed == 1 else "were"
-        yield against, f"{disturbed} of {counted(total, 'round')} {were} disturbed by other processes{alike}"
+        text = f"{disturbed} of {counted(total, 'round')} {were} disturbed by other processes{alike}"
+        yield against, Clause(text, of_rounds)
     else:
-        yield False, "no round was disturbed by other processes"
+        yield False, Clause("no round was disturbed by other processes", of_rounds)
     if not overall:
-        yield False, f"{base} was not measured against itself"
+        yield False, Clause("the base was not measured against itself")
 
 
 def machine(study: Study) -> GT | Sentences:
@@ -125,10 +162,10 @@ def machine(study: Study) -> GT | Sentences:
         cpus = {*first.placement.server_cpus, *first.placement.client_cpus, *first.placement.observer_cpus}
         # A run described itself when it was on its own CPU already.
         allowed = max(first.machine.get("cpus_allowed", 0), len(cpus))
-        for finding in machine_findings({**first.machine, "cpus_allowed": allowed}):
-            if finding.level != "ok":
-                heading = HEADINGS[finding.level].rstrip(":.")
-                rows.append({"host": host, "heading": heading, **finding._asdict()})
+        for noted in machine_findings({**first.machine, "cpus_allowed": allowed}):
+            if noted.level != "ok":
+                heading = HEADINGS[noted.level].rstrip(":.")
+                rows.append({"host": host, "heading": heading, **noted._asdict()})
     if not rows:
         return Sentences(["The machine's description gives no reason to worry."])
     names = ["host"] * (study.runs["host"].n_unique() > 1) + ["name", "observed", "effect", "fix"]

@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
 from rqps.pages import FirstPage
-from rqps.show import Row, finding
+from rqps.show import Claim, Clause, Row, finding, phrase
+from rqps.show.claims import Reading
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.stats.scenarios import events_per_statement, scenario_costs, with_events
 from rqps.store.read import Study, load_levels
 
 NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
+FRAME = "instruments"
 _INDENT = "\u2003"
 
 
@@ -26,33 +29,47 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
     return _as_tree(rows.with_columns(_parents(rows)))
 
 
-def largest(costs: pl.DataFrame) -> str:
+def frame(study: Study) -> pl.DataFrame:
+    """The tree of a study's instruments, of which the headline claims something."""
+    return instrument_costs(load_levels(study.place))
+
+
+def largest(costs: pl.DataFrame) -> Clause:
     """The most expensive kind of instruments and single instrument, of all that the whole adds: by instructions, or
     by time where the rounds show a cost; nothing of a study that was not divided."""
     first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
-        return ""
-    column, form = (
-        ("added_instructions", "{:,.0f} instructions") if _counted(first) else ("added", "{:,.1f} µs of CPU")
+        return Clause("")
+    column, form, unit = (
+        ("added_instructions", ",.0f", "instructions") if _counted(first) else ("added", ",.1f", "µs of CPU")
     )
-    all_adds = "Of the {} that {} adds to {}".format(
-        form.format(first[column][0]), first["part"][0], first["step"][0]
-    )
+
+    def amount(row: Row, of: dict[str, Any], reading: Reading = "highest") -> Clause:
+        number = f"{row[column]:{form}}"
+        return Clause(
+            f"{number} {unit}", [Claim(FRAME, {"step": row["step"], **of}, row[column], column, reading, number)]
+        )
+
+    all_enabled = first.row(0, named=True)
+    all_adds = phrase("Of the {} that {part} adds to {step}", amount(all_enabled, {"level": 0}), **all_enabled)
     parts = first.filter(pl.col("level") > 0)
     rows = (parts if _counted(first) else parts.filter(verdict="slower")).sort(column, descending=True).to_dicts()
     if not rows:
         return finding(f"{all_adds}, the rounds show no part to cost anything")
     kind = next((row for row in rows if row["level"] == 1), rows[0])
-    claim = f"{all_adds}, {kind['part']} costs most: {form.format(kind[column])} per operation"
-    single = next((row for row in rows if row["level"] > 1 and not {"%", ","} & set(row["part"])), kind)
-    of_single = f"of single instruments, {single['part']}: {form.format(single[column])}"
-    return finding(claim, of_single if single is not kind else "")
+    most = phrase(
+        "{}, {} costs most: {} per operation", all_adds, kind["part"], amount(kind, {"level": kind["level"]})
+    )
+    singles = [row for row in rows if row["level"] > 1 and not {"%", ","} & set(row["part"])]
+    if not singles:
+        return finding(most)
+    of_singles = {"part": [row["part"] for row in singles]}
+    return finding(most, phrase("of single instruments, {}: {}", singles[0]["part"], amount(singles[0], of_singles)))
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """The most expensive instruments as the headline, where the study divided them."""
-    costs = instrument_costs(load_levels(page.study.place))
-    return replace(page, headline=largest(costs) or page.headline)
+    return replace(page, headline=largest(frame(page.study)) or page.headline)
 
 
 def _of_level(number: int, study: Study) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from rqps.pages import FirstPage
 from rqps.show import Column, Row, ratio, rounds_of, two_lines
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.verdict import VERDICTS
+from rqps.store.read import Study
 
 MANY = 12
 """Steps; of more than these, a reader wants the groups first."""
@@ -30,6 +31,11 @@ def on_first_page(page: FirstPage) -> FirstPage:
             ("The steps that changed most", show.ratio_table(most, means=page.means, left_out=left_out)),
         ]
     return replace(page, tables=(*page.tables, *tables))
+
+
+def means(study: Study) -> pl.DataFrame:
+    """The geometric means over the steps of a study, of which the page's sentences claim something."""
+    return stats.over_steps(stats.relate(study)[0], stats.left_out(study))
 
 
 def by_group(throughput: pl.DataFrame) -> pl.DataFrame:

@@ -14,6 +14,8 @@ from rqps.show.sentences import CELL
 from rqps.stats.metrics import CPU, USER_CPU
 from rqps.store.read import Study
 
+KERNEL_CPU = "kernel CPU of the server per operation"
+
 
 def compared_frame(study: Study) -> pl.DataFrame:
     """All comparisons: with the base, and of configs within each build."""
@@ -23,14 +25,24 @@ def compared_frame(study: Study) -> pl.DataFrame:
 
 
 def differences(study: Study) -> pl.DataFrame:
-    """The CPU per operation that each dbms takes more than the base, in all and in user space."""
+    """The CPU per operation that each dbms takes more than the base, in all, in user space and, without an interval,
+    in the kernel."""
     values, base = stats.measured(study, (CPU, USER_CPU)), study.card.base
-    return stats.compare(stats.rounds(values, study.runs, base), of="difference")
+    costs = stats.compare(stats.rounds(values, study.runs, base), of="difference")
+    user = costs.filter(metric=USER_CPU).select(*CELL[:-1], user="estimate")
+    kernel = costs.filter(metric=CPU).join(user, on=CELL[:-1], maintain_order="left")
+    kernel = kernel.with_columns(metric=pl.lit(KERNEL_CPU), estimate=pl.col("estimate") - pl.col("user"))
+    return pl.concat([costs, kernel.select(*CELL, "estimate")], how="diagonal")
+
+
+def decided_frame(compared: pl.DataFrame) -> pl.DataFrame:
+    """One row per comparison, by the measure that decides it, with `size`: 1 and the distance of the ratio from 1."""
+    return stats.deciding(compared).with_columns(size=1 + (pl.col("estimate") - 1).abs())
 
 
 FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
     "compared": compared_frame,
-    "decided": lambda study: stats.deciding(stats.relate(study)[1]),
+    "decided": lambda study: decided_frame(stats.relate(study)[1]),
     "means": stats.means,
     "differences": differences,
 }

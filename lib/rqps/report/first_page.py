@@ -12,10 +12,10 @@ from markupsafe import Markup
 from rqps import stats
 from rqps.pages import FirstPage, Reliability
 from rqps.profile.pair import ASSUMED
-from rqps.report.claimed import differences
+from rqps.report.claimed import KERNEL_CPU, decided_frame, differences
 from rqps.report.overall import Overall, names_of, not_measured, steps_left_out
 from rqps.report.profiles import asked_by
-from rqps.show import Clause, Row, amount, finding, inconclusive, phrase, rounds_of
+from rqps.show import Claim, Clause, Row, amount, finding, inconclusive, phrase, rounds_of
 from rqps.show.sentences import CHANGED, claim_of, counted_rows
 from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
@@ -42,7 +42,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     """The answer of a study by its rounds, and by what its notebooks add to the first page."""
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
-    decided = stats.deciding(compared)
+    decided = decided_frame(compared)
     short, full = names_of(study)
     measure = CPU if stats.asks(study) == "breakdown" else THROUGHPUT
     overall = Overall(study, compared, decided, measure, short, full)
@@ -80,35 +80,39 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
     cell = {name: row[name] for name in ("host", "step", "base", "dbms")}
     costs = differences(study).filter(*(pl.col(name) == value for name, value in cell.items()))
     by_metric = {cost["metric"]: cost for cost in costs.to_dicts()}
-    cpu, user = by_metric.get(CPU), by_metric.get(USER_CPU)
-    if not cpu or not user or cpu["low"] is None:
+    cpu = by_metric.get(CPU)
+    if not cpu or KERNEL_CPU not in by_metric or cpu["low"] is None:
         return Clause("")
     form = f"+,.{0 if abs(cpu['estimate']) >= 100 else 1 if abs(cpu['estimate']) >= 10 else 2}f"
     change = amount(cpu, form, "µs", frame="differences")
     where = f"{row['step']} on {short[row['dbms']]}"
     if cpu["verdict"] in ("same", "unsure"):
         return finding(phrase("CPU per operation does not explain {}: {}", where, change))
-    written = f"{user['estimate']:{form}}"
-    in_user = Clause(written, [claim_of(user, written, frame="differences")])
-    kernel = cpu["estimate"] - user["estimate"]
-    text = "{} takes {} of CPU per operation: {} in user space, {} in the kernel"
-    return finding(phrase(text, where, change, in_user, f"{kernel:{form}}"))
+    parts = [(by_metric[metric], f"{by_metric[metric]['estimate']:{form}}") for metric in (USER_CPU, KERNEL_CPU)]
+    shares = [Clause(written, [claim_of(part, written, frame="differences")]) for part, written in parts]
+    text = "{}: {} of CPU per operation, {} in user space and {} in the kernel"
+    return finding(phrase(text, where, change, *shares))
 
 
 def _conclusive(decided: pl.DataFrame, short: Mapping[str, str]) -> Clause:
     """The inconclusive comparisons, the number decided by a cost, and the least change of throughput shown."""
-    by_cost = decided.filter(pl.col("metric") != THROUGHPUT, pl.col("verdict") != "unsure").height
-    otherwise = f"{by_cost} of {decided.height} are decided by cost per operation (throughput is inconclusive there)"
-    otherwise = otherwise if by_cost else ""
+    costs = decided.filter(pl.col("metric") != THROUGHPUT, pl.col("verdict") != "unsure")
+    by_cost = {name: costs[name].unique(maintain_order=True).to_list() for name in ("metric", "verdict")}
+    text = f"{costs.height} of {decided.height} are decided by cost per operation (throughput is inconclusive there)"
+    otherwise = Clause(text, [counted_rows("decided", costs.height, **by_cost)] if costs.height else [])
+    otherwise = otherwise if costs.height else Clause("")
     if unsure := inconclusive(decided, "decided", short):
-        return finding(phrase("Inconclusive: {}{}", unsure, f". {otherwise}" if otherwise else ""))
-    changes = decided.filter(pl.col("verdict").is_in(list(CHANGED)), metric=THROUGHPUT)
-    least = changes.select((pl.col("estimate") - 1).abs().min()).item() if changes.height else None
-    return finding(
-        Clause("All comparisons are conclusive", [counted_rows("decided", 0, verdict="unsure")]),
-        otherwise,
-        f"the smallest change that they show is {percent(least)}" if least else "",
-    )
+        return finding(phrase("Inconclusive: {}{}{}", unsure, ". " if otherwise else "", otherwise))
+    none = [counted_rows("decided", 0, verdict="unsure")]
+    if decided.height < 2:
+        return Clause("", none)
+    changes = decided.filter(pl.col("verdict").is_in(list(CHANGED)), metric=THROUGHPUT).sort("size").head(1)
+    least = Clause("")
+    for size in changes["size"]:
+        of_changes = {"metric": THROUGHPUT, "verdict": list(CHANGED)}
+        claim = Claim("decided", of_changes, size, "size", "lowest", percent(size - 1))
+        least = Clause(f"the smallest change of throughput that they show is {claim.written}", [claim])
+    return finding(Clause("All comparisons are conclusive", none), otherwise, least)
 
 
 def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> str:

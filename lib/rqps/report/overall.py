@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 
 from rqps import stats
 from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase, ratio, rounds_of, verdict_counts
-from rqps.show.sentences import CELL, CHANGED, claim_of
+from rqps.show.sentences import CELL, CHANGED, counted_rows, in_one
 from rqps.show.words import change, change_interval
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import MEANS
@@ -19,8 +20,8 @@ from rqps.terminal import counted
 MOST_NAMED = 4
 """The limit of names in a list: of more dbms with one verdict, or steps of a mean, the number is given."""
 _IN_WORDS = {
-    THROUGHPUT: ("{} delivers {}", "less throughput", "more throughput"),
-    CPU: ("{} uses {}", "less CPU per operation", "more CPU per operation"),
+    THROUGHPUT: ("deliver", "less throughput", "more throughput"),
+    CPU: ("use", "less CPU per operation", "more CPU per operation"),
 }
 """The verb of each metric, and the words for a number below 1 and above."""
 _NO_CHANGE = {
@@ -60,11 +61,10 @@ class Overall:
 
     @cached_property
     def extremes(self) -> pl.DataFrame:
-        """The comparisons of which one may be called the worst or the best: those of the first sentence, in steps
-        that use their index."""
-        scans = stats.left_out(self.study).get(stats.NO_INDEX, [])
+        """The comparisons of which one may be called the worst or the best: those of the first sentence, in the steps
+        of the means, if there are any."""
         of_others = self.compared.filter(pl.col("dbms").is_in(self.others), base=self.base)
-        return of_others.filter(~pl.col("step").is_in(scans))
+        return of_others.filter(pl.col("step").is_in(self.steps)) if self.steps else of_others
 
     @cached_property
     def hosts(self) -> list[str]:
@@ -118,31 +118,36 @@ class Overall:
             changed = rows.filter(verdict=verdict).to_dicts()
             if changed:
                 than = f" than {base}" if not clauses else ""
-                clauses.append(phrase("{} {}{}", self._changes(changed, verb, frame), what, than))
+                clauses.append(self._changes(changed, verb, f"{what}{than}", frame))
         for verdict, verbs in _NO_CHANGE.items():
-            if alike := [self.short[dbms] for dbms in rows.filter(verdict=verdict)["dbms"]]:
-                names = listed(alike) if len(alike) <= MOST_NAMED else f"{len(alike)} others"
-                clauses.append(f"{names} {verbs[len(alike) > 1]} {base}")
+            if alike := [self._undecided(row, frame) for row in rows.filter(verdict=verdict).to_dicts()]:
+                names = listed(alike) if len(alike) <= MOST_NAMED else joined("", [f"{len(alike)} others"])
+                clauses.append(phrase("{} {} {}", names, verbs[len(alike) > 1], base))
         clauses[0] = phrase("{}{}", over, clauses[0])
         return finding(phrase("{} ({})", joined("; ", clauses), self._exactness(rows, frame)), place=self.place(host))
+
+    def _undecided(self, row: Row, frame: str) -> Clause:
+        """The name of a dbms that did not change, or for which it is open."""
+        claim = counted_rows(frame, 1, **_key(row, frame), verdict=row["verdict"])
+        return Clause(in_one(self.short[row["dbms"]]), [claim])
 
     def _over(self) -> str:
         kind = "single-client steps" if set(self.compared["clients"]) == {1} else "steps"
         named = f" ({', '.join(self.steps)})" if len(self.steps) <= MOST_NAMED else ""
         return f"Over {len(self.steps)} {kind}{named} "
 
-    def _changes(self, rows: Sequence[Row], verb: str, frame: str) -> Clause:
-        """`Toy 8.0 delivers 11 % and 9.7 9.1 %`; of many, how many and from which to which."""
+    def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str) -> Clause:
+        """`Toy 8.0 delivers 11 % and 9.7 9.1 % less throughput`; of many, how many and from which to which."""
         if len(rows) <= MOST_NAMED:
             first, *others = rows
-            named = [phrase(verb, self.full[first["dbms"]], _share(first, frame))]
-            return listed([*named, *(phrase("{} {}", self.short[row["dbms"]], _share(row, frame)) for row in others)])
+            named = [phrase(f"{{}} {verb}s {{}}", self.full[first["dbms"]], _share(first, frame))]
+            named += [phrase("{} {}", in_one(self.short[row["dbms"]]), _share(row, frame)) for row in others]
+            return phrase("{} {}", listed(named), what)
         by_size = sorted(rows, key=lambda row: abs(row["estimate"] - 1))
-        least, most = by_size[0], by_size[-1]
-        text = f"{len(rows)} of {len(self.others)} dbms"
-        subject = phrase("{} to {}", _share(least, frame), _share(most, frame))
-        names = f"{self.short[least['dbms']]} the least, {self.full[most['dbms']]} the most:"
-        return phrase("{} {}", f"{text}, {names}", subject)
+        of = f"all {len(rows)}" if len(rows) == len(self.others) else f"{len(rows)} of {len(self.others)}"
+        (least, of_least), (most, of_most) = ((row["dbms"], _share(row, frame)) for row in (by_size[0], by_size[-1]))
+        text = f"{{}} {verb} {{}} ({self.full[least]}) to {{}} ({self.short[most]}) {what}"
+        return phrase(text, f"{of} dbms", of_least, of_most)
 
     def _exactness(self, rows: pl.DataFrame, frame: str) -> Clause:
         kind = "geometric means, " if frame == "means" else ""
@@ -265,10 +270,10 @@ class Overall:
 
     def _moved(self, row: Row, to_base: Mapping[str, Row]) -> Clause:
         who = self.short[row["base"]]
-        if row["verdict"] == "unsure":
-            return phrase("{} is inconclusive ({})", who, change_interval(row))
-        if row["verdict"] == "same":
-            return phrase("{} is unchanged ({})", who, change_interval(row))
+        if row["verdict"] not in CHANGED:
+            says = {"unsure": "is inconclusive", "same": "is unchanged"}[row["verdict"]]
+            of_verdict = counted_rows("means", 1, **_key(row, "means"), verdict=row["verdict"])
+            return Clause(f"{who} {says} ({change_interval(row)})", [of_verdict])
         before, after = to_base.get(row["base"]), to_base.get(row["dbms"])
         if before is None or after is None:  # the base itself is at 1
             gains, loses = ("gains", "loses") if self.metric == THROUGHPUT else ("saves", "needs another")
@@ -313,9 +318,12 @@ def _singular(reason: str) -> str:
 
 
 def _claim(row: Row, frame: str, written: str) -> Claim:
-    if frame == "compared":
-        return claim_of(row, written)
-    return Claim(frame, {name: row[name] for name in MEANS if name != "steps"}, row["estimate"], written=written)
+    return Claim(frame, _key(row, frame), row["estimate"], written=written)
+
+
+def _key(row: Row, frame: str) -> dict[str, Any]:
+    """The columns that name a row of a frame."""
+    return {name: row[name] for name in (CELL if frame == "compared" else MEANS) if name != "steps"}
 
 
 def _share(row: Row, frame: str) -> Clause:

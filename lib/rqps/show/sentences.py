@@ -131,6 +131,8 @@ def verdict_counts(
         (counts[word], CHANGED.get(word) or _COUNTED[word][counts[word] > 1]) for word in VERDICTS if counts[word]
     ]
     claims = [counted_rows(frame, counts[word], **(rows or {}), verdict=word) for word in VERDICTS] if frame else []
+    if total == 0:
+        return Clause("nothing was compared", claims)
     if total == 1:
         return Clause(f"the {what} {parts[0][1]}", claims)
     (first, says), *others = parts
@@ -148,17 +150,19 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
 
     >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
     >>> inconclusive(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
-    '3 of 3 comparisons (a of my80.z, b of my80.z, c of my80.z); 7 to 50 rounds would settle 2, 1 takes more than 60'
+    ... # doctest: +NORMALIZE_WHITESPACE
+    '3 of 3 comparisons (a of my80.z, b of my80.z and c of my80.z); 7 to 50 rounds would settle 2,
+     1 takes more than 60'
     """
     unsure = compared.filter(verdict="unsure")
     if unsure.is_empty():
         return Clause("")
     names = names or {}
     cells = unsure.select("step", "dbms").head(MOST_NAMED)
-    named = [f"{step} of {names.get(dbms, dbms)}" for step, dbms in cells.iter_rows()]
-    more = f" and {unsure.height - MOST_NAMED} more" if unsure.height > MOST_NAMED else ""
+    named = [f"{step} of {in_one(names.get(dbms, dbms))}" for step, dbms in cells.iter_rows()]
+    named += [f"{unsure.height - MOST_NAMED} more"] * (unsure.height > MOST_NAMED)
     claims = [counted_rows(frame, unsure.height, verdict="unsure"), counted_rows(frame, compared.height)]
-    text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({', '.join(named)}{more})"
+    text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({listed(named)})"
     too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
     takes = [f"a verdict takes {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
     needed = unsure.filter(~too_few)["rounds_needed"]
@@ -168,7 +172,19 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
     if beyond:
         rounds = "" if within else " rounds"
         settled.append(f"{beyond} {'takes' if beyond == 1 else 'take'} more than {MOST_ROUNDS_WORTH_NAMING}{rounds}")
+    if unsure.height == 1:
+        settled = [text.replace(" settle 1", " settle it").replace("1 takes", "it takes") for text in settled]
     return Clause("; ".join(filter(None, chain([text], takes, [", ".join(settled)]))), claims if frame else ())
+
+
+def in_one(name: str) -> str:
+    """A name that can stand in a list: what follows a comma in it stands in brackets.
+
+    >>> in_one("8.0, cache off"), in_one("8.0")
+    ('8.0 (cache off)', '8.0')
+    """
+    first, comma, rest = name.partition(", ")
+    return f"{first} ({rest})" if comma else name
 
 
 def change_of(row: Row, frame: str = "") -> Clause:

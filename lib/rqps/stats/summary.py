@@ -36,8 +36,9 @@ RATED, NO_INDEX = "hold a rate", "use none of the indexes that they could"
 
 
 def left_out(study: Study) -> dict[str, list[str]]:
-    """The steps that count in no mean, by the reason. A step without its index is never called worst or best."""
-    held = study.steps.drop_nulls("target_per_s")["step"]
+    """The steps that count in no mean, by the reason; none is called worst or best. Queries beside rows that come at
+    a rate are as fast as they can be, and count: only a step of such rows has its rate held."""
+    held = study.steps.filter(unit="row").drop_nulls("target_per_s")["step"]
     no_index = pl.col("key").is_null() & (pl.col("possible_keys").fill_null("") != "")
     scans = study.plans.filter(no_index).select("step").unique().collect()["step"]
     reasons = {RATED: set(held), NO_INDEX: set(scans) - set(held)}
