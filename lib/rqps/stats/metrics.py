@@ -166,7 +166,9 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
 
 @lru_cache(maxsize=2)  # sections of a page have the same numbers, or some of them
 def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
-    values = tidy(study.steps.lazy().filter(USABLE).with_columns(**METRICS), metrics, study.runs)
+    timed = study.runs.filter(pl.col("mode") != COUNTED.mode)["run"]  # a counted run shows how long counting takes
+    steps = study.steps.lazy().filter(USABLE, pl.col("run").is_in(timed.implode()))
+    values = tidy(steps.with_columns(**METRICS), metrics, study.runs)
     return values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
 
 

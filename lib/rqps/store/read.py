@@ -85,17 +85,24 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
     place: a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
 
     Duets of the base with itself (`health`) and profiled runs (`stacks`, `instructions`), which are slower, have
-    modes of their own. None reads all modes.
+    modes of their own; the counts stand for a study of no ordinary rounds. None reads all modes.
     """
     place = place_of(study, data)
     if packed := packed_at(place):
-        return Study(card=packed.card, place=packed.place, **packed.frames(mode))
+        return Study(card=packed.card, place=packed.place, **packed.frames(_mode_of(packed.card, mode)))
     folder = Path(place)
     if not (folder / CARD).is_file():
         raise _nothing_at(place)
+    card = read_study_card(folder)
+    mode = _mode_of(card, mode)
     every = by_machine(list(finished(folder)))
     runs = [(path, manifest) for path, manifest in every if mode in (None, manifest.mode)]
-    return _study(read_study_card(folder), folder, runs, finished_runs(folder, "failed"))
+    return _study(card, folder, runs, finished_runs(folder, "failed"))
+
+
+def _mode_of(card: StudyCard, mode: Mode | None) -> Mode | None:
+    """The mode to read. A study of no ordinary rounds is what it counts."""
+    return "instructions" if card.rounds == 0 and mode == "throughput" else mode
 
 
 def place_of(study: str | Path, data: str | Path | None = None) -> str:

@@ -295,8 +295,9 @@ class StudySpec(Strict):
     """The servers to compare, each as build.config."""
     base: Annotated[str, Field(examples=["my5624.base"])]
     """The one of `dbms` that the others are compared with."""
-    rounds: Annotated[int, Field(ge=1, le=999, examples=[6])] | None = None
-    """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these."""
+    rounds: Annotated[int, Field(ge=0, le=999, examples=[6])] | None = None
+    """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these. 0 of a study that
+    only counts instructions."""
     budget: Budget | None = None
     """Time for measuring, such as 30m: a round of all dbms, then rounds of those that are undecided, until all is
     decided or the time is over."""
@@ -337,6 +338,8 @@ class StudySpec(Strict):
     def _can_be_measured(self) -> Self:
         if self.rounds is None and self.budget is None:
             raise ValueError("rounds and budget are missing; write for instance `rounds: 6` or `budget: 30m`")
+        if self.rounds == 0 and not self.instructions_rounds:
+            raise ValueError("rounds: 0 is for a study that counts instructions; write instructions_rounds, too")
         if self.method == "duet" and (reason := self.parameters.not_sliced):
             raise ValueError(f"method: duet is not for {self.workload}: {reason}; write rounds, or leave it out")
         if self.budget is not None and not self.duet:
@@ -362,7 +365,8 @@ class StudySpec(Strict):
     @property
     def duet(self) -> bool:
         """All dbms of a round are up at once and take turns."""
-        return not self.parameters.not_sliced and self.method != "rounds" and len(self.dbms) > 1
+        sliced = not self.parameters.not_sliced and self.method != "rounds"
+        return sliced and len(self.dbms) > 1 and self.rounds != 0
 
     extends: Name | None = None
     """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
