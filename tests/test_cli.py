@@ -107,7 +107,7 @@ def test_a_version_that_nobody_has_is_bad_input(command: str, house: House) -> N
 
 def test_mistakes_in_runs_yaml_are_all_printed_as_file_line_and_path(house: House) -> None:
     file = house.path / "runs.yaml"
-    file.write_text(file.read_text().replace("rounds: 1", "rounds: 0").replace("point-query", "point-quary"))
+    file.write_text(file.read_text().replace("rounds: 1", "rounds: -1").replace("point-query", "point-quary"))
     done = rqps("plan", "demo", cwd=house.path)
     assert done.returncode == 2
     assert [line.rpartition(": ")[0] for line in done.stderr.splitlines()] == [

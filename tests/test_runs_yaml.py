@@ -69,7 +69,7 @@ def test_a_study_takes_over_what_it_does_not_say(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_a_study_is_not_one_of_those_that_extend_it(tmp_path: Path) -> None:
-    wrong = changed("base: old.base", "base: older.base") + "  big: {extends: demo, rounds: 0}\n"
+    wrong = changed("base: old.base", "base: older.base") + "  big: {extends: demo, rounds: -1}\n"
     lines = refusal(wrong, tmp_path)
     assert [line.split(": ")[1] for line in lines] == ["studies.demo.base", "studies.big.rounds"]
 
@@ -141,7 +141,7 @@ def test_a_mistake_has_its_line_and_the_remedy(old: str, new: str, line: str, tm
 def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         GOOD.replace('"5.6.24"', "5.6")
-        .replace("rounds: 6", "rounds: 0\n    rounds: 3")
+        .replace("rounds: 6", "rounds: -1\n    rounds: 3")
         .replace("new.ps0", "nw.ps0")
         .replace("extends: base", "extends: bse")
         .replace("insert", "insrt")

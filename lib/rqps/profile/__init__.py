@@ -6,7 +6,5 @@ from rqps.profile.call_tree import FOLD_BELOW, flame_tree, flame_trees, folded, 
 from rqps.profile.components import component_colours, in_layers
 from rqps.profile.connections import time_of_connections
 from rqps.profile.costs import as_measured, instruction_costs, stack_costs
-from rqps.profile.instructions import (
-    most_expensive_functions,
-)
+from rqps.profile.instructions import function_changes, most_expensive_functions
 from rqps.stats.metrics import instructions_per_operation

@@ -6,6 +6,7 @@ missed, memory waited for), the kernel's work, the server's around a statement, 
 
 import polars as pl
 
+from rqps.profile.costs import instruction_costs
 from rqps.profile.names import readable
 from rqps.stats import metrics
 from rqps.stats.metrics import usable
@@ -36,3 +37,26 @@ def most_expensive_functions(
         .head(most)
         .select("run", "step", "function", COUNTED, "share", "calls_per_operation")
     )
+
+
+def function_changes(
+    instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, before: str, after: str
+) -> pl.DataFrame:
+    """The functions whose own instructions per operation differ between two dbms, the largest change first.
+
+    One row per step and function: the instructions `before`, `after`, and their `change`. All functions of a step add
+    up to it.
+    """
+    names = {before: "before", after: "after"}
+    of_pair = steps.filter(pl.col("dbms").is_in(list(names)))
+    rows = instructions.lazy().filter(pl.col("run").is_in(of_pair["run"].implode()))
+    rounds = pl.col("round").n_unique().over("step", "dbms")
+    costs = instruction_costs(rows.collect().filter(pl.col("step").is_in(of_pair["step"].implode())), of_pair)
+    own = costs.with_columns(
+        pl.col("dbms").replace(names), function=pl.col("stack").list.last(), cost=pl.col("cost") / rounds
+    )
+    both = own.group_by("step", "function").agg(
+        *(pl.col("cost").filter(dbms=name).sum().alias(name) for name in names.values())
+    )
+    changed = both.with_columns(change=pl.col("after") - pl.col("before"))
+    return changed.sort("step", pl.col("change").abs(), "function", descending=[False, True, False])

@@ -45,6 +45,8 @@ FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
     "decided": lambda study: decided_frame(stats.relate(study)[1]),
     "means": stats.means,
     "differences": differences,
+    "changes": lambda study: stats.courses_of(study).changes,
+    "courses": lambda study: stats.courses_of(study).summary,
 }
 """Frames of every study. A notebook adds its own by its metadata: `frames: {name: module:function}`."""
 

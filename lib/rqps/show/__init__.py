@@ -38,6 +38,7 @@ from rqps.show.sentences import (
     added,
     amount,
     brackets,
+    came_from,
     change_of,
     changes,
     comparison,

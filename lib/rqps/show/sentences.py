@@ -31,6 +31,8 @@ from rqps.terminal import counted
 
 CHANGED = {"slower": "regressed", "faster": "improved"}
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
+MOST_CHANGES = 4
+"""Changes of a course that a sentence names."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
 _VERBS = {
@@ -218,6 +220,34 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
             places = listed([row["place"] for row in alike])
             parts.append(Clause(f"{words.format(smallest_effect(rows))} {at} {places}", claims))
     return joined(", ", parts)
+
+
+def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> Clause:
+    """The releases that brought the change of a course, in percentage points of its first release, as a clause.
+
+    >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
+    >>> changes = [{"dbms": "b", "points": -25.9}, {"dbms": "c", "points": 1.9}]
+    >>> came_from(course, changes, {"a": "5.6", "b": "8.0.12", "c": "8.0.31", "d": "9.7"})
+    'of -24.0 % of throughput from 5.6 to 9.7, 8.0.12 brought 25.9, 8.0.31 took 1.9 back'
+    >>> came_from(course | {"course": "drift"}, [], {"a": "5.6", "d": "9.7"})
+    '-24.0 % of throughput from 5.6 to 9.7, as a drift over many releases'
+    """
+    written = change(course["estimate"])
+    total = Clause(written, [claim_of(course, written, frame="courses")])
+    what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
+    course_in_all = phrase("{} of {} from {} to {}", total, what, names[course["first"]], names[course["last"]])
+    if course["course"] == "drift":
+        return phrase("{}, as a drift over many releases", course_in_all)
+    grew = course["estimate"] > 1
+    parts = []
+    for row in sorted(changes, key=lambda row: -abs(row["points"]))[:MOST_CHANGES]:
+        points = f"{abs(row['points']):.1f}"
+        number = Clause(points, [claim_of(row, points, "points", "changes")])
+        verb = "{} brought {}" if (row["points"] > 0) == grew else "{} took {} back"
+        parts.append(phrase(verb, names[row["dbms"]], number))
+    if smaller := len(changes) - len(parts):
+        parts.append(Clause(f"{counted(smaller, 'smaller change')} the rest"))
+    return phrase("of {}, {}", course_in_all, joined(", ", parts))
 
 
 def added(row: Row, unit: str = "") -> str:

@@ -296,8 +296,8 @@ class StudySpec(Strict):
     base: Annotated[str, Field(examples=["my5624.base"])]
     """The one of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=0, le=999, examples=[6])] | None = None
-    """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these. 0 of a study that
-    only counts instructions."""
+    """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these. 0 where a
+    study only counts instructions."""
     budget: Budget | None = None
     """Time for measuring, such as 30m: a round of all dbms, then rounds of those that are undecided, until all is
     decided or the time is over."""

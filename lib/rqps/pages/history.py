@@ -1,0 +1,56 @@
+"""The page of histories: the sentences of courses over releases, and their place on the first page."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from rqps import show, stats
+from rqps.pages import FirstPage
+from rqps.show import Clause, Sentences, came_from, finding, listed, phrase
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
+from rqps.store import Study
+
+MEASURES = (INSTRUCTIONS, THROUGHPUT, CPU)
+"""The measures of a course, that with the least noise first."""
+MOST_FLAT = 6
+
+
+def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
+    """The course of each step by the first of `MEASURES` that it has, those that changed most first."""
+    order = pl.col("metric").replace_strict({name: at for at, name in enumerate(MEASURES)}, default=len(MEASURES))
+    first = summary.sort(order, maintain_order=True).unique(["host", "step"], keep="first", maintain_order=True)
+    return first.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
+
+
+def findings(study: Study) -> Sentences:
+    """A sentence for each step that changed, the largest change first, and one for those that are flat."""
+    return Sentences([*_changed(study), *_flat(study)] or ["There are fewer than three releases with a measure."])
+
+
+def _changed(study: Study) -> Iterator[Clause]:
+    course, names = stats.courses_of(study), dict(stats.names(study).select("dbms", "short").iter_rows())
+    several = course.summary["host"].n_unique() > 1
+    for row in by_measure(course.summary).filter(pl.col("course") != "flat").to_dicts():
+        cell = {name: row[name] for name in ("host", "step", "metric")}
+        clause = came_from(row, course.changes.filter(**cell).to_dicts(), names)
+        yield finding(phrase("{}: {}", row["step"], clause), place=row["host"] * several)
+
+
+def _flat(study: Study) -> Iterator[Clause]:
+    flat = by_measure(stats.courses_of(study).summary).filter(course="flat")
+    if flat.is_empty():
+        return
+    steps = flat["step"].to_list()
+    named = listed(steps) if len(steps) <= MOST_FLAT else f"{len(steps)} steps"
+    least = 100 * max(flat["resolves"])
+    verb = "is" if len(steps) == 1 else "are"
+    yield finding(f"{named} {verb} flat: a change of {least:.1f} % at the last release would have been named")
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """The headline of a study that was only counted: the course that changed most."""
+    if page.study.card.rounds != 0:
+        return page
+    changed = [*_changed(page.study)] or [*_flat(page.study)]
+    return replace(page, headline=show.joined(" ", changed), row=None) if changed else page

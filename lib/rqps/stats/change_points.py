@@ -1,0 +1,259 @@
+"""Courses over releases in order: the releases that changed a measure, by how much, and how surely.
+
+A course is a step's ratio to the first release, release after release. It is constant between changes, or drifts. The
+changes are those with the least sum of squared errors and penalties, one for each change. The penalty is what one
+change has to explain so that at most one page of twenty has a false one (benchmarks/change_points.py).
+
+>>> levels = {"my57.z": 1.001, "my80.z": 0.87, "my84.z": 0.871, "my90.z": 0.869}
+>>> cell = {"host": "vm", "step": "scan", "metric": "operations_per_s", "base": "my56.z"}
+>>> starts = enumerate((0.002, -0.001, 0.003, -0.002))
+>>> rows = [cell | {"dbms": dbms, "round": one, "ratio": levels[dbms] + (-1) ** at * luck}
+...         for one, luck in starts for at, dbms in enumerate(levels)]
+>>> course = courses(pl.DataFrame(rows), ["my56.z", *levels])
+>>> course.changes.select("before", "dbms", pl.col("estimate", "certainty").round(2)).rows()
+[('my57.z', 'my80.z', 0.87, 1.0)]
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rqps.stats.comparison import relate
+from rqps.stats.estimate import STUDENT, USUAL_WEIGHS
+from rqps.stats.metrics import version_order
+from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
+from rqps.store.read import Study
+from rqps.study import build_and_config
+
+FEWEST_RELEASES = 3
+"""The least of a course: two only make a comparison."""
+LEAST = 0.005
+"""The smallest change that is named, as a share: counts are so exact that nearly every release differs a little."""
+ROUNDS_OF_MEANS = 50
+"""Enough for means of rows and columns to stand still, where some cells of the table are empty."""
+FALSE_PAGES = 0.05
+"""Share of pages of equal releases on which a change may be named."""
+CELL = ("host", "step", "metric")
+Floats = NDArray[np.floating[Any]]
+_NUMBERS = dict.fromkeys(("estimate", "low", "high"), pl.Float64)
+_KEYS = dict.fromkeys((*CELL, "base"), pl.String)
+_SCHEMAS: tuple[dict[str, Any], ...] = (
+    {"rank": pl.Int32, "dbms": pl.String, "n": pl.Int32, **_NUMBERS, "level": pl.Float64},
+    {"rank": pl.Int32, **dict.fromkeys(("before", "dbms", "earliest", "latest"), pl.String)}
+    | {**_NUMBERS, "points": pl.Float64, "certainty": pl.Float64},
+    {"course": pl.String, "first": pl.String, "last": pl.String, **_NUMBERS, "resolves": pl.Float64},
+)
+
+
+class Courses(NamedTuple):
+    """The courses of a study."""
+
+    points: pl.DataFrame
+    """One row per host, step, metric and release in order: the `estimate` relative to the first one, with its
+    interval of 95 %, and the `level` of its stretch between two changes."""
+    changes: pl.DataFrame
+    """One row per change: its size as the ratio `estimate` of the levels after and before, with its interval, and as
+    percentage `points` of the first release; `before` and `dbms`, the pair between which it most likely lies, with
+    the chance of that, `certainty`; `earliest` to `latest`, the releases of which one brought it, with 95 %."""
+    summary: pl.DataFrame
+    """One row per host, step and metric: `course` is flat, steps or drift; `estimate` of the last release relative to
+    the first, with an interval; `resolves`, the smallest change that would be named at the last release alone."""
+
+
+class Stretches(NamedTuple):
+    """The stretches of a course between its changes."""
+
+    starts: tuple[int, ...]
+    """The first release of each stretch but the first."""
+    levels: Floats
+    drifts: bool = False
+
+
+def releases(study: Study) -> list[str]:
+    """The dbms with the base's config in the order of their versions, one for each version."""
+    _, config = build_and_config(study.card.base)
+    ordered = study.runs.filter(config=config).join(version_order(study.runs), on="dbms").sort("rank")
+    return ordered.unique("version", keep="first", maintain_order=True)["dbms"].to_list()
+
+
+@lru_cache(maxsize=2)  # a page and its first page begin with them
+def courses_of(study: Study) -> Courses:
+    """The courses of a study's steps, in the order of its tables."""
+    return courses(relate(study)[0], releases(study))
+
+
+def changes(study: Study) -> pl.DataFrame:
+    """The changes of a study's courses, as a frame that sentences make claims on."""
+    return courses_of(study).changes
+
+
+def courses(paired: pl.DataFrame, ordered: Sequence[str]) -> Courses:
+    """The courses of paired rounds over releases in order. All changes of the frame hold together."""
+    rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
+    cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
+    of_cells = {cell: course for cell, rounds in cells.items() if (course := _course(rounds, ordered))}
+    splits = sum(len(course.dbms) - 1 for course in of_cells.values())
+    parts: tuple[list[dict[str, Any]], ...] = ([], [], [])
+    for cell, course in of_cells.items():
+        described = course.described(1 - FALSE_PAGES / splits)
+        for frame, rows_of_course in zip(parts, described, strict=True):
+            frame += [dict(zip(_KEYS, cell, strict=True)) | row for row in rows_of_course]
+    frames = (pl.DataFrame(part, schema=_KEYS | schema) for part, schema in zip(parts, _SCHEMAS, strict=True))
+    return Courses(*frames)
+
+
+@dataclass(frozen=True)
+class _Course:
+    """The logarithms of a measure over releases, each with its error."""
+
+    dbms: Sequence[str]
+    rounds: Sequence[int]
+    values: Floats
+    errors: Floats
+    freedom: float
+
+    def described(self, coverage: float) -> tuple[Iterator[dict[str, Any]], ...]:
+        """Rows of points, changes and summary; each change is as sure as an interval of that coverage."""
+        quantile = STUDENT.quantile(self.freedom, coverage)
+        stretches = stretched(self.values, self.errors, quantile**2)
+        return self._points(stretches), self._changes(stretches), iter([self._summary(stretches, quantile)])
+
+    def _interval(self, value: float, *errors: float) -> dict[str, float]:
+        """A ratio with its interval of 95 %, from its logarithm and the errors of both sides."""
+        half = STUDENT.quantile(self.freedom, COVERAGE) * math.hypot(*errors)
+        return {name: float(np.exp(value + way * half)) for name, way in zip(_NUMBERS, (0, -1, 1), strict=True)}
+
+    def _points(self, stretches: Stretches) -> Iterator[dict[str, Any]]:
+        levels = np.exp(stretches.levels - self.values[0])
+        for rank, dbms in enumerate(self.dbms):
+            errors = (self.errors[rank], self.errors[0]) if rank else (0.0, 0.0)
+            ratio = self._interval(self.values[rank] - self.values[0], *errors)
+            yield {"rank": rank, "dbms": dbms, "n": self.rounds[rank], **ratio, "level": float(levels[rank])}
+
+    def _changes(self, stretches: Stretches) -> Iterator[dict[str, Any]]:
+        ends = (0, *stretches.starts, len(self.dbms))
+        levels = np.exp(stretches.levels - stretches.levels[0])
+        for begin, start, end in zip(ends, ends[1:], ends[2:], strict=False):
+            chances = self._chances(begin, end)
+            certain = np.argsort(-chances)
+            few = int(np.searchsorted(chances[certain].cumsum(), COVERAGE)) + 1
+            places = begin + 1 + certain[:few]
+            sides = (self.errors[begin:start], self.errors[start:end])
+            named = {"before": start - 1, "dbms": start, "earliest": min(places), "latest": max(places)}
+            yield {
+                "rank": start,
+                **{name: self.dbms[at] for name, at in named.items()},
+                **self._interval(stretches.levels[start] - stretches.levels[start - 1], *map(_of_mean, sides)),
+                "points": float(100 * (levels[start] - levels[start - 1])),
+                "certainty": float(chances[start - begin - 1]),
+            }
+
+    def _chances(self, begin: int, end: int) -> Floats:
+        """The chance of each place between two others that the change there is at it."""
+        values, weights = self.values[begin:end], self.errors[begin:end] ** -2
+        sums, totals = (weights * values).cumsum(), weights.cumsum()
+        before, after = sums[:-1] ** 2 / totals[:-1], (sums[-1] - sums[:-1]) ** 2 / (totals[-1] - totals[:-1])
+        explained = before + after
+        odds = (1 + (explained.max() - explained) / self.freedom) ** (-(self.freedom + 1) / 2)
+        return np.asarray(odds / odds.sum())
+
+    def _summary(self, stretches: Stretches, quantile: float) -> dict[str, Any]:
+        starts, levels = stretches.starts, stretches.levels
+        course = "drift" if stretches.drifts else "steps" if starts else "flat"
+        change = self.values[-1] - self.values[0] if course == "flat" else levels[-1] - levels[0]
+        begin = max((start for start in starts if start < len(levels) - 1), default=0)
+        resolves = math.expm1(quantile * math.hypot(self.errors[-1], _of_mean(self.errors[begin:-1])))
+        ends = {"course": course, "first": self.dbms[0], "last": self.dbms[-1]}
+        ratio = self._interval(change, self.errors[0], self.errors[-1])
+        return ends | ratio | {"resolves": max(resolves, LEAST)}
+
+
+def _of_mean(errors: Floats) -> float:
+    """The error of the weighted mean of some releases."""
+    return float((errors**-2).sum() ** -0.5)
+
+
+def _course(rounds: pl.DataFrame, ordered: Sequence[str]) -> _Course | None:
+    """The course of one step; None of too few releases, or rounds that say nothing of their noise.
+
+    The ratios of a round share the luck of its base, which is taken out: what is left of a round's values beside the
+    releases' and its own is noise. From three occasions on, each counts as one round.
+    """
+    keys = [name for name in ("occasion", "round") if name in rounds.columns]
+    if "occasion" in keys and rounds["occasion"].n_unique() >= OCCASIONS_FOR_OTHER_HOURS:
+        keys = ["occasion"]
+    logs = rounds.group_by(*keys, "dbms").agg(pl.col("ratio").log().mean())
+    wide = logs.pivot("dbms", index=keys, values="ratio").with_columns(pl.lit(0.0).alias(rounds["base"][0]))
+    dbms = [name for name in ordered if name in wide.columns]
+    values = wide.select(dbms).to_numpy()
+    levels, noise = _without_luck(values)
+    counts = np.isfinite(values).sum(axis=0)
+    freedom = float(counts.sum() - values.shape[0] - len(dbms) + 1)
+    squares = float(np.nansum(noise**2))
+    if "usual_spread" in rounds.columns and (usual := rounds["usual_spread"][0]):
+        freedom, squares = freedom + USUAL_WEIGHS, squares + USUAL_WEIGHS * usual**2
+    if len(dbms) < FEWEST_RELEASES or freedom <= 0 or squares == 0:
+        return None
+    return _Course(dbms, counts.tolist(), levels, np.sqrt(squares / freedom / counts), freedom)
+
+
+def _without_luck(values: Floats) -> tuple[Floats, Floats]:
+    """The mean of each column of a table that may have gaps, and what is left beside means of columns and rows."""
+    levels = np.zeros(values.shape[1])
+    for _ in range(ROUNDS_OF_MEANS):
+        of_rows = np.nanmean(values - levels, axis=1, keepdims=True)
+        levels = np.nanmean(values - of_rows, axis=0)
+    return levels, values - of_rows - levels
+
+
+def stretched(values: Floats, errors: Floats, penalty: float) -> Stretches:
+    """The stretches of a course: those with the least sum of squared errors and penalties, of which changes smaller
+    than `LEAST` are taken out again; or a drift, if a straight line has less.
+
+    >>> course = np.log([1, 1, 1, 0.9, 0.9, 1.2])
+    >>> stretched(course, np.full(6, 0.01), 15.0).starts
+    (3, 5)
+    >>> stretched(np.linspace(0, 0.2, 9), np.full(9, 0.01), 15.0).drifts
+    True
+    """
+    weights = errors**-2
+    sums = np.array([np.insert((weights * values**power).cumsum(), 0, 0.0) for power in range(3)])
+
+    def squares(begin: Any, end: int) -> Any:
+        weight, first, second = sums[:, end, None] - sums[:, np.atleast_1d(begin)]
+        return second - first**2 / weight
+
+    least, last = np.zeros(len(values) + 1), np.zeros(len(values) + 1, dtype=np.int64)
+    for end in range(1, len(values) + 1):
+        begins = np.arange(end)
+        totals = least[:end] + squares(begins, end) + penalty * (begins > 0)
+        last[end] = totals.argmin()
+        least[end] = totals[last[end]]
+    starts: list[int] = []
+    while (at := last[starts[0] if starts else len(values)]) > 0:
+        starts.insert(0, int(at))
+    levels = _levels(values, weights, starts)
+    line = np.polynomial.polynomial.polyfit(range(len(values)), values, 1, w=weights**0.5)
+    straight = np.polynomial.polynomial.polyval(np.arange(len(values)), line)
+    if starts and (weights * (values - straight) ** 2).sum() + penalty < least[-1]:
+        return Stretches((), straight, drifts=True)
+    while starts:
+        sizes = [abs(levels[start] - levels[start - 1]) for start in starts]
+        if min(sizes) >= np.log1p(LEAST):
+            break
+        del starts[int(np.argmin(sizes))]
+        levels = _levels(values, weights, starts)
+    return Stretches(tuple(starts), levels)
+
+
+def _levels(values: Floats, weights: Floats, starts: Sequence[int]) -> Floats:
+    """The mean of its stretch at each release."""
+    parts = zip((0, *starts), (*starts, len(values)), strict=True)
+    means = [np.full(end - begin, np.average(values[begin:end], weights=weights[begin:end])) for begin, end in parts]
+    return np.concatenate(means)
