@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import synthetic
 from child import rqps
 from house import House
 from pydantic import TypeAdapter
 from rqps.engines.mysql.reports import Known
 from rqps.overview import status_text, summary
 from rqps.schedule.state import this_host
+from rqps.store import read_study_card, write_study_card
 from synthetic import write_study
 
 COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "investigate", "pack")
@@ -114,6 +116,21 @@ def test_mistakes_in_runs_yaml_are_all_printed_as_file_line_and_path(house: Hous
         "runs.yaml:13: studies.demo.rounds",
         "runs.yaml:16: studies.demo.parameters.steps[0]",
     ]
+
+
+def test_a_mistake_in_another_study_is_none_of_this_one(house: House) -> None:
+    file = house.path / "runs.yaml"
+    others = "  b: {extends: demo, parameters: {steps: [point-quary]}}\n  c: {extends: b, rounds: 0x}\n"
+    file.write_text(file.read_text() + others)
+    assert rqps("status", "demo", cwd=house.path).stdout.endswith("missing\ndemo: 2 runs, 2 missing\n")
+    for study in ("b", "c"):
+        done = rqps("status", study, cwd=house.path)
+        assert (done.returncode, "studies.b.parameters.steps[0]: unknown step 'point-quary'" in done.stderr) == (
+            2,
+            True,
+        )
+    file.write_text(file.read_text().replace("builds:", "builds:\n  my3: {}"))
+    assert "builds.my3" in rqps("status", "demo", cwd=house.path).stderr
 
 
 def test_plan_shows_order_options_and_time_and_writes_nothing(house: House) -> None:
@@ -239,8 +256,9 @@ def test_plan_says_what_a_budget_buys(house: House) -> None:
     buys = "20 min 0 s are enough for about 30 rounds of 3 dbms in turns, which resolve 2 % in 1 of 1 steps"
     assert output.startswith(f"demo: 1 run, 1 missing\n  {buys}")
     too_short = rqps("plan", "demo", "--budget", "20s", cwd=house.path)
-    assert (too_short.returncode, too_short.stdout) == (1, "")
+    assert (too_short.returncode, too_short.stdout) == (2, "")
     assert "a round of all 3 dbms takes about 40 s, and the budget is 20 s" in too_short.stderr
+    assert rqps("run", "demo", "--budget", "20s", cwd=house.path).returncode == 2
     soon = rqps("plan", "demo", "--budget", "soon", cwd=house.path)
     assert (soon.returncode, "--budget: 'soon' is not a time" in soon.stderr) == (2, True)
 
@@ -337,6 +355,31 @@ def test_ctrl_c_ends_with_exit_code_130_and_a_word(house: House) -> None:
     assert command.returncode == 130
     assert words.splitlines()[-1] == "stopped"
     assert "Traceback" not in words
+
+
+def test_a_terminal_of_few_characters_gets_those_and_obeys_none(house: House) -> None:
+    """A question, or a name in data of somebody else's, may have escape sequences in it."""
+    file = house.path / "runs.yaml"
+    file.write_text(file.read_text().replace("Does it hold?", '"Is it \\x1b]0;mine\\a × 2?"'))
+    command = subprocess.run(
+        [*RQPS, "plan", "demo"], cwd=house.path, env=os.environ | {"PYTHONIOENCODING": "ascii"}, capture_output=True
+    )
+    assert command.returncode == 1  # its builds are not there
+    assert b"demo: Is it ?]0;mine? ? 2?\n" in command.stdout
+    data = write_study(house.path / "data", rounds=1)
+    card = read_study_card(data / "raw/study=synthetic")
+    write_study_card(data / "raw/study=synthetic", card.model_copy(update={"base": "\x1b[2Jmy1"}))
+    shown = rqps("show", "synthetic", cwd=house.path)
+    assert "no finished run of the base '\\x1b[2Jmy1'" in shown.stderr
+
+
+def test_before_any_run_the_next_step_is_named(house: House) -> None:
+    folder = house.path / "data/raw/study=synthetic"
+    write_study_card(folder, synthetic.card(synthetic.Shape()))
+    done = rqps("show", "synthetic", cwd=house.path)
+    assert (done.returncode, "what to do: measure it first: rqps run STUDY" in done.stderr) == (1, True)
+    done = rqps("pack", str(folder), cwd=house.path)
+    assert (done.returncode, "what to do: rqps run synthetic\n" in done.stderr) == (1, True)
 
 
 def test_a_closed_pipe_ends_it_quietly(house: House) -> None:

@@ -242,10 +242,17 @@ def test_a_table_of_more_rows_than_its_bytes_can_have_is_refused_before_it_is_re
 
 
 def test_a_manifest_of_more_than_it_can_have_is_refused(study: Path) -> None:
-    (study / CARD).unlink()
-    (study / CARD).symlink_to("/dev/zero")
+    (study / CARD).write_text(" " * 1_000_001)
     with pytest.raises(RqpsError, match=r"study\.json: can't be read: it has more than 1,000,000 bytes"):
         read_study_card(study)
+
+
+def test_a_pipe_in_place_of_a_manifest_is_not_waited_for(study: Path) -> None:
+    path = next(study.rglob(MANIFEST))
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RqpsError, match=r"manifest\.json: can't be read: it is not a regular file"):
+        numbers(study)
 
 
 def test_a_changed_card_is_refused(study: Path) -> None:

@@ -178,11 +178,15 @@ def test_a_fact_that_a_machine_does_not_give_has_no_finding() -> None:
 
 def test_missing_programs_are_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
     found = {finding.name: finding for finding in program_findings()}
     assert found["sysbench"].level == "bad"
     assert {found[name].level for name in ("mvn", "npm", "apt-get", "git")} == {"note"}
     (tmp_path / "apt-get").touch(mode=0o755)
     assert {finding.name: finding for finding in program_findings()}["sysbench"].level == "ok", "it can be fetched"
+    assert "fetched with apt-get when it is needed" in program_findings()[1].observed
+    (tree := tmp_path / "debian/sysbench").mkdir(parents=True)
+    assert program_findings()[1].observed == f"Debian's, in {tree}"
 
 
 def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -> None:

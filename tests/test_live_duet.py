@@ -367,6 +367,7 @@ def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_cal
     output = ended(process, 1)
     assert "the server my" in output
     assert ".base ended in the middle of it, by SIGKILL" in output
+    assert re.search(r"failed at \S+ [12]/2: ", output)
     assert place.servers() == []
     (failed,) = place.study.glob("failed/run=*")
     assert sorted(path.parent.parent.name for path in failed.rglob("mysqld.err")) == ["my5624.base", "my8033.base"]

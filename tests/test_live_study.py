@@ -46,7 +46,8 @@ def test_a_killed_server_fails_its_run_and_the_next_call_measures_what_is_missin
             os.kill(pid, signal.SIGKILL)
     assert "update-index: the server my5624.ps0 ended in the middle of it, by SIGKILL" in ended(process, 1)
     (failed,) = place.study.glob("failed/run=*")
-    assert "SIGKILL" in json.loads((failed / "failure.json").read_text())["error"]
+    assert "SIGKILL" in (failure := json.loads((failed / "failure.json").read_text()))["error"]
+    assert failure["doing"] == "update-index 2/2"
     assert (failed / "logs/mysqld.err").exists()
     assert len(list(place.study.glob("run=*"))) == 1  # the study went on
 

@@ -136,6 +136,20 @@ def test_a_study_goes_with_its_levels(tmp_path: Path) -> None:
     assert (folders[0] / "levels.yaml").read_text() == "studies: {}\n"
 
 
+def test_a_file_of_two_studies_shows_none_until_one_is_named(tmp_path: Path) -> None:
+    data = write_study(tmp_path / "data", rounds=1)
+    write_study_card(other := data / "raw/study=other", card(study="other"))
+    write_run(other, manifest("my2.base", 1, study="other"), Shape())
+    files = [pack(name, tmp_path / f"{name}.rqps", data)[0] for name in ("synthetic", "other")]
+    with zipfile.ZipFile(files[0], "a") as both, zipfile.ZipFile(files[1]) as second:
+        for name in second.namelist():
+            both.writestr(name, second.read(name))
+    with pytest.raises(RqpsError, match="has 2 studies") as caught:
+        rqps.load(files[0])
+    assert caught.value.fix == f"name one of them: {files[0]}/study=synthetic or {files[0]}/study=other"
+    assert rqps.load(f"{files[0]}/study=other").card.study == "other"
+
+
 def test_the_verdicts_of_a_packed_study_count_duets_of_the_base_with_itself(data: Path, tmp_path: Path) -> None:
     [file] = pack("synthetic", tmp_path / "x.rqps", data)
     health = [stats.health(rqps.load(place, data)) for place in ("synthetic", file)]

@@ -138,6 +138,11 @@ def test_a_mistake_has_its_line_and_the_remedy(old: str, new: str, line: str, tm
     assert any(one.startswith(line) for one in lines), lines
 
 
+def test_a_number_that_is_too_large_gets_one_answer(tmp_path: Path) -> None:
+    [line] = refusal(changed("table_rows: 1000", f"table_rows: {10**20}"), tmp_path)
+    assert line.startswith(f"runs.yaml:16: studies.demo.parameters.table_rows: {10**20} is too large; numbers are")
+
+
 def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = (
         GOOD.replace('"5.6.24"', "5.6")

@@ -117,3 +117,11 @@ def test_a_copy_that_finds_no_room_says_so_once_and_names_its_own_disk(tmp_path:
     assert "No space left on device" in caught.value.message or not is_small
     assert f"the disk of {disk}" in caught.value.fix
     assert "RQPS_SCRATCH" in caught.value.fix
+
+
+def test_a_folder_is_copied_whatever_path_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/file").write_text("content")
+    copy_folder(tmp_path / "one", tmp_path / "other")
+    assert (tmp_path / "other/file").read_text() == "content"

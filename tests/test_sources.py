@@ -46,6 +46,9 @@ def test_a_home_directory(tmp_path: Path, said: list[str], monkeypatch: pytest.M
 def test_a_missing_directory_is_named(tmp_path: Path, said: list[str]) -> None:
     with pytest.raises(RqpsError, match=re.escape(f"builds.mine.path: no such directory: {tmp_path}/nothing")):
         find(said, path=f"{tmp_path}/nothing")
+    mysqld = server_in(tmp_path, "bin")
+    with pytest.raises(RqpsError, match=re.escape(f"builds.mine.path: is a file, not a directory: {mysqld}")):
+        find(said, path=str(mysqld))
 
 
 def test_a_directory_without_mysqld_is_an_error(tmp_path: Path, said: list[str]) -> None:

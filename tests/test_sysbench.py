@@ -18,6 +18,7 @@ from rqps.workloads.answers import (
     together,
     total,
 )
+from rqps.workloads.sysbench import steps
 from rqps.workloads.sysbench.generator import read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import before, expand, find, in_tables, is_measured, listed, lists
@@ -181,6 +182,13 @@ def test_every_kind_is_in_one_group_and_a_study_of_all_has_the_published_ones() 
     }
     assert all(find(name).writes == (find(name).group == "Writes") for name in measured("all"))
     assert all(find(name).group for name in set(listed()) - set(lists()) - {"flush"})
+
+
+def test_a_new_step_without_a_group_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(steps._DESCRIBED["groups"], "Writes", [])
+    find.cache_clear()
+    with pytest.raises(ValueError, match=r"step 'insert' is in none of the groups of steps\.yaml; add 'insert' to"):
+        find("insert")
 
 
 def test_a_table_has_its_steps_by_group_and_the_same_work_before_and_after_writes_side_by_side() -> None:

@@ -8,6 +8,8 @@ import synthetic
 from browser import Browser, each_width, opened
 from rqps import stats
 from rqps.cli import main
+from rqps.errors import RqpsError
+from rqps.report import check
 from rqps.store import load, write_study_card
 from rqps.store.packing import pack
 
@@ -71,6 +73,9 @@ def test_conditions_that_changed_are_named_and_those_of_a_moment_are_not(data: P
 @each_width
 def test_the_page_says_what_changed(browser: Browser, data: Path, width: int) -> None:
     assert main(["report", "before", "after", "--data", str(data)]) == 0
+    with pytest.raises(RqpsError, match=r"before-after\.html: a page of two studies") as caught:
+        check(data / "report/before-after.html", data=data)
+    assert caught.value.fix == "check the report of each: rqps report --check before or after"
     page = data / "report/before-after.html"
     with opened(browser, page, width) as tab:
         tab.must_fit(width)

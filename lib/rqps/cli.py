@@ -9,6 +9,7 @@ from typing import Any
 
 from rqps import __version__, commands
 from rqps.errors import RqpsError, of_the_system
+from rqps.terminal import printable, show_what_it_can
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -198,6 +199,8 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Does one command; its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        show_what_it_can(stream)
     parser = _parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
         import argcomplete
@@ -214,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = call()
         sys.stdout.flush()
     except RqpsError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return STOPPED
@@ -222,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's own flush at exit complains
         return PIPE_CLOSED
     except OSError as error:
-        print(of_the_system(error), file=sys.stderr)
+        print(printable(str(of_the_system(error))), file=sys.stderr)
     return code
 
 

@@ -15,6 +15,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from rqps.errors import RqpsError
+from rqps.terminal import printable
 
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
@@ -39,12 +40,12 @@ def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
         fix = "go to the checkout, or name one with --runs-yaml"
         raise RqpsError(f"{Path.cwd()}: no runs.yaml here or above", fix=fix)
     data = _data(arguments, runs_yaml)
-    runs_file = read_runs_file(runs_yaml, PARAMETERS)
+    runs_file = read_runs_file(runs_yaml, PARAMETERS, study)
     if study is not None and study not in runs_file.studies:
         from rqps.schedule.levels import file_of_level
 
         runs_yaml = file_of_level(data, study) or runs_yaml
-        runs_file = read_runs_file(runs_yaml, PARAMETERS)
+        runs_file = read_runs_file(runs_yaml, PARAMETERS, study)
     if study is not None:
         study_of(runs_file, study)
     rounds, budget = (getattr(arguments, name, None) for name in ("rounds", "budget"))
@@ -167,22 +168,18 @@ def hosts(arguments: argparse.Namespace) -> Call:
 
 def plan(arguments: argparse.Namespace) -> Call:
     from rqps.overview import plan_text
-    from rqps.schedule.state import Estimate, StudyFolder, state, this_host
-    from rqps.study import on_host
+    from rqps.schedule.state import Estimate, state, this_host
     from rqps.terminal import duration
 
     _, runs_file, data = _asked(arguments)
     hours = _hours(arguments)
     study = arguments.study
     sources = _sources(runs_file, study)
-    named = runs_file.studies[study].hosts
+    named, buys = runs_file.studies[study].hosts, _bought(runs_file, study, data)
 
     def of_host(host: str) -> tuple[int, float]:
         from rqps.measure.job import foresee
 
-        own = on_host(runs_file, study, host)
-        budget = _budget(runs_file, study, data, host)
-        buys = budget.plan(own, study, host, StudyFolder.of(data, study).measured(host)) if budget else ""
         states = state(runs_file, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
         fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
@@ -190,7 +187,7 @@ def plan(arguments: argparse.Namespace) -> Call:
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
         mistakes = foresee([] if named else todo)  # another host says itself what it lacks
-        _print(plan_text(states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys, hours))
+        _print(plan_text(states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys[host], hours))
         return FAILED if mistakes else 0, Estimate.of(todo).left_s()
 
     def call() -> int:
@@ -216,6 +213,7 @@ def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
 def run(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     _sources(runs_file, arguments.study)
+    _bought(runs_file, arguments.study, data, afresh=arguments.archive)
     hours = _hours(arguments)
     if arguments.scheduler and not runs_file.studies[arguments.study].hosts:
         fix = "name them in runs.yaml; each is the worker of its name"
@@ -281,6 +279,19 @@ def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget
     return Budget(spec.budget_s, InterimAnalyses(study, data, spec, steps, host))
 
 
+def _bought(runs_file: "RunsFile", study: str, data: Path, *, afresh: bool = False) -> dict[str, str]:
+    """The words for what the study's budget buys, by host. Refuses a budget that is shorter than a round."""
+    from rqps.schedule.state import StudyFolder, this_host
+    from rqps.study import Measured, on_host
+
+    bought = {}
+    for host in runs_file.studies[study].hosts or (this_host(),):
+        budget = _budget(runs_file, study, data, host)
+        measured = Measured() if afresh else StudyFolder.of(data, study).measured(host)
+        bought[host] = budget.plan(on_host(runs_file, study, host), study, host, measured) if budget else ""
+    return bought
+
+
 def status(arguments: argparse.Namespace) -> Call:
     from rqps.overview import reportable_text, status_text, summary, under_way_text
     from rqps.schedule.state import state
@@ -296,10 +307,10 @@ def status(arguments: argparse.Namespace) -> Call:
                 code = FAILED
                 _say(f"{study}: {error}")
             else:
-                print(status_text(states) if arguments.study else summary(states))
+                _print(status_text(states) if arguments.study else summary(states))
         for text in (under_way_text(data), reportable_text(data, arguments.study)):
             if text:
-                print(text)
+                _print(text)
         return code
 
     return (lambda: _watch(data, call)) if arguments.watch else call
@@ -316,7 +327,7 @@ def _watch(data: Path, show_all: Call) -> int:
         while True:
             now = under_way_text(data)
             if now:
-                print(f"{clear}{now}", flush=True)
+                print(f"{clear}{printable(now)}", flush=True)
             elif before != now:
                 print(clear, end="")
                 show_all()
@@ -438,9 +449,9 @@ def investigate(arguments: argparse.Namespace) -> Call:
 
 def _say(text: str) -> None:
     """Prints progress to stderr; the answer alone goes to stdout."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def _print(text: str) -> int:
-    print(text)
+    print(printable(text))
     return 0

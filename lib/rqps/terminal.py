@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import NoReturn, TextIO
 
 SHARE_IN_A_LOG = 0.005
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys, in place of showing them."""
 
 
 class Terminal:
@@ -17,8 +19,7 @@ class Terminal:
 
     def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0, line: int = 0) -> None:
         self.stream = stream or sys.stdout
-        if isinstance(self.stream, io.TextIOWrapper):
-            self.stream.reconfigure(errors="replace")  # a character that the terminal lacks is no reason to fail
+        show_what_it_can(self.stream)
         is_terminal = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.is_live = is_terminal or type(self.stream).__module__.startswith(
             "ipykernel"
@@ -43,7 +44,7 @@ class Terminal:
     def say(self, text: str) -> None:
         """Prints a line that remains."""
         with self._tqdm.external_write_mode(self.stream):
-            self.stream.write(f"{text}\n")
+            self.stream.write(f"{printable(text)}\n")
             self.stream.flush()
 
     def show(self, text: str, share: float = 0.0, *, at_once: bool = False) -> None:
@@ -59,7 +60,7 @@ class Terminal:
                 bar_format="{desc}  {bar:20}",  # a narrow terminal cuts off the bar first
             )
             self._bar.n = share
-            self._bar.set_description_str(text)
+            self._bar.set_description_str(printable(text))
         elif at_once or (now - self._shown_at >= self._plain_every_s and share >= self._share + SHARE_IN_A_LOG):
             self._shown_at, self._share = now, share
             self.say(text)
@@ -68,6 +69,21 @@ class Terminal:
         """Removes the progress line."""
         if self._bar:
             self._bar.close()
+
+
+def show_what_it_can(stream: TextIO) -> None:
+    """Writes a question mark for a character that a stream lacks, which is no reason to fail."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+
+
+def printable(text: str) -> str:
+    """Text without what a terminal would obey: names and questions may come from anybody.
+
+    >>> printable("a \x1b[31mred\x07 name\\n")
+    'a ?[31mred? name\\n'
+    """
+    return _OBEYED.sub("?", text)
 
 
 def megabytes(size_bytes: int) -> str:

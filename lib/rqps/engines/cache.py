@@ -70,7 +70,8 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
 def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:
     """A copy that shares its blocks with the original where the file system can; `place` is the variable that names
     the folder to copy to."""
-    command = ["cp", "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)]
+    program = shutil.which("cp") or "/bin/cp"  # PATH may be empty
+    command = [program, "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shutil.rmtree(target, ignore_errors=True)

@@ -12,6 +12,7 @@ import psutil
 
 from rqps.engines import facts_of_all
 from rqps.engines.cache import cache_dir
+from rqps.engines.sources import debian
 from rqps.measure.activity import activity_findings
 from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
@@ -113,13 +114,13 @@ def stack_sampling() -> Finding:
 
 
 class Program(NamedTuple):
-    """A program that rqps calls; with apt-get, rqps itself fetches a program of Debian."""
+    """A program that rqps calls; with apt-get, rqps itself fetches one that is in a package of Debian."""
 
     name: str
     level: Level
     effect: str
     fix: str
-    of_debian: bool = False
+    package: str = ""
 
 
 def _that_fetch() -> list[Program]:
@@ -142,14 +143,14 @@ PROGRAMS = (
         "bad",
         "no load can be put on a server",
         "install sysbench 1.0.20 (sysbench on Debian and Fedora)",
-        of_debian=True,
+        package="sysbench",
     ),
     Program(
         "perf",
         "note",
         "throughput is measured, but not explained by function",
         "install perf: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora",
-        of_debian=True,
+        package="linux-perf",
     ),
     *_that_fetch(),
     Program(
@@ -170,9 +171,11 @@ def program_findings() -> list[Finding]:
         level, where = program.level, "not installed"
         if path := shutil.which(program.name):
             level, where = "ok", path
-        elif program.of_debian and shutil.which("apt-get"):
+        elif program.package and (tree := debian.place(program.package, None)).is_dir():
+            level, where = "ok", f"Debian's, in {tree}"
+        elif program.package and shutil.which("apt-get"):
             level, where = "ok", "not installed, fetched with apt-get when it is needed"
-        elif program.of_debian:
+        elif program.package:
             where = "not installed, and no apt-get to fetch it with"
         findings.append(Finding(program.name, level, where, program.effect, program.fix))
     return findings

@@ -45,9 +45,11 @@ def serving(job: Job) -> Iterator[list[Serving]]:
         servings = [start.result() for start in starting]
         try:
             yield servings
-        finally:
-            disorders = [words for words in _close(servings) if words]
-        if disorders:
+        except BaseException:  # the last note stays, since it says what failed
+            _close(servings)
+            raise
+        job.notes.doing(f"stopping {', '.join(serving.job.run.dbms for serving in servings)}")
+        if disorders := [words for words in _close(servings) if words]:
             raise RqpsError("; ".join(disorders), fix="run the same command again; the server's error log is kept")
 
 
@@ -57,7 +59,6 @@ def _open(job: Job, opened: ExitStack) -> Serving:
 
 
 def _close(servings: Sequence[Serving]) -> list[str]:
-    servings[0].job.notes.doing(f"stopping {', '.join(one.job.run.dbms for one in servings)}")
     with ThreadPoolExecutor(len(servings)) as pool:
         return list(pool.map(lambda one: one.server.close(), servings))
 

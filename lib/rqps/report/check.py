@@ -22,7 +22,9 @@ from rqps.store.read import check_whole, load
 
 LONGEST_SHOWN, WORDS_BEFORE, MOST_SHOWN = 240, 60, 20
 """Characters that are shown of a line, those of them before a difference, and lines of a page."""
-_STUDY, _DIGEST = (re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data"))
+_STUDY, _DIGEST, _BESIDE = (
+    re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data", "beside")
+)
 _ROWS = re.compile(r"(?<=}),(?={)")
 _HASH = re.compile(r'"data-[0-9a-f]{32}"')
 """The name that Altair gives the rows of a chart."""
@@ -49,6 +51,9 @@ def check(
     path = path.parent if path.name == "index.html" else path
     files = _files(path)
     index = files.get("index.html", b"").decode(errors="replace")
+    if beside := _BESIDE.search(index):
+        fix = f"check the report of each: rqps report --check {' or '.join(Markup(beside[1]).unescape().split())}"
+        raise RqpsError(f"{path}: a page of two studies, without the data of either", fix=fix)
     name_of_study, digest = _STUDY.search(index), _DIGEST.search(index)
     if not name_of_study:
         raise RqpsError(f"{path}: not a report", fix="give the folder of one, or the file that --single-file made")

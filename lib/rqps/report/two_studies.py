@@ -39,6 +39,7 @@ def two_studies(
         "two_studies.html.j2",
         title=f"{names[0]} and {names[1]} · rqps",
         heading=f"{names[0]} and {names[1]}, side by side",
+        beside=" ".join(study.card.study for study in studies),
         questions=in_order(study.card.question for study in studies),
         said=(shared, *_in_short(both, conditions, names)),
         tables=tables,

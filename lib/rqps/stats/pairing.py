@@ -25,9 +25,8 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """
     names = sorted(set(runs["dbms"]))
     if base not in names:
-        raise RqpsError(
-            f"no finished run of the base {base!r}", fix=f"choose a base of: {', '.join(names) or 'none yet'}"
-        )
+        fix = f"choose a base of: {', '.join(names)}" if names else "measure it first: rqps run STUDY"
+        raise RqpsError(f"no finished run of the base {base!r}", fix=fix)
     return rounds_of_pairs(values, [(base, me) for me in names if me != base])
 
 

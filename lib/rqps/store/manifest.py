@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -196,6 +197,8 @@ def sealed(facts: _Sealed) -> str:
 def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
     try:
         now = path.stat()
+        if not S_ISREG(now.st_mode):  # a pipe would be waited for
+            raise ValueError("it is not a regular file")
         facts: Sealed = _read(path, kind, (now.st_ino, now.st_size, now.st_ctime_ns))
         return facts
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

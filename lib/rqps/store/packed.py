@@ -49,6 +49,7 @@ _CREDENTIALS = (
     "~/.aws, or as the store's other clients do"
 )
 _ROWS_AT_ONCE = 2**22  # rounded to complete row groups of a file
+MOST_NAMED = 5
 _LONGEST_LIST = 1 << 20
 """The most bytes of the names and places of all files in a packed file."""
 _UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)
@@ -179,6 +180,10 @@ def _in_file(file: Path, folder: str) -> Packed | None:
         paths = [Path(info.filename) for info in members]
         folders = [path.parent.as_posix() for path in paths if path.name == PACKED_RUNS]
     chosen = folders[0] if folders and folder == "." else folder
+    levels = {folders[0], *(f"{folders[0]}-{number}" for number in range(1, len(folders)))} if folders else set()
+    if folder == "." and levels != {*folders}:
+        named = " or ".join(f"{file}/{name}" for name in folders[:MOST_NAMED])
+        raise RqpsError(f"{file}: has {len(folders)} studies", fix=f"name one of them: {named}")
     if chosen not in folders:
         return None
 

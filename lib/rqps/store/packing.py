@@ -12,7 +12,7 @@ from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest
 from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
-from rqps.store.read import Study, load_levels
+from rqps.store.read import Study, load, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import IDENTITY, TABLES
 from rqps.store.write import VERSION_KEY, atomically, write_manifest, write_study_card, write_table
@@ -28,7 +28,8 @@ def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[P
     otherwise into a folder for each of them below it. The default is STUDY.rqps."""
     levels = load_levels(study, data, mode=None)
     if not levels:
-        raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {study}")
+        name = load(study, data, mode=None).card.study
+        raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {name}")
     to = to or Path(f"{levels[0].card.study}{SUFFIX}")
     if to.suffix != SUFFIX:
         return [_pack_into(to / f"study={level.card.study}", level) for level in levels]

@@ -232,8 +232,11 @@ def _scalar(node: yaml.ScalarNode) -> tuple[str | int | float | bool | None, str
         return _BOOLEAN[text.lower()], None
     if kind in ("int", "float") and len(text) > LONGEST_NUMBER:
         return text, f"is a number of {len(text):,} characters; put it in quotes if it is text"
-    if kind == "int" and _WHOLE.fullmatch(text) and abs(integer := int(text.replace("_", ""))) < LARGEST_NUMBER:
-        return integer, None
+    if kind == "int" and _WHOLE.fullmatch(text):
+        integer = int(text.replace("_", ""))
+        if abs(integer) < LARGEST_NUMBER:
+            return integer, None
+        return text, f"{text} is too large; numbers are below {LARGEST_NUMBER}; put it in quotes if it is text"
     if kind == "float" and _DECIMAL.fullmatch(text) and math.isfinite(number := float(text.replace("_", ""))):
         return number, None
     if kind in ("int", "float"):

@@ -26,7 +26,7 @@ def mistakes(value: Any, workloads: Collection[str]) -> Iterator[Problem]:
         if isinstance(config, dict):
             yield from _option_problems(("configs", name), config)
             yield from _extends_problems("config", name, "configs", configs)
-            chain = _with_those_it_extends(name, configs)
+            chain = with_those_it_extends(name, configs)
             for scenarios in SCENARIOS:
                 for place, text in scenarios.problems(name, configs, chain):
                     yield Problem(("configs", name, *place), text)
@@ -69,7 +69,7 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
     place: Place = (section, name, "extends")
     if isinstance(parent, str) and parent not in known:
         yield Problem(place, f"unknown {kind} {parent!r}; {instead(parent, known, section)}")
-    chain = _with_those_it_extends(name, known)
+    chain = with_those_it_extends(name, known)
     if len(chain) > LONGEST_CHAIN:
         text = f"extends {parent!r}, which extends another one, and so on: {LONGEST_CHAIN} are the most in a row"
         yield Problem(place, text)
@@ -78,7 +78,7 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
         yield Problem(place, f"goes in a circle: {circle}; a {kind} can't extend itself")
 
 
-def _with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
+def with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
     """The name of a config or study, then those it extends, the nearest first, as far as they are known."""
     chain: list[str] = []
     while (
@@ -160,7 +160,7 @@ def complete(studies: dict[str, Any]) -> dict[str, Any]:
 
 def _whole(name: str, studies: dict[str, Any]) -> dict[str, Any]:
     complete_study: dict[str, Any] = {}
-    for part in reversed(_with_those_it_extends(name, studies)):
+    for part in reversed(with_those_it_extends(name, studies)):
         below, own = complete_study.get("parameters"), studies[part].get("parameters")
         complete_study |= studies[part]
         if isinstance(below, dict) and isinstance(own, dict):

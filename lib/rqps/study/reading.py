@@ -15,7 +15,7 @@ from rqps.engines import ENGINES, facts_of, facts_of_all
 from rqps.engines.asked import BuildSpec, Connections
 from rqps.errors import instead
 from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, read_document
-from rqps.study.mistakes import complete, mistakes
+from rqps.study.mistakes import complete, mistakes, with_those_it_extends
 from rqps.study.runs_file import (
     SCENARIO_KEYS,
     ConfigSpec,
@@ -56,13 +56,38 @@ _FORMS_OF_HOSTS = {
 }
 
 
-def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
-    """The builds, configs and studies of a runs.yaml."""
+def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -> RunsFile:
+    """The builds, configs and studies of a runs.yaml. A mistake in a study leaves that study out, if another one is
+    asked for."""
     document = read_document(path)
+    if document.value is None and not document.problems:
+        document.problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
+    runs_file, problems = _read(document, workloads)
+    if problems and study and (others := _studies_with(problems, document, study)):
+        for name in others:
+            del document.value["studies"][name]
+        document.problems = []  # which were theirs
+        runs_file, left = _read(document, workloads)
+        problems = problems if left else []
+    if problems or runs_file is None:
+        raise all_at_once(str(path), _where_they_are_written(problems, document), document)
+    return runs_file
+
+
+def _studies_with(problems: Sequence[Problem], document: Document, study: str) -> set[str]:
+    """The studies that have all of these problems, or extend one that does; none where `study` is among them."""
+    known = document.value.get("studies") if isinstance(document.value, dict) else None
+    places = (problem.place for problem in problems)
+    names = {place[1] if place[:1] == ("studies",) and place[1:] else None for place in places}
+    if not isinstance(known, dict) or not names <= known.keys():
+        return set()
+    others = {name for name in known if names & {*with_those_it_extends(name, known)}}
+    return others if study in known.keys() - others else set()
+
+
+def _read(document: Document, workloads: Workloads) -> tuple[RunsFile | None, list[Problem]]:
     problems = list(document.problems)
-    if document.value is None and not problems:
-        problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
-    runs_file = None
+    runs_file, known = None, {problem.place for problem in document.problems}
     if document.value is not None:
         problems += islice(mistakes(document.value, workloads), MOST_PROBLEMS + 1)
         problems += _unquoted_versions(document)
@@ -74,13 +99,13 @@ def read_runs_file(path: Path, workloads: Workloads) -> RunsFile:
         except ValidationError as error:
             for detail in error.errors()[: MOST_PROBLEMS + 1]:
                 place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
+                if place in known and detail["input"] == document.words.get(place):  # text in place of a number
+                    continue
                 problems.append(Problem(place, _sentence(detail, place, document, workloads)))
     if runs_file is not None and not problems:  # only names that lead somewhere can be followed
         problems += [*_builds_of_another_kind(runs_file), *_parameters_of_hosts(runs_file, document, workloads)]
         problems += _too_many_clients(runs_file) if not problems else ()
-    if problems or runs_file is None:
-        raise all_at_once(str(path), _where_they_are_written(problems, document), document)
-    return runs_file
+    return runs_file, problems
 
 
 def _unquoted_versions(document: Document) -> Iterator[Problem]:

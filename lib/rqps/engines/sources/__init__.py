@@ -220,7 +220,8 @@ class Source:
         try:
             if not tree.is_dir():
                 fix = "give the directory of an unpacked release or build"
-                raise RqpsError(f"{key}: no such directory: {tree}", fix=fix)
+                what = "is a file, not a directory" if tree.exists() else "no such directory"
+                raise RqpsError(f"{key}: {what}: {tree}", fix=fix)
             program = self.sought.in_tree(tree)
         except PermissionError as error:
             fix = "let this user read and run it"

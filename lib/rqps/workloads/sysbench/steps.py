@@ -98,7 +98,9 @@ def find(name: str) -> Step:
         raise ValueError(f"step {name!r}: its range is only a label, which is {usual}; write {work!r}")
     if any(int(count) > MOST_IDS for count in re.findall(r"\{(\d+) (?:hot )?ids\}", " ".join(statements))):
         raise ValueError(f"step {name!r}: a list of ids can have {MOST_IDS} of them")
-    group = next(group for group, kinds in _DESCRIBED["groups"].items() if work in kinds)
+    group = next((group for group, kinds in _DESCRIBED["groups"].items() if work in kinds), "")
+    if not group:
+        raise ValueError(f"step {name!r} is in none of the groups of steps.yaml; add {work!r} to one of them")
     label = f"{kind}_range={size}"
     return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **described)
 
