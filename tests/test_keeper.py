@@ -53,6 +53,34 @@ def test_a_program_that_waits_for_its_turn_stops_in_order() -> None:
     wait_for_end(pid)
 
 
+PARENT = """
+import os, sys, time
+child = os.fork()
+if child == 0:
+    os.setsid()
+    time.sleep(600)
+print(child, file=open(sys.argv[1], "w"), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("end", ["let go", "killed", "stopped child"])
+def test_nothing_that_the_program_started_outlives_it(end: str, tmp_path: Path) -> None:
+    process = guarded([sys.executable, "-c", PARENT, str(tmp_path / "pid")])
+    pid = int(read(process)[1])
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    child = int((tmp_path / "pid").read_text())
+    if end == "stopped child":
+        os.kill(child, signal.SIGSTOP)
+    if end == "killed":
+        os.kill(pid, signal.SIGKILL)
+    else:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert read(process)[0] == b"exit"
+    assert not Path(f"/proc/{child}").exists()
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_the_keeper_stops_the_program_in_order(sent: signal.Signals) -> None:
     process = guarded(["/bin/sleep", "600"])

@@ -276,6 +276,29 @@ def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, short
     until(lambda: not any(map(psutil.pid_exists, pids)), patience_s=30)
 
 
+def stopped_backend(server: MeasuredServer) -> int:
+    """A process of a connection that no signal but SIGKILL ends."""
+    pid = int(str(server.connect().query("SELECT pg_backend_pid()")[0][0]))
+    os.kill(pid, signal.SIGSTOP)
+    return pid
+
+
+def test_a_stuck_backend_does_not_outlive_its_postmaster(server: MeasuredServer) -> None:
+    backend = stopped_backend(server)
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(backend), patience_s=30)
+    assert server.close() == "pg14.0.common: the server did not stop in order, it ended by SIGKILL"
+
+
+def test_a_stuck_backend_does_not_outlive_its_keeper_and_postmaster(server: MeasuredServer) -> None:
+    backend = stopped_backend(server)
+    server.keeper.kill()
+    until(lambda: not psutil.pid_exists(server.pid), patience_s=30)
+    assert psutil.pid_exists(backend)
+    assert "with its keeper, which ended by SIGKILL" in server.close()
+    assert not psutil.pid_exists(backend)
+
+
 def test_nothing_is_left_of_a_server_whose_keeper_is_killed(server: MeasuredServer) -> None:
     pids = server.pids
     server.keeper.kill()

@@ -5,8 +5,8 @@ every step. It lets the program run on its CPUs alone, and does one of two thing
 
 - `exec`: becomes the program, which Linux kills when its parent ends. For a load generator, or a notebook's kernel.
 - `guard`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes,
-  the program is asked to stop (by SIGTERM, or another signal), is killed if it does not, and its scratch folders are
-  removed. For a server, which wants to shut down in order.
+  the program is asked to stop (by SIGTERM, or another signal), is killed if it does not, as are processes of its own
+  that outlive it, and its scratch folders are removed. For a server, which wants to shut down in order.
 
 `guard` writes `pid N` when the program runs and `exit CODE` when it ended.
 """
@@ -23,7 +23,7 @@ import sys
 import time
 from typing import IO, Any
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 IN_USE = "in-use"
 """The file of `rqps.scratch` whose lock says that a folder is somebody's."""
@@ -91,6 +91,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in STOPPING:
         signal.signal(number, lambda number, _: asked_to_stop.append(number))
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what outlives the program becomes our child
     child = _start(argv, cpus)
     _report(f"pid {child}")
     while (code := _ended(child)) is None and not asked_to_stop:
@@ -101,16 +102,36 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
             os.read(wakeup, 64)
     if code is None:
         os.kill(child, stop)
-        os.kill(child, signal.SIGCONT)  # where it waited for its turn
+        for pid in (child, *_below(child)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)  # where it waited for its turn
         deadline = time.monotonic() + patience_s
         while (code := _ended(child)) is None:
             if time.monotonic() > deadline:
                 os.kill(child, signal.SIGKILL)
             time.sleep(0.02)
+    while outliving := _below(os.getpid()):
+        for pid in outliving:
+            os.kill(pid, signal.SIGKILL)  # a zombie takes it, too
+        for pid in outliving:
+            with contextlib.suppress(ChildProcessError):  # not ours yet
+                os.waitpid(pid, 0)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
     del locks
     _report(f"exit {code}")
+
+
+def _below(root: int) -> list[int]:
+    """The children of a process, and theirs."""
+    parents: dict[int, int] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 as above
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+            parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    tree = [root]
+    for pid in tree:
+        tree += [child for child, parent in parents.items() if parent == pid]
+    return tree[1:]
 
 
 def _in_use(folder: str) -> IO[bytes] | None:

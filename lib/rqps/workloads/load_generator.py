@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from rqps import keeper
-from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import How
@@ -55,7 +54,7 @@ class LoadGenerator:
     def __init__(
         self,
         call: tuple[Sequence[str], Mapping[str, str]],
-        servers: Sequence[Server],
+        servers: Sequence[Any],
         step: str,
         threads: int,
         how: How,
@@ -182,7 +181,8 @@ class LoadGenerator:
     def failure(self, late: str = "") -> RqpsError:
         """The error of a failed load. A server that ended is reported first: its generator only notices the loss."""
         if lost := self._lost(within_s=1):
-            return lost.end_of(self.name)
+            ended: RqpsError = lost.end_of(self.name)
+            return ended
         if not (late or self.failed):
             with suppress(subprocess.TimeoutExpired):  # it is ending
                 self.process.wait(1)
@@ -196,7 +196,7 @@ class LoadGenerator:
         fix = f"read all of {self.log.name}" + "; see the server's process list while a statement hangs" * bool(late)
         return RqpsError(f"{self.name}: {self.program} {reason}" + f": {message}" * bool(message), fix=fix)
 
-    def _lost(self, within_s: float = 0) -> Server | None:
+    def _lost(self, within_s: float = 0) -> Any | None:
         return next((server for server in self.servers if server.ended(within_s / len(self.servers))), None)
 
     def complaints(self) -> list[str]:
@@ -243,7 +243,7 @@ def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[in
     }
 
 
-def sysbench_call(script: Path, servers: Sequence[Server], options: Options) -> tuple[list[str], dict[str, str]]:
+def sysbench_call(script: Path, servers: Sequence[Any], options: Options) -> tuple[list[str], dict[str, str]]:
     """The command line and environment of sysbench with one of our scripts."""
     program = sysbench()
     of_servers = servers[0].sysbench_options(servers, DATABASE)

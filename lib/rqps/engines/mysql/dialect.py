@@ -1,18 +1,51 @@
 """MySQL's SQL for workloads that any server with SQL can have. This module of each engine has the same functions."""
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
+from typing import Any
 
 from rqps.engines import Access
 from rqps.engines.mysql import innodb
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.reports import check_connections, explain, plan_row
-from rqps.errors import RqpsError
+from rqps.engines.mysql.reports import check_connections, explain, plan_row, read_status
+from rqps.engines.sources.fetching import size_bytes
 
-__all__ = ["STORED_BY", "access", "check_connections", "described", "query", "read_whole", "settle", "tables_of"]
+__all__ = ["access", "check_connections", "query"]
 
 STORED_BY = "innodb"
+IDS_AT_ONCE = 1
+"""Ids that a connection takes from the server at once; those that it does not use are gaps."""
+PUBLISHED = {
+    "innodb_idle_flush_pct": 100,
+    "innodb_max_dirty_pages_pct_lwm": 1,
+    "innodb_max_dirty_pages_pct": 1,
+}
+"""Options that the published client of the insert benchmark sets while it waits, ordered so that the second is never
+above the third."""
+
+
+def create_table(key: str, columns: Mapping[str, str]) -> str:
+    """A table whose ids the server gives; like the statements below with `{table}` for its name."""
+    typed = "".join(f"{name} {kind}, " for name, kind in columns.items())
+    return (
+        f"CREATE TABLE {{table}} ( {key} BIGINT NOT NULL AUTO_INCREMENT, {typed}PRIMARY KEY ({key})) ENGINE = InnoDB"
+    )
+
+
+def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
+    """All indexes of a table at once."""
+    added = (f"ADD INDEX {{table}}_{name} ({', '.join(columns)})" for name, columns in indexes.items())
+    return f"ALTER TABLE {{table}} {', '.join(added)}"
+
+
+def by_index(name: str) -> str:
+    """The words behind a table's name that make a query use an index."""
+    return f" FORCE INDEX ({{table}}_{name})"
+
+
+def delete_first(key: str) -> str:
+    """Deletes the first `{rows}` rows whose key is not below `{low}`."""
+    return f"DELETE FROM {{table}} WHERE {key} >= {{low}} ORDER BY {key} ASC LIMIT {{rows}}"
 
 
 def tables_of(connection: Connection, schema: str) -> list[str]:
@@ -50,17 +83,38 @@ def access(connection: Connection, step: str, statement: str) -> Access:
     return Access(plan.get("key"), covers, plan_row(step, statement, plan), str(plan))
 
 
-def settle(server: Server, tables: Sequence[str], limit_s: float) -> None:
-    """Waits until all writes are on disk and purged, with the statistics of these tables renewed."""
-    deadline = time.monotonic() + limit_s
-    with closing(server.connect()) as connection, innodb.eager(connection):
+def rows_deleted(connection: Connection) -> int:
+    """Rows deleted by all connections since the server started."""
+    return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
+
+
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 others ask
+    """The apparent size of a schema's files."""
+    return size_bytes(server.directory / schema)
+
+
+def read_debt(connection: Connection) -> dict[str, Any]:
+    """The work that the server has put off, by the columns of the table `engine`."""
+    return innodb.read_debt(connection)
+
+
+def settling(
+    server: Server,
+    tables: Sequence[str],
+    *,
+    change: tuple[str, str],
+    published: bool = False,
+    limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
+) -> Generator[tuple[dict[str, Any], str]]:
+    """Makes the server do what it has put off, and renews the statistics of these tables: yields its debt, and what
+    of it is left in words, until it is closed. `change` are a column and the key of a table."""
+    with closing(server.connect()) as connection, innodb.eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")
-        while left := innodb.left(innodb.read_debt(connection)):
-            if time.monotonic() > deadline:
-                raise RqpsError(
-                    f"flush of {server.name}: not done within {limit_s:.0f} s: {left}",
-                    fix="set flush_seconds in the study's parameters to a higher number",
-                )
-            innodb.wake_purge(connection, tables[0], "k", "id")
-            time.sleep(innodb.SECONDS_BETWEEN_LOOKS)
+        if int(query(connection, "SELECT @@log_bin")[0][0]):  # the logs of the writes are not needed any more
+            query(connection, "PURGE BINARY LOGS BEFORE NOW()")
+        while True:
+            debt = innodb.read_debt(connection)
+            yield debt, innodb.left(debt)
+            if not published:
+                innodb.wake_purge(connection, tables[0], *change)

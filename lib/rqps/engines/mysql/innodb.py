@@ -25,7 +25,6 @@ MOST_DIRTY_SHARE = 0.01
 """The share of the buffer pool's pages. The published tests ask for 1 %, too."""
 MOST_UNPURGED = 100
 """Transactions; a server at rest need not come to none."""
-SECONDS_BETWEEN_LOOKS = 0.2
 
 _PURGE = re.compile(r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?History list length (\d+)", re.DOTALL)
 REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", re.DOTALL)

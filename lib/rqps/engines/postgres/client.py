@@ -25,13 +25,14 @@ class StatementError(Exception):
 class Connection:
     """A connection to a server's socket, in text throughout. Its `with` block or `close` ends it."""
 
-    def __init__(self, path: Path, patience_s: float, database: str = DATABASE) -> None:
+    def __init__(self, path: Path, patience_s: float, database: str = DATABASE, schema: str | None = None) -> None:
         self._line = socket.socket(socket.AF_UNIX)
         self._line.settimeout(patience_s)
         try:
             self._line.connect(str(path))
             self._in = self._line.makefile("rb")
             words = {"user": USER, "database": database, "application_name": "rqps", "client_encoding": "UTF8"}
+            words |= {"search_path": schema} if schema else {}
             text = b"".join(word.encode() + b"\0" for pair in words.items() for word in pair) + b"\0"
             self._line.sendall(struct.pack("!II", len(text) + 8, PROTOCOL) + text)
             list(self._rows())

@@ -4,7 +4,7 @@ functions."""
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -15,15 +15,54 @@ from rqps.engines.postgres.postmaster import Server
 from rqps.errors import RqpsError
 
 STORED_BY = "heap"
+IDS_AT_ONCE = 1000
+"""Ids that a connection takes from the server at once, as in the published client; those that it does not use are
+gaps."""
 LONGEST_STATEMENT = 300
-TYPES = {"integer": "int", "character": "char"}
-SECONDS_BETWEEN_LOOKS = 0.2
+TYPES = {"integer": "int", "character": "char", "character varying": "varchar"}
+TYPES |= {"timestamp without time zone": "datetime"}
+STATISTICS_LATE_S = 0.6
+"""Statistics of a server may be half a second old, up to 14."""
 _INDEX = """
 SELECT i.relname, a.attname, x.indisprimary FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
 JOIN LATERAL unnest(x.indkey) WITH ORDINALITY AS k (number, place) ON true
 JOIN pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.number
 WHERE x.indrelid = '{}'::regclass ORDER BY 1, k.place"""
+_DEBT = """
+SELECT (SELECT sum(n_dead_tup) FROM pg_stat_user_tables),
+(SELECT setting::bigint * 8 FROM pg_settings WHERE name = 'shared_buffers'), {diff}({now}(), {redo}) / 1024,
+(SELECT setting::bigint * CASE unit WHEN 'MB' THEN 1 ELSE 16 END * 1024 FROM pg_settings WHERE name = 'max_wal_size')
+FROM pg_control_checkpoint()"""
+_WAL = {"diff": "pg_wal_lsn_diff", "now": "pg_current_wal_lsn", "redo": "redo_lsn"}
+_WAL_BEFORE_10 = {"diff": "pg_xlog_location_diff", "now": "pg_current_xlog_location", "redo": "redo_location"}
 _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'autovacuum:%' AND pid <> pg_backend_pid()"
+
+
+def create_table(key: str, columns: Mapping[str, str]) -> str:
+    """A table whose ids the server gives; like the statements below with `{table}` for its name."""
+    typed = "".join(f"{name} {kind}, " for name, kind in columns.items()).replace("DATETIME", "TIMESTAMP")
+    return (
+        f"CREATE TABLE {{table}} ({key} BIGSERIAL, {typed}PRIMARY KEY ({key})); "
+        f"ALTER SEQUENCE {{table}}_{key}_seq CACHE {IDS_AT_ONCE}"
+    )
+
+
+def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
+    """All indexes of a table, one after the other in one transaction."""
+    return "; ".join(
+        f"CREATE INDEX {{table}}_{name} ON {{table}} ({', '.join(columns)})" for name, columns in indexes.items()
+    )
+
+
+def by_index(name: str) -> str:  # noqa: ARG001
+    """The words behind a table's name that make a query use an index: it has none, and EXPLAIN shows its choice."""
+    return ""
+
+
+def delete_first(key: str) -> str:
+    """Deletes the first `{rows}` rows whose key is not below `{low}`."""
+    first = f"SELECT {key} FROM {{table}} WHERE {key} >= {{low}} ORDER BY {key} ASC LIMIT {{rows}}"
+    return f"DELETE FROM {{table}} WHERE {key} IN ({first})"
 
 
 def query(connection: Connection, sql: str) -> list[Row]:
@@ -102,21 +141,52 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from _nodes(below)
 
 
-def settle(server: Server, tables: Sequence[str], limit_s: float) -> None:
-    """Vacuums and analyzes these tables, writes all that is dirty, and waits until autovacuum has nothing under way:
-    dead rows, pages without a map of what is visible, and a checkpoint are what later statements would pay for."""
-    deadline = time.monotonic() + limit_s
+def rows_deleted(connection: Connection) -> int:
+    """Rows deleted by connections that have ended since the server started."""
+    time.sleep(STATISTICS_LATE_S)
+    return int(connection.query("SELECT sum(n_tup_del) FROM pg_stat_user_tables")[0][0] or 0)
+
+
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 others look at files
+    """The size of a schema's tables with their indexes."""
+    sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+    return int(connection.query(f"{sizes} WHERE relkind = 'r' AND nspname = '{schema}'")[0][0] or 0)
+
+
+def read_debt(connection: Connection) -> dict[str, Any]:
+    """The work that the server has put off, by the columns of the table `engine`: dead rows are its history, and how
+    many pages are dirty no view says."""
+    ((version,),) = connection.query("SHOW server_version_num")
+    wal = _WAL if int(str(version)) >= 100_000 else _WAL_BEFORE_10
+    ((dead, buffers_kb, age_kb, capacity_kb),) = connection.query(_DEBT.format(**wal))
+    return {
+        "history_length": int(dead or 0),
+        "dirty_kb": None,
+        "buffer_pool_kb": float(str(buffers_kb)),
+        "checkpoint_age_kb": float(str(age_kb)),
+        "redo_capacity_kb": float(str(capacity_kb)),
+    }
+
+
+def settling(
+    server: Server,
+    tables: Sequence[str],
+    *,
+    change: tuple[str, str],  # noqa: ARG001 others have to be woken
+    published: bool = False,  # noqa: ARG001 which is the same
+    limit_s: float | None = None,
+) -> Generator[tuple[dict[str, Any], str]]:
+    """Makes the server do what it has put off, and renews the statistics of these tables: vacuums them and writes a
+    checkpoint, since dead rows, pages without a map of what is visible, and dirty pages are what later statements
+    would pay for. Yields its debt, and what of it is left in words, until it is closed."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
             for table in tables:
                 connection.query(f"VACUUM (ANALYZE) {table}")
             connection.query("CHECKPOINT")
-            while connection.query(_AT_WORK) != [("0",)]:
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+            while True:
+                ((workers,),) = connection.query(_AT_WORK)
+                yield read_debt(connection), "" if workers == "0" else f"{workers} autovacuum workers are at work"
     except TimeoutError:
-        raise RqpsError(
-            f"flush of {server.name}: vacuum and checkpoint were not done within {limit_s:.0f} s",
-            fix="set flush_seconds in the study's parameters to a higher number",
-        ) from None
+        while True:
+            yield {}, "vacuum and checkpoint are not done"

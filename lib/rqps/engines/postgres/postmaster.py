@@ -52,9 +52,9 @@ class Server:
     connections: "WeakSet[Connection]" = field(default_factory=WeakSet, repr=False, compare=False)
     """That were given out."""
 
-    def connect(self, patience_s: float | None = None) -> Connection:
+    def connect(self, schema: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load."""
-        connection = Connection(self.socket, patience_s or ANSWER_PATIENCE_S)
+        connection = Connection(self.socket, patience_s or ANSWER_PATIENCE_S, schema=schema)
         self.connections.add(connection)
         return connection
 
@@ -106,8 +106,19 @@ class Server:
         for connection in list(self.connections):
             connection.close()
         code, how = self._end()
+        for outliving in self._outliving():  # where its keeper was killed
+            outliving.kill()
+            outliving.wait()
         self.private.remove()
         return "" if code == 0 else f"{self.name}: the server did not stop in order, it ended {how}"
+
+    def _outliving(self) -> Iterator[psutil.Process]:
+        """Processes that still work in its data directory. One that is stuck, or was stopped for the turns of others,
+        does not notice that its postmaster has ended."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.cwd() == str(self.directory):
+                    yield process
 
     def ended(self, within_s: float = 0) -> bool:
         """True if it has ended; its keeper reports that a moment later than a broken connection does."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Unpack
 
-from rqps.engines.mysql.instance import Server
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
 from rqps.store.manifest import Warning_
@@ -18,7 +18,7 @@ from rqps.workloads import How
 from rqps.workloads.answers import Second
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import Row
-from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, statement
+from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, in_sql, statement
 from rqps.workloads.load_generator import DONE_AGAIN, READY_S, LoadGenerator, Options, switch, sysbench_call
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
@@ -60,14 +60,14 @@ class Generator(LoadGenerator):
 
 @contextmanager
 def generating(
-    server: Server, step: Step, parameters: InsertBenchmarkParameters, **how: Unpack[How]
+    server: Any, sql: ModuleType, step: Step, parameters: InsertBenchmarkParameters, **how: Unpack[How]
 ) -> Iterator[Generator]:
     """sysbench putting the load of one step."""
     threads = parameters.clients * step.connections
     folder = MEMORY if os.access(MEMORY, os.W_OK) else None
     with Scratch(folder) as scratch:
         (shared := scratch / "clients").write_bytes(bytes(BYTES_OF_CLIENT * (parameters.clients + 1)))
-        options = {"threads": threads, "shared-file": str(shared), **_options(step, parameters, how["seed"])}
+        options = {"threads": threads, "shared-file": str(shared), **_options(step, parameters, how["seed"], sql)}
         options["ready-seconds"] = FAR_AHEAD_S if how.get("in_turns") else READY_S
         with Generator(sysbench_call(SCRIPT, (server,), options), (server,), step.name, threads, how) as generator:
             generator.shared = shared
@@ -80,16 +80,16 @@ def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
     return CLOCK_BEGINS + sum(-(-parameters.rows(earlier) // (earlier.rate or CLOCK_ROWS)) for earlier in before)
 
 
-def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int) -> Options:
+def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, sql: ModuleType) -> Options:
     of_a_table = parameters.clients if parameters.shared_table else 1
     loaded = parameters.load_rows + parameters.rows(find(INDEX, parameters.form))
     return {
         "clients": parameters.clients,
         "shared-table": switch(parameters.shared_table),
-        "insert": statement("insert"),
-        "delete": statement("delete") if step.deletes else "",
-        "queries": ";".join(step.queries),
-        "indexes": statement("indexes") if step.kind == INDEX else "",
+        "insert": statement("insert", sql),
+        "delete": statement("delete", sql) if step.deletes else "",
+        "queries": ";".join(in_sql(query, sql) for query in step.queries),
+        "indexes": statement("indexes", sql) if step.kind == INDEX else "",
         "rows": parameters.rows(step),
         "rows-per-transaction": parameters.rows_per_transaction(step),
         "query-rows": parameters.query_rows,

@@ -22,7 +22,7 @@ SMALLER_WRITES = 5
 
 
 class InsertBenchmarkParameters(Parameters):
-    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
 
     form: Form = "current"
     """The benchmark as it was done at a time: `current` (since the end of 2023), `2023` (range queries only), or

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 
 from rqps.engines import table
 from rqps.errors import instead
@@ -13,6 +14,11 @@ LOAD, INDEX = "l.i0", "l.x"
 """The steps that all others depend on."""
 
 _DESCRIBED = table(__package__, "steps")
+KEY: str = _DESCRIBED["key"]
+INDEXES: dict[str, list[str]] = _DESCRIBED["indexes"]
+COLUMNS = {KEY: "bigint", **{name: kind.split()[0].lower() for name, kind in _DESCRIBED["columns"].items()}}
+"""The types of a table's columns, as the engines describe them."""
+BY_INDEX = re.compile(r" \{by (\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,18 @@ def find(name: str, form: str) -> Step:
     )
 
 
-def statement(name: str) -> str:
-    """A statement by its purpose: `table`, `indexes`, `insert`, `delete`."""
-    return str(_DESCRIBED[name])
+def statement(purpose: str, sql: ModuleType) -> str:
+    """The statement for a purpose (`table`, `indexes`, `insert`, `delete`) in a server's SQL."""
+    match purpose:
+        case "table":
+            return str(sql.create_table(KEY, _DESCRIBED["columns"]))
+        case "indexes":
+            return str(sql.add_indexes(INDEXES))
+        case "delete":
+            return str(sql.delete_first(KEY))
+    return str(_DESCRIBED[purpose])
+
+
+def in_sql(query: str, sql: ModuleType) -> str:
+    """A query of a step in a server's SQL."""
+    return BY_INDEX.sub(lambda index: str(sql.by_index(index[1])), query)

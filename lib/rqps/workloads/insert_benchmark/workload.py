@@ -1,13 +1,9 @@
 """The insert benchmark."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Unpack
 
-from rqps.engines.mysql.dialect import tables_of
-from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.reports import check_connections, explain, plan_row
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
@@ -25,7 +21,17 @@ from rqps.workloads.answers import (
 from rqps.workloads.insert_benchmark import generator, settling
 from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
-from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, statement
+from rqps.workloads.insert_benchmark.steps import (
+    BY_INDEX,
+    COLUMNS,
+    INDEX,
+    INDEXES,
+    LOAD,
+    Step,
+    find,
+    in_sql,
+    statement,
+)
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be
 
@@ -33,12 +39,6 @@ ENOUGH_OF_RATE = 0.95
 """The share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
 """A share of the requested rows that queries have to find: with fewer, most queries were for deleted rows."""
-COLUMNS = {
-    name: kind.lower() for name, kind in re.findall(r"(\w+) (BIGINT|DATETIME|INT|VARCHAR\(\d+\))", statement("table"))
-}
-INDEXES = {
-    name: columns.split(", ") for name, columns in re.findall(r"\{table\}_(\w+) \((.*?)\)", statement("indexes"))
-}
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
 """Values with which a query is explained."""
 LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
@@ -51,13 +51,13 @@ class InsertBenchmark(Workload):
     def data_name(self, parameters: InsertBenchmarkParameters) -> str:  # noqa: ARG002 loading is a step of its own
         return "insert-benchmark-empty"
 
-    def load(self, server: Server, parameters: InsertBenchmarkParameters) -> None:  # noqa: ARG002
+    def load(self, server: Any, parameters: InsertBenchmarkParameters) -> None:  # noqa: ARG002
         with closing(server.connect()) as connection:
-            query(connection, f"CREATE DATABASE {DATABASE}")
+            connection.dialect.query(connection, f"CREATE SCHEMA {DATABASE}")
 
-    def prepare(self, server: Server, parameters: InsertBenchmarkParameters) -> None:
+    def prepare(self, server: Any, parameters: InsertBenchmarkParameters) -> None:
         with closing(server.connect()) as connection:
-            check_connections(connection, parameters.connections)
+            connection.dialect.check_connections(connection, parameters.connections)
             check_empty(connection)
 
     def steps(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
@@ -66,7 +66,7 @@ class InsertBenchmark(Workload):
     def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
         return parameters.clients
 
-    def check(self, server: Server, step: str, parameters: InsertBenchmarkParameters) -> Checked:
+    def check(self, server: Any, step: str, parameters: InsertBenchmarkParameters) -> Checked:
         asked = find(step, parameters.form)
         with closing(server.connect(DATABASE)) as connection:
             if asked.kind == LOAD:
@@ -77,20 +77,21 @@ class InsertBenchmark(Workload):
 
     @contextmanager
     def generating(
-        self, servers: Sequence[Server], step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
+        self, servers: Sequence[Any], step: str, parameters: InsertBenchmarkParameters, **how: Unpack[How]
     ) -> Iterator[generator.Generator]:
         (server,) = servers
         asked = find(step, parameters.form)
         with_queries = [described.name for described in parameters.described if described.queries]
         with closing(server.connect(DATABASE)) as connection:
+            sql = connection.dialect
             for table in parameters.tables if asked.kind == LOAD else ():
-                query(connection, statement("table").format(table=table))
+                sql.query(connection, statement("table", sql).format(table=table))
             if step in with_queries[:1]:
                 rows, warnings = settling.settle(server, parameters, step)
             else:
                 rows, warnings = [settling.debt_row(server, connection, step, "before")], []
-            deleted = settling.rows_deleted(connection)
-        with generator.generating(server, asked, parameters, **how) as load:
+            deleted = sql.rows_deleted(connection) if asked.deletes else 0
+        with generator.generating(server, sql, asked, parameters, **how) as load:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
             yield load
 
@@ -102,7 +103,7 @@ class InsertBenchmark(Workload):
         must_be_whole(seconds, asked, parameters.transactions(asked), parameters.clients)
         with closing(load.servers[0].connect()) as connection:
             after = settling.debt_row(load.servers[0], connection, step, "after")
-            deleted = settling.rows_deleted(connection) - load.rows_deleted
+            deleted = connection.dialect.rows_deleted(connection) - load.rows_deleted if asked.deletes else 0
         columns = _columns(asked, parameters, seconds, load.elapsed_s)
         together = list(by_second(seconds))
         answer = Answer(
@@ -118,28 +119,30 @@ class InsertBenchmark(Workload):
         return {"sysbench": sysbench().version}
 
 
-def check_empty(connection: Connection) -> None:
+def check_empty(connection: Any) -> None:
     """Refuses a server that has tables already: l.i0 begins without tables."""
-    if tables := tables_of(connection, DATABASE):
-        which = f"WHERE table_schema = '{DATABASE}' ORDER BY table_name"
-        sizes = query(connection, f"SELECT table_name, table_rows FROM information_schema.tables {which}")
-        listed = ", ".join(f"{name} with about {rows or 0} rows" for name, rows in sizes) or ", ".join(tables)
+    sql = connection.dialect
+    if tables := sql.tables_of(connection, DATABASE):
+        counts = [sql.query(connection, f"SELECT COUNT(*) FROM {DATABASE}.{name}")[0][0] for name in tables]
+        listed = ", ".join(f"{name} with {rows} rows" for name, rows in zip(tables, counts, strict=True))
         raise RqpsError(f"{DATABASE}: l.i0 begins without tables, and there are {listed}", fix=LOAD_AGAIN)
 
 
-def check_tables(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> None:
+def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> None:
     """Checks that each table is as the steps before this one leave it: columns, indexes, and roughly the rows."""
-    tables = tables_of(connection, DATABASE)
+    sql = connection.dialect
+    tables = sql.tables_of(connection, DATABASE)
     must_be(f"{step.name}: {DATABASE}", "tables", sorted(parameters.tables), tables, fix=LEFT_OVER)
     added = {} if step.kind in (LOAD, INDEX) else INDEXES
     rows = loaded_rows(step, parameters)
+    gaps = parameters.clients * (sql.IDS_AT_ONCE - 1)
     for name in parameters.tables:
         indexes = {"PRIMARY": ["transactionid"]} | {f"{name}_{index}": columns for index, columns in added.items()}
-        check_table(connection, DATABASE, name, "innodb", COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
+        check_table(connection, DATABASE, name, sql.STORED_BY, COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
         row_count = 0 if low is None or high is None else high - low + 1
         # A retried INSERT may have left a gap in the ids, so that these may overstate the rows of a later step.
-        if row_count < rows or (step.kind == INDEX and row_count > rows):
+        if row_count < rows or (step.kind == INDEX and row_count > rows + gaps):
             must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 
 
@@ -157,23 +160,21 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
     )
 
 
-def explained(connection: Connection, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
+def explained(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
     """The plans of a step's queries on the first table, as rows of `plans`. Fails if a plan is wrong."""
     low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
     some = ", ".join(str(low + number) for number in range(parameters.query_rows))
     for query_ in step.queries:
-        text = query_.format(table="pi1", rows=parameters.query_rows, ids=some, **AN_ID)
-        row = plan_row(step.name, text, explain(connection, text))
-        forced = re.search(r"FORCE INDEX \((\w+)\)", row["statement"])
-        index = forced[1] if forced else "PRIMARY"
-        covered = forced is None or "Using index" in str(row["extra"]).split("; ")
-        if row["key"] != index or not covered:
+        sql, by = connection.dialect, BY_INDEX.search(query_)
+        text = in_sql(query_, sql).format(table="pi1", rows=parameters.query_rows, ids=some, **AN_ID)
+        access, index = sql.access(connection, step.name, text), f"pi1_{by[1]}" if by else "PRIMARY"
+        if access.key != index or (by and not access.covers):
             raise RqpsError(
-                f"{step.name}: the server reads by index {row['key']} ({row['extra']}), and {index} alone was due: "
-                + row["statement"],
+                f"{step.name}: the server reads by index {access.key} ({access.row['extra']}), and {index} alone was "
+                f"due: {text}",
                 fix="this server can't do what the step is named for; leave it out of the study",
             )
-        yield row
+        yield access.row
 
 
 def _columns(

@@ -1,6 +1,7 @@
 """The sysbench microbenchmarks."""
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Unpack
@@ -18,6 +19,7 @@ from rqps.workloads.table_check import check_table, must_be
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
 WHOLE_TABLE_PATIENCE_S = 3600.0
 """The longest wait for a statement that reads whole tables."""
+SECONDS_BETWEEN_LOOKS = 0.2
 LOAD_SEED = 20_240_229
 """The seed of the rows, which is the same for every build and study, so that all work on equal tables."""
 
@@ -116,9 +118,19 @@ def flush(server: Any, parameters: SysbenchParameters) -> None:
     reports when it is done, and a server that is not done in time fails the run.
     """
     tables = [f"{DATABASE}.sbtest{number}" for number in range(1, parameters.tables + 1)]
+    limit_s, begun = parameters.flush_limit_s, time.monotonic()
     with closing(server.connect()) as connection:
-        sql = connection.dialect
-    sql.settle(server, tables, parameters.flush_limit_s)
+        settling = connection.dialect.settling(server, tables, change=("k", "id"), limit_s=limit_s)
+        with closing(settling) as debts:
+            for _, left in debts:
+                if not left:
+                    return
+                if time.monotonic() - begun > limit_s:
+                    raise RqpsError(
+                        f"flush of {server.name}: not done within {limit_s:.0f} s: {left}",
+                        fix="set flush_seconds in the study's parameters to a higher number",
+                    )
+                time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def check_plan(connection: Any, step: Step) -> list[dict[str, Any]]:

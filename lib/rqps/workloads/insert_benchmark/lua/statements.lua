@@ -26,8 +26,12 @@ function statements.with(text, values)
 end
 
 -- What connection:query does, for the text in a buffer too. Lua would keep a string of each, and look for it among all
--- that are the same to its hash, which for texts that differ in the middle are very many.
+-- that are the same to its hash, which for texts that differ in the middle are very many. Some drivers read a text to
+-- its closing zero.
 local function query(text, length)
+   if type(text) == "cdata" then
+      text[length] = 0
+   end
    return connection:check_error(ffi.C.db_query(connection, text, length), text)
 end
 
