@@ -1,6 +1,9 @@
 """Relative throughput on a report's first page: all steps, or of many the groups and those that changed most."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
 
 import polars as pl
 from great_tables import GT
@@ -21,14 +24,16 @@ def on_first_page(page: FirstPage) -> FirstPage:
     if page.measure != THROUGHPUT:
         return page
     throughput = page.compared.filter(metric=THROUGHPUT)
-    left_out = stats.left_out(page.study)
-    title = f"Throughput relative to {page.study.card.base}"
-    tables = [(title, show.ratio_table(throughput, means=page.means, left_out=left_out))]
+    named = stats.names(page.study)
+    full, short = (dict(named.select("dbms", column).iter_rows()) for column in ("name", "short"))
+    of_steps = partial(show.ratio_table, means=page.means, left_out=stats.left_out(page.study), names=short)
+    title = f"Throughput relative to {full[page.study.card.base]}"
+    tables = [(title, of_steps(throughput))]
     if throughput["step"].n_unique() > MANY:
         most = throughput.filter(pl.col("step").is_in(stats.most_changed(throughput, MANY)))
         tables = [
-            (title, group_table(throughput)),
-            ("The steps that changed most", show.ratio_table(most, means=page.means, left_out=left_out)),
+            (title, group_table(throughput, short)),
+            ("The steps that changed most", of_steps(most)),
         ]
     return replace(page, tables=(*page.tables, *tables))
 
@@ -52,9 +57,10 @@ def by_group(throughput: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def group_table(throughput: pl.DataFrame) -> GT:
-    """One row per dbms, one column per group of steps."""
-    rows = show.by_host(by_group(throughput)).with_columns(pl.col("group").replace("", "All steps"))
+def group_table(throughput: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> GT:
+    """One row per dbms, by its name, one column per group of steps."""
+    rows = by_group(throughput).with_columns(pl.col("dbms", "base").replace(names))
+    rows = show.by_host(rows).with_columns(pl.col("group").replace("", "All steps"))
     steps = dict(rows.sort("steps").select("group", "steps").iter_rows())
     signs = show.signs_of(THROUGHPUT)
 

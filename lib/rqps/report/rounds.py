@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
+from rqps import stats
 from rqps.report.profiles import Links
 from rqps.report.render import json_in_html, render
 from rqps.show import Row, by_host, number_of, verdict_words
@@ -16,6 +17,8 @@ from rqps.stats import SIDES, relate_configs
 from rqps.store.read import Study
 
 PAGE = "rounds.html"
+SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "same": "Unchanged"}
+"""Headings by verdict: of throughput or, where it is inconclusive, of the cost that decides."""
 
 
 def links_to_rounds(own: str, compared: pl.DataFrame) -> Markup:
@@ -39,8 +42,12 @@ def rounds_page(
     of_builds = [frame.filter(pl.col("base") != base) for frame in relate_configs(study, compared)]
     rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))
     words |= {"title": f"Rounds · {study.card.study}", "heading": "The rounds of every number"}
-    shown: dict[str, Any] = {"contents": {}, "to_rounds": Markup(""), "logs": any(files.values())}
-    shown["numbers"] = numbers(study, rounds, compared, files, profiles)
+    shown: dict[str, Any] = {"to_rounds": Markup(""), "logs": any(files.values())}
+    by_verdict: dict[str, list[dict[str, Any]]] = {verdict: [] for verdict in SECTIONS}
+    for number in numbers(study, rounds, compared, files, profiles):
+        by_verdict[number["verdict"]].append(number)
+    shown["sections"] = by_verdict
+    shown["contents"] = {verdict: SECTIONS[verdict] for verdict, of in by_verdict.items() if of}
     page = render("rounds.html.j2", **words, **shown, study=study.card.study)
     return page, links_to_rounds(base, compared)
 
@@ -66,6 +73,8 @@ def numbers(
     of_cell = by_host(rounds).sort("round").partition_by(keys, as_dict=True)
     several = compared["host"].n_unique() > 1
     named = by_host(compared.with_columns(me="dbms"))
+    decided = stats.deciding(compared).select("host", "step", "dbms", "base", "verdict").rows()
+    verdicts = {tuple(cell): verdict for *cell, verdict in decided}
     metrics = [metric for metric in SIDES if metric in set(compared["metric"])]
     for (step, dbms, base), rows in named.group_by(keys, maintain_order=True):
         me, host = rows.select("me", "host").row(0)
@@ -79,6 +88,7 @@ def numbers(
         yield {
             "id": f"step={step}&dbms={dbms}{'' if own else f'&base={base}'}",
             "address": address(step, me, base=base, host=host if several else ""),
+            "verdict": verdicts[host, step, me, base],
             "title": f"{step}: {dbms} against {base}",
             "numbers": [_number(by_metric[metric]) for metric in compared_by],
             "metrics": [SIDES[metric] for metric in compared_by],

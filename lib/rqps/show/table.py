@@ -217,16 +217,18 @@ def ratio_table(
     metric: str = THROUGHPUT,
     means: pl.DataFrame | None = None,
     left_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over the steps, without
-    those that are `left_out`."""
+    those that are `left_out`. The heads are the `names` of the dbms."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
     rows = by_host(numbers)
     group = "group" if len(groups_of(rows)) > 1 else ""
     colour = ratio_colour if metric == THROUGHPUT else None
-    columns = [Column(dbms, form=ratio_cell, colour=colour, align="center") for dbms in in_order(rows["dbms"])]
+    columns = [Column(dbms, names.get(dbms, ""), ratio_cell, colour, "center") for dbms in in_order(rows["dbms"])]
+    base = names.get(rows["base"][0], rows["base"][0])
     notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
     marked = [
         f"⚠ {row['step']}, {row['dbms']}: {row['warned']}." for row in rows.filter(pl.col("warned") != "").to_dicts()
@@ -241,7 +243,7 @@ def ratio_table(
         [Column("step", form=unbroken), *columns],
         name=f"relative-{metric}",
         group=group,
-        note=f"Relative to: {rows['base'][0]}. Mean ratio of {notes} {legend_of(rows)}{of_all} "
+        note=f"Relative to: {base}. Mean ratio of {notes} {legend_of(rows)}{of_all} "
         f"{' '.join(marked[:MOST_EXPLAINED])}{more} {over}".strip(),
     )
 

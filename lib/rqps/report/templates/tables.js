@@ -38,13 +38,16 @@
     });
   }
 
-  function addFilter(table, groups) {
+  const hasSign = (row, signs) => [...row.cells].some((cell) => signs.includes(cell.textContent.trim()[0]));
+  const namesOfRow = (row, heading) => [heading, row.cells[0], row.cells[1]].map((cell) => cell?.textContent ?? "").join(" ");
+
+  // Rows of a table, or what else stands in groups below headings.
+  function addFilter(before, groups, namesOf, has = () => false) {
     const make = (tag, more, ...inside) => {
       const made = Object.assign(document.createElement(tag), more);
       made.append(...inside);
       return made;
     };
-    const has = (row, signs) => [...row.cells].some((cell) => signs.includes(cell.textContent.trim()[0]));
     const every = groups.flatMap(({ rows }) => rows);
     const named = make("input", { type: "search", placeholder: "rows named …", ariaLabel: "show rows whose names have this" });
     const sure = make("select", { ariaLabel: "which rows" }, ...Object.entries(SIGNS).map((each) => new Option(...each)));
@@ -55,15 +58,15 @@
       const asked = named.value.toLowerCase();
       for (const { heading, rows } of groups) {
         for (const row of rows) {
-          const names = [heading, row.cells[0], row.cells[1]].map((each) => each?.textContent ?? "").join(" ");
-          row.hidden = !names.toLowerCase().includes(asked) || (sure.value && !has(row, sure.value));
+          const fits = namesOf(row, heading).toLowerCase().includes(asked);
+          row.hidden = !fits || (sure.value && !has(row, sure.value));
         }
         if (heading) heading.hidden = rows.every((row) => row.hidden);
       }
       const shown = every.filter((row) => !row.hidden).length;
       said.textContent = shown < every.length ? `${shown} of ${every.length} rows` : "";
     };
-    table.closest(".table").before(bar);
+    before.before(bar);
   }
 
   function addCopy(table, heads) {
@@ -108,7 +111,7 @@
     for (const { heading, rows } of groups) for (const row of rows) address(table, heading, row);
     const heads = headsOf(table);
     if (body.rows.length < FEWEST_ROWS || heads.some((head) => head.colSpan > 1)) continue;
-    if (body.rows.length >= MANY_ROWS) addFilter(table, groups);
+    if (body.rows.length >= MANY_ROWS) addFilter(table.closest(".table"), groups, namesOfRow, hasSign);
     if (navigator.clipboard && !table.closest("details.rounds, .rqps-questions")) addCopy(table, heads);
     heads.forEach((head, at) => {
       const button = document.createElement("button");
@@ -126,6 +129,13 @@
         }
       });
     });
+  }
+  const lists = [...document.querySelectorAll("main > details.rounds")];
+  if (lists.length >= MANY_ROWS) {
+    const groups = [...document.querySelectorAll("main > h2")].map((heading) => ({ heading, rows: [] }));
+    const isBefore = (one, other) => one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING;
+    for (const list of lists) groups.findLast(({ heading }) => isBefore(heading, list)).rows.push(list);
+    addFilter(groups[0].heading, groups, (list) => list.firstElementChild.textContent);
   }
   // In print nothing is folded away and nothing scrolls: what is wider than the paper becomes smaller.
   const boxes = [...document.querySelectorAll(".table, .scroll, pre")];
