@@ -11,7 +11,7 @@ from child import Child, wait_for_threads, waiting_threads
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.measure.counters import read_process, read_processes, switches_between
+from rqps.measure.counters import cpu_of_all_ns, read_process, read_processes, switches_between
 
 SPINNER = """
     import resource, threading, time
@@ -155,11 +155,15 @@ def test_cpu_of_children_that_came_and_went_is_their_parents() -> None:
         parent.stdout.readline()
         sleeper = subprocess.Popen(["sleep", "100"])  # one that stays
         before = read_processes([parent.pid, sleeper.pid])
+        before_ns = cpu_of_all_ns([parent.pid, sleeper.pid])
         parent.stdin.write("wait\n")
         parent.stdout.readline()
         gone = subprocess.Popen(["true"])
         gone.wait()
         after = read_processes([parent.pid, gone.pid, sleeper.pid])
+        used_ns = cpu_of_all_ns([parent.pid, gone.pid, sleeper.pid]) - before_ns
+        with pytest.raises(ProcessLookupError):
+            cpu_of_all_ns([gone.pid, sleeper.pid])
         with pytest.raises(RqpsError, match="has ended"):
             read_processes([gone.pid, sleeper.pid])
         sleeper.kill()
@@ -170,4 +174,5 @@ def test_cpu_of_children_that_came_and_went_is_their_parents() -> None:
     used = after - before
     assert used.cpu_s is not None
     assert used.cpu_s > 0.1
+    assert used_ns / 1e9 == pytest.approx(used.cpu_s, abs=0.03)
     assert after.rss_kb < sum(process.rss_kb for process in (after, before)) + after.shared_kb

@@ -27,6 +27,7 @@ TABLES: dict[str, Table] = {
     "writes": measured.writes_table,
     "robin": measured.robin_table,
     "clients": measured.clients_table,
+    "servers": measured.servers_table,
     "starts": measured.starts_table,
     "agreement": measured.agreement_table,
     "occasion": measured.occasion_table,
@@ -58,6 +59,7 @@ def arguments() -> argparse.Namespace:
     part("writes", "updates and inserts in a duet, and each server by itself", rounds=4, seconds=8)
     part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)
     part("clients", "where to place several clients and the threads that serve them?", rounds=6, seconds=2)
+    part("servers", "does a ratio depend on how many servers share the round?", rounds=8, seconds=4)
     part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
     agree = "releases beside 8.0 by duets, by long rounds and by counted instructions: do they agree?"
     part("agreement", agree, rounds=6, seconds=20)
@@ -92,6 +94,8 @@ def main() -> None:
             measured.robin(file, asked.rounds, asked.seconds)
         case "clients":
             measured.clients(file, asked.rounds, asked.seconds)
+        case "servers":
+            measured.servers(file, asked.rounds, asked.seconds)
         case "starts":
             measured.starts(file, asked.rounds, asked.seconds)
         case "agreement":

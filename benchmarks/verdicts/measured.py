@@ -65,6 +65,8 @@ PUBLISHED = 0.05
 """As seen in published tables: one run a side, and what is farther from 1 than this is a change."""
 LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 OLD = "my5624.common"
+SERVERS = (2, 4, 6)
+OF_SERVERS = ("point-query", "update-index")
 TWIN = f"my5624.{ME.partition('.')[2]}"
 PLACED: tuple[PlacementKind, ...] = ("free", "by-connection", "split")
 COUNTED_IN = "where-did-it-go"
@@ -436,6 +438,39 @@ def starts_table(rows: pl.DataFrame) -> pl.DataFrame:
         pl.struct("n", "spread").map_elements(reach, pl.String).alias("95 %"),
         *_interval(),
     )
+
+
+def servers(file: Path, rounds: int, seconds: int) -> None:
+    """8.0 beside 5.6 in rounds of two, four and six servers."""
+    others = (SAME[0], "my97.common", *SAME[1:])
+    asked = {
+        count: by_round(runs(rounds, (OLD, BASE, *others[: count - 2]), steps=OF_SERVERS, seconds=seconds))
+        for count in SERVERS
+    }
+    ready = ready_for(asked[max(SERVERS)][0])
+    numbered = [(number, count) for number in range(rounds) for count in shuffled(SERVERS, number)]
+    carry_out(
+        file,
+        [
+            Todo(f"{count} servers", number + 1, partial(one_round, asked[count][number], ready, base=OLD))
+            for number, count in numbered
+        ],
+    )
+
+
+def servers_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """8.0 / 5.6 by the number of servers that share a round, and how far apart the ratios are."""
+    keys = ("step", "metric")
+    asked = rows.filter(pl.col("metric").is_in((*METRICS, CPU_BY_SLICES)), dbms=BASE)
+    estimates = stats.STUDENT.estimate(asked, (*keys, "unit"), "ratio").sort(*keys, "unit")
+    apart = (pl.col("estimate").max() / pl.col("estimate").min() - 1).alias("apart")
+    spread = estimates.group_by(keys).agg(apart).with_columns(_percent("apart"))
+    ratio, interval = _interval()
+    wide = estimates.select(
+        *keys, "unit", pl.format("{} ({})", ratio, interval).fill_null(ratio).alias("ratio")
+    ).pivot(on="unit", index=keys, values="ratio")
+    named = wide.join(spread, on=keys, maintain_order="left").with_columns(pl.col("metric").replace(NAMES))
+    return named.select(*keys, *(f"{count} servers" for count in SERVERS), "apart")
 
 
 def agreement(file: Path, rounds: int, seconds: int) -> None:

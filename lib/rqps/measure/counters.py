@@ -194,6 +194,19 @@ def cpu_ns(pid: int) -> int:
         raise ProcessLookupError(f"process {pid} has no CPU clock") from error
 
 
+def cpu_of_all_ns(pids: Sequence[int]) -> int:
+    """CPU time of an engine's processes. Children of the first one that ended count from when it has reaped them, in
+    ticks of 10 ms."""
+    total_ns = 0
+    for pid in pids:
+        try:
+            total_ns += cpu_ns(pid)
+        except ProcessLookupError:
+            if pid == pids[0]:
+                raise
+    return total_ns + (round((_reaped(pids[0]).cpu_s or 0) * 1e9) if len(pids) > 1 else 0)
+
+
 def thread_ids(pid: int) -> list[int]:
     """The ids of all threads of a process. psutil would read one file per thread to list them."""
     return [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]

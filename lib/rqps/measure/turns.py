@@ -2,6 +2,10 @@
 
 So deferred work, such as flushing and purging, happens in the server's own turns. Anything that slows the machine
 for longer than a cycle affects all servers alike. The clock of a load stands still while it is stopped.
+
+The other way to take turns is sysbench's (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each
+server, a slice ends with a transaction, and nobody is stopped, since a stop changes when a server purges
+(`benchmarks/verdicts servers`).
 """
 
 import os
@@ -15,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from rqps.measure.counters import HostCounters, cpu_ns, read_host
+from rqps.measure.counters import HostCounters, cpu_ns, cpu_of_all_ns, read_host
 from rqps.measure.step_counters import Counters, interval_row, read_counters
 from rqps.store.schemas import COUNTERS
 from rqps.workloads import StoppableLoad
@@ -105,7 +109,7 @@ class Side:
     def _reading(self) -> tuple[HostCounters, int, int]:
         """The host's counters, and the CPU time of server and load in ns."""
         try:
-            return read_host(self._device), sum(map(cpu_ns, self._server_pids())), cpu_ns(self.load.pid)
+            return read_host(self._device), cpu_of_all_ns(self._server_pids()), cpu_ns(self.load.pid)
         except ProcessLookupError:
             raise self.load.failure() from None
 

@@ -74,7 +74,7 @@ SLICES: Columns = {
     "operations": pl.Int64,  # null where the load tells them only at its end: only the step has a number
     "busy_us": pl.Float64,  # time of its transactions, over all clients; for stopped servers, the length of the slice
     "client_cpu_us": pl.Float64,
-    "server_cpu_us": pl.Float64,  # of all threads of the server during the slice, without its deferred work
+    "server_cpu_us": pl.Float64,  # of all processes of the server during the slice
 }
 
 INTERVALS: Columns = {

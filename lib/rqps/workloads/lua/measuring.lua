@@ -28,10 +28,31 @@ function measuring.now(clock)
    return tonumber(time[0].s) * 1e9 + tonumber(time[0].ns) - (clock and 0 or before)
 end
 
--- Clocks of CPU time: of this thread, and of a process with all its threads.
-measuring.OUR_CPU = 3
+measuring.OUR_CPU = 3 -- the clock of this thread's CPU time
+
+-- CPU time of a server in ns by process: its first one and that one's children, each with all its threads.
 function measuring.cpu_of(pid)
-   return bit.bor(bit.lshift(bit.bnot(pid), 3), 2)
+   local used, pids = {}, tostring(pid)
+   local file = io.open(("/proc/%d/task/%d/children"):format(pid, pid))
+   if file then -- else it has ended, which a connection will notice
+      pids = pids .. " " .. file:read("*a")
+      file:close()
+   end
+   for process in pids:gmatch("%d+") do
+      if ffi.C.clock_gettime(bit.bor(bit.lshift(bit.bnot(tonumber(process)), 3), 2), time) == 0 then
+         used[process] = tonumber(time[0].s) * 1e9 + tonumber(time[0].ns)
+      end
+   end
+   return used
+end
+
+-- CPU time of that server since then, without that of processes which ended meanwhile.
+function measuring.cpu_since(earlier, pid)
+   local ns = 0
+   for process, used in pairs(measuring.cpu_of(pid)) do
+      ns = ns + used - (earlier[process] or 0)
+   end
+   return ns
 end
 
 -- In one piece, so that threads don't mix their lines.

@@ -147,11 +147,11 @@ local function connect_to_all(thread)
    local driver, shared, others = sysbench.sql.driver(), shared_by_threads(), {}
    local several = sysbench.opt.servers:find(",")
    ffi.C.pthread_mutex_lock(shared.connecting)
-   for socket, pid in sysbench.opt.servers:gmatch("([^,=]+)=(%d+)") do
+   for socket, server in sysbench.opt.servers:gmatch("([^,=]+)=(%d+)") do
       connection = several and dialect.connect(driver, socket, others) or driver:connect()
-      pid = tonumber(dialect.process_of(connection, pid))
+      local pid = tonumber(dialect.process_of(connection, server))
       placing.beside(connection, pid, thread, dialect.process_each and pid)
-      sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), pid = pid}
+      sides[#sides + 1] = {connection = connection, event = rqps.declare(thread), server = tonumber(server)}
    end
    ffi.C.pthread_mutex_unlock(shared.connecting)
 end
@@ -295,11 +295,11 @@ local function run_in_slices(thread)
       counters[number] = measuring.counter(thread, tostring(number - 1), origin, -opt.warmup_seconds)
    end
 
-   local turns, clock, clock_began, server_ns = nil, nil, 0, 0
+   local turns, server, cpu_before, server_ns = nil, nil, nil, 0
    -- Between two slices: counts the CPU time of the server whose slice ended, and says which one begins.
    local function lead(number)
-      if clock then
-         server_ns = now(clock) - clock_began
+      if server then
+         server_ns = measuring.cpu_since(cpu_before, server)
       end
       local at = now()
       if number < 0 and at >= origin then
@@ -319,8 +319,8 @@ local function run_in_slices(thread)
          turns = turns_of_cycle(#sides, shared.turn)
       end
       shared.turn = turns[number % cycle + 1]
-      clock = measuring.cpu_of(sides[shared.turn].pid)
-      clock_began = now(clock)
+      server = sides[shared.turn].server
+      cpu_before = measuring.cpu_of(server)
    end
    local function next_slice(number)
       wait_for_all()
@@ -338,8 +338,6 @@ local function run_in_slices(thread)
       local event, add, slice_ends = sides[turn].event, counters[turn].add, shared.slice_ends
       local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up belongs to it
       local done, busy_ns, wrote = 0, 0, false
-      local own = thread > 0 and dialect.process_each and measuring.cpu_of(sides[turn].pid) -- `lead` has the first's
-      local own_began = own and now(own)
       local client_ns, from = now(measuring.OUR_CPU), now()
       repeat
          local refused = transaction(event)
@@ -349,9 +347,6 @@ local function run_in_slices(thread)
          from, wrote = over and now() or to, wrote or over
       until to >= slice_ends
       client_ns = now(measuring.OUR_CPU) - client_ns
-      if own then
-         server_ns = now(own) - own_began
-      end
       if wrote and #lines > 0 then
          measuring.write_line(table.concat(lines, "\n"))
          lines = {}
