@@ -238,6 +238,7 @@ class Campaign:
     def start(self, command: Sequence[str]) -> "subprocess.Popen[str]":
         environment = {name: value for name, value in os.environ.items() if name not in ("RQPS_DATA", "RQPS_SCRATCH")}
         environment |= {"RQPS_CACHE": str(self.cache), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
+        environment["RQPS_HOST_LOCK"] = ""  # campaigns go on side by side
         with (self.folder / "words.txt").open("w") as words:
             return subprocess.Popen(
                 [sys.executable, "-m", "rqps.cli", *command, "--data", str(self.folder / "data")],

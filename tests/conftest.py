@@ -59,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     users = Path(os.environ.setdefault(USERS_CACHE, str(cache_dir())))
     config.stash[CACHE] = Scratch(users / "tests")
     os.environ["RQPS_CACHE"] = str(config.stash[CACHE].path)
+    os.environ["RQPS_HOST_LOCK"] = ""  # so does each test that has a cache of its own
     share_cache(config.stash[CACHE].path, users, "data")
 
 

@@ -97,6 +97,7 @@ class Computer:
     def start(self, *under: str, address: str = LOOPBACK) -> None:
         """Starts its SSH server, itself under another command where one is given."""
         environment = {**os.environ, "HOME": str(self.folder), "TMPDIR": str(self.folder / "tmp")}
+        environment["RQPS_HOST_LOCK"] = ""  # which all these hosts would share
         environment.pop("RQPS_CACHE", None)
         on_its_cpus = [str(shutil.which("taskset")), "--cpu-list", ",".join(map(str, self.cpus))]
         command = [

@@ -33,7 +33,12 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
         show.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
         show.counters(counters_over_time(study.counters.filter(run=run), steps, study.runs)),
     ]
-    nbformat.write(notebook_of(shown), first / "notebook.ipynb")
+    kept = notebook_of(shown)
+    table = "<table onclick='window.hacked = 1'><tr><td>a cell</td></tr></table><script>window.hacked = 1</script>"
+    kept.cells.append(
+        new_code_cell("table", outputs=[new_output("display_data", {"text/html": f"{table}{HOSTILE}"})])
+    )
+    nbformat.write(kept, first / "notebook.ipynb")
     return data
 
 

@@ -100,6 +100,13 @@ def test_nothing_in_a_page_points_outside(report: Path) -> None:
         assert policy.startswith("default-src 'none'; img-src data:;")
 
 
+def test_a_kept_notebook_shows_tables_and_nothing_that_a_browser_would_obey(report: Path) -> None:
+    page = (report / "runs/r01@my1.base@here.html").read_text()
+    assert "<td>a cell</td>" in page
+    assert [attributes for tag, attributes in Tags(page).found if {"onclick", "onerror"} & attributes.keys()] == []
+    assert "<script>window.hacked" not in page
+
+
 def test_a_page_has_one_bundle_and_every_chart_its_picture(report: Path) -> None:
     page = (report / PAGE).read_text()
     tags = Tags(page)

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import pwd
 import re
 import signal
 import socket
@@ -14,8 +15,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
-from child import next_of
+from child import Child, next_of
 from house import House, end
 from rqps.schedule.run_folder import clear_stale
 from rqps.schedule.state import StudyFolder
@@ -160,6 +162,28 @@ def test_a_second_rqps_run_is_refused_while_one_is_measuring(small_house: House)
     nothing_is_left(small_house, done=0)
 
 
+def test_what_another_user_measures_with_another_cache_is_not_measured_beside(
+    small_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RQPS_HOST_LOCK", name := f"rqps-test-{os.getpid()}")
+    user = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    holding = f"""
+    import os, pwd, socket
+    os.setuid(pwd.getpwnam({user!r}).pw_uid)
+    lock = socket.socket(socket.AF_UNIX)
+    lock.bind("\\0{name}")
+    lock.listen()
+    turn()
+    """
+    with Child(holding) as other:
+        code, words = small_house.run()
+        assert code == 1
+        assert f"another rqps run (pid {other.pid}, user {user}, with another cache) is measuring" in words
+        assert small_house.noted() == small_house.partials() == []
+    small_house.script({})
+    assert small_house.run()[0] == 0
+
+
 def test_half_done_folders_of_the_living_and_of_other_hosts_are_left_alone(tmp_path: Path) -> None:
     folder = StudyFolder(tmp_path)
     owners = {
@@ -193,6 +217,9 @@ def test_a_kernel_and_rqps_talk_where_nobody_else_may_listen(
     private = private_folder(small_house, short)
     assert json.loads((private / "kernel.json").read_text())["transport"] == "ipc"
     assert private.stat().st_mode & 0o077 == 0
+    kernels = [psutil.Process(pid) for pid in small_house.kernels()]
+    ports = [line.laddr for kernel in kernels for line in kernel.net_connections("inet")]
+    assert (bool(kernels), ports) == (True, []), "nothing of it listens on a port"
     assert stat.S_IMODE((private / "kernel.json").stat().st_mode) == 0o600
     assert end(process, signal.SIGINT)[0] == 130
     assert not private.exists()

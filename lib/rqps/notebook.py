@@ -35,8 +35,14 @@ PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
 QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start about things that do not matter here
-KERNEL = "import rqps, runpy; runpy.run_module('ipykernel_launcher', run_name='__main__')"
-"""The program of a kernel. What rqps keeps out of jsonschema must be kept out before a notebook imports Altair."""
+KERNEL = """\
+import rqps, runpy
+from ipykernel.iostream import IOPubThread
+IOPubThread._setup_pipe_in = lambda thread: setattr(thread, "_pipe_flag", False)
+runpy.run_module("ipykernel_launcher", run_name="__main__")
+"""
+"""The program of a kernel. What rqps keeps out of jsonschema must be kept out before a notebook imports Altair. The
+kernel's pipe for children that fork is a port on loopback, to which every user of the machine could write."""
 SHUTDOWN_PATIENCE_S = 1.0
 """Seconds. After half of it the kernel gets a SIGTERM: about one in thirty waits for its own threads."""
 LAST_LINES, LONGEST_WORDS = 5, 1000

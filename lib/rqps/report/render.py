@@ -17,6 +17,7 @@ from nbconvert.filters import ansi2html, strip_ansi
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
+from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbformat import NotebookNode, ValidationError
 
 from rqps.errors import RqpsError
@@ -42,6 +43,24 @@ _FIRST = re.compile(r"\s*(<h2.*?</h2>)(.*)", re.DOTALL)
 _ANCHORED = re.compile(r'<h2 id="([^"]+)">')
 _TAG = re.compile(r"<[^>]+>")
 _NOTHING = Markup("")
+_STYLE = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OF_TABLES = [
+    "table",
+    "caption",
+    "thead",
+    "tbody",
+    "tfoot",
+    "tr",
+    "th",
+    "td",
+    "div",
+    "p",
+    "small",
+    "br",
+    "b",
+    "i",
+    "code",
+]
 
 
 def notebook_page(
@@ -54,18 +73,20 @@ def notebook_page(
     to_rounds: Markup = _NOTHING,
     logs: Mapping[str, str] | None = None,
     pictures: Path | None = None,
+    trusted: bool = True,
 ) -> tuple[str, str]:
     """The title and the page of an executed notebook. `home` is where the study's index is from there, `pictures`
     where those are that were drawn beside its kernel.
 
     `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these. `logs`
-    stand below it all, by their names.
+    stand below it all, by their names. A notebook that is not trusted, since it may come from anybody, shows no HTML
+    but that of tables.
     """
     try:
         read = nbformat.read(notebook, as_version=4)
         if pictures:
             _put_in_place(read, pictures)
-        content = content_of(read)
+        content = content_of(read if trusted else _without_programs(read))
     except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
         fix = "put a whole copy of it there, or move it away: the report is made without its page"
         raise RqpsError(f"{notebook}: can't be read as a notebook: {str(error)[:300]}", fix=fix) from error
@@ -147,6 +168,18 @@ def content_of(notebook: NotebookNode) -> Content:
     if any(part.kind == "drawing" for part in content.parts):
         content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
     return content
+
+
+def _without_programs(notebook: NotebookNode) -> NotebookNode:
+    """The notebook with the tags of tables alone in its HTML, and charts without options for what draws them."""
+    cleaner = SanitizeHTML(tags=_OF_TABLES, attributes={"*": ["class"]}, strip=True)  # type: ignore[no-untyped-call]
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        data = output.get("data", {})
+        data.get(MIME, {}).get("usermeta", {}).pop("embedOptions", None)
+        if "text/html" in data:
+            html = _STYLE.sub("", _of_frame("".join(data["text/html"])))
+            data["text/html"] = cleaner.sanitize_html_tags(html)  # type: ignore[no-untyped-call]
+    return notebook
 
 
 def _leave_out_nothing(content: Content) -> None:

@@ -312,7 +312,13 @@ def _run_page(report: _Report, folder: Path, runs: Sequence[dict[str, Any]]) -> 
         logs = {str(path.relative_to(folder)): path for path in sorted(folder.rglob(f"{LOGS}/*"))}
         written = {name: _log(path) for name, path in logs.items() if path.suffix in OF_LOGS and path.stat().st_size}
         _, html = notebook_page(
-            folder / RESULT, study=study, lead=lead, home="../index.html", made=report.made, logs=written
+            folder / RESULT,
+            study=study,
+            lead=lead,
+            home="../index.html",
+            made=report.made,
+            logs=written,
+            trusted=False,
         )
         file = f"runs/{'failed-' * failed}{folder.name.removeprefix('run=')}.html"
         (report.folder / file).write_text(html, encoding="utf-8")

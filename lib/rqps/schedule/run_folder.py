@@ -1,11 +1,14 @@
 """Manages a run's folder: hidden while the run is measured, then published under its name or stored as failed."""
 
+import errno
 import json
 import os
+import pwd
 import shutil
 import socket
+import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +27,8 @@ from rqps.store.manifest import CARD, MANIFEST, read_manifest
 from rqps.store.write import flush
 from rqps.study import Run
 
+HOST_LOCK = "RQPS_HOST_LOCK"
+"""The variable with another name for the host's lock, or none: for tests of rqps, which measure side by side."""
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
 LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
@@ -32,8 +37,8 @@ LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
 
 @contextmanager
 def measuring(study: str) -> Iterator[None]:
-    """Holds this host's lock, since two simultaneous measurements would both be wrong. RqpsError names the other
-    one."""
+    """Holds the locks of the cache and of this host, since two simultaneous measurements would both be wrong.
+    RqpsError names the other one."""
     # A home directory may be shared between hosts.
     path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
 
@@ -43,15 +48,46 @@ def measuring(study: str) -> Iterator[None]:
             other = f"pid {note['pid']}, study {note['study']}, since {note['since']}"
         except ValueError:  # it has only just got the lock
             other = "just started"
-        raise RqpsError(
-            f"another rqps run ({other}) is measuring on this host",
-            fix="wait until it has ended, or stop it with Ctrl-C in its terminal; then run this again",
-        )
+        raise _busy(other)
 
-    with locked(path, refuse):
+    with locked(path, refuse), _alone_on_host():
         since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
         path.write_text(json.dumps({"pid": os.getpid(), "study": study, "since": since}), encoding="utf-8")
         yield
+
+
+@contextmanager
+def _alone_on_host() -> Iterator[None]:
+    """Holds an abstract socket, whose name all users and caches of a host share. It leaves no file, and the kernel
+    lets go of it when this process ends."""
+    name = os.environ.get(HOST_LOCK, "rqps-measuring")
+    with socket.socket(socket.AF_UNIX) as lock:
+        if name:
+            try:
+                lock.bind(f"\0{name}")
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                raise _busy(_holder(name)) from None
+            lock.listen()  # from now on the kernel tells others who we are
+        yield
+
+
+def _holder(name: str) -> str:
+    with socket.socket(socket.AF_UNIX) as line, suppress(OSError):  # it ends just now, or has only just begun
+        line.setblocking(False)
+        line.connect(f"\0{name}")
+        pid, uid, _ = struct.unpack(
+            "3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        )
+        users = {entry.pw_uid: entry.pw_name for entry in pwd.getpwall()}
+        return f"pid {pid}, user {users.get(uid, uid)}, with another cache"
+    return "just started"
+
+
+def _busy(other: str) -> RqpsError:
+    fix = "wait until it has ended, or stop it with Ctrl-C in its terminal; then run this again"
+    return RqpsError(f"another rqps run ({other}) is measuring on this host", fix=fix)
 
 
 def begin(folder: StudyFolder, run: Run) -> Path:
