@@ -93,7 +93,7 @@ def test_a_study_of_profiles_names_functions(samples: Path) -> None:
     found = answer_of(samples, "where-did-it-go", WHERE)
     in_all, most, where, *_ = found.sentences
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
-    assert most.startswith("update-index regressed most: 8.0.33 +29.6 % of CPU per operation (")
+    assert most.startswith("point-query regressed most: 9.7.4 +26.8 % of CPU per operation (")
     assert re.search(r"Components, in µs: .* Functions, in µs: .*; all others", where)
     assert found.tables[0][0] == "Where the time goes"
 

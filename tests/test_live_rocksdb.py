@@ -158,9 +158,7 @@ def test_releases_take_turns_on_equal_files(short: Path) -> None:
     last = slices.group_by("step", "round", "dbms").agg(pl.col("cycle").max()).group_by("step", "round").min()
     of_both = slices.join(last, on=["step", "round"], suffix="_last").filter(pl.col("cycle") < pl.col("cycle_last"))
     assert set(of_both.group_by("run", "step", "cycle").len()["len"]) == {2}
-    cycles = measured(study, ["operations_per_s"])["cycles"]
-    assert cycles.null_count() == 0
-    assert cycles.explode().null_count() == 0
+    assert measured(study, ["operations_per_s"]).filter(pl.col("blocks").list.len().fill_null(0) < 2).is_empty()
     trees = study.status.filter(pl.col("moment") == "before", pl.col("name").str.starts_with("level")).collect()
     assert trees.group_by("name").agg(pl.col("value").n_unique())["value"].to_list() == trees["name"].n_unique() * [1]
     _, compared = relate(study)

@@ -35,7 +35,7 @@ def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path
     text = page.in_a_sentence(found)
     assert text.startswith("This study is reliable: the base against itself differs by 0.2 % ± ")
     assert re.search(
-        r" the noise floor is [\d.]+ to 1.4 % in 4 of 4 steps; no round was disturbed by other processes.$", text
+        r" the noise floor is [\d.]+ to 1.3 % in 4 of 4 steps; no round was disturbed by other processes.$", text
     )
     assert page.advice(found) == ""
 
@@ -49,7 +49,7 @@ def test_what_can_be_told_is_half_of_the_interval_that_decides(tmp_path: Path) -
         # Luck of both starts, 0.6 % each; cycles tell a round to 0.3 %, and the machine's own 10 % are divided away.
         assert 0.004 < row["between"] < 0.014
     alone = found.steps.filter(metric="operations_per_s")["alone"]
-    assert alone.min() > 0.04  # type: ignore[operator]
+    assert alone.min() > 0.03  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", ["releases", "where-did-it-go", "point-lookups", "sysbench-releases"])

@@ -56,7 +56,7 @@ METRICS = (THROUGHPUT, CPU)
 CLIENT_CPU = "client_cpu_us_per_operation"
 """The same work beside every server, so it says how slow the machine is and what the server takes of its caches."""
 CPU_BY_SLICES = f"{CPU} by slices"
-"""Of steps that write, whose CPU is otherwise that of the whole step."""
+"""In results from before all CPU was that of slices: steps that write, whose CPU was that of the whole step."""
 STEPS = ("point-query", "range-covered-si", "update-index", "insert")
 SEED = 12
 
@@ -141,11 +141,7 @@ def _changed(job: Job, change: Change) -> Job:
 def values(servings: Sequence[Serving]) -> pl.DataFrame:
     """Measures all steps on open servers, and gives the values as `stats.measured` has them for a study's runs."""
     measured = measure_steps(servings)
-    found = stats.measured(_as_study(servings, measured), (*COMPARED, CLIENT_CPU))
-    by_slices = stats.measured(_as_study(servings, measured, writes=False), (CPU,))
-    written = by_slices.join(found.filter(pl.col("cycles").is_null()), on=["run", "step", "metric"], how="semi")
-    renamed = written.filter(pl.col("cycles").is_not_null()).with_columns(pl.lit(CPU_BY_SLICES).alias("metric"))
-    return pl.concat([found, renamed.select(found.columns)])
+    return stats.measured(_as_study(servings, measured), (*COMPARED, CLIENT_CPU))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +153,7 @@ class _Tables:
     slices: pl.LazyFrame
 
 
-def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes: bool = True) -> Study:
+def _as_study(servings: Sequence[Serving], measured: Sequence[Measured]) -> Study:
     """The tables as a study that has been read, as far as `stats.measured` looks at it."""
 
     def table(name: str) -> pl.DataFrame:
@@ -181,8 +177,6 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured], writes:
         for place, each in enumerate(servings)
     ]
     steps = table("steps")
-    if not writes:
-        steps = steps.with_columns(pl.lit(False).alias("writes"))
     sliced = len(servings) > 1
     slices = table("slices") if sliced else pl.DataFrame(schema={**IDENTITY, **SLICES})
     return cast(Study, _Tables(pl.DataFrame(whose), steps, slices.lazy()))

@@ -27,7 +27,7 @@ def draw(name: str, dbms: str | None, step: str, data: Path | None, to: Path) ->
     first = own["round"].min()
     charts = [
         _slices(study, step, first, base, me),
-        _cycles(values.filter(step=step, round=first), base, me, own.filter(round=first)),
+        _cycles(study, step, base, me, own.filter(round=first)),
         _rounds(own, compared),
     ]
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -82,11 +82,11 @@ def _slices(study: Study, step: str, number: Any, base: str, me: str) -> Any:
     return (bars + lines + words).properties(width=WIDTH_PX, height=110, title=title)
 
 
-def _cycles(values: pl.DataFrame, base: str, me: str, round_: pl.DataFrame) -> Any:
-    cycles = {each: values.filter(dbms=each)["cycles"].item() for each in (base, me)}
-    shared = min(len(each) for each in cycles.values())
-    ratio = cycles[me].head(shared) / cycles[base].head(shared)
-    dots = pl.DataFrame({"cycle": range(shared), "ratio": ratio}).drop_nulls()
+def _cycles(study: Study, step: str, base: str, me: str, round_: pl.DataFrame) -> Any:
+    of_round = study.slices.filter(pl.col("step") == step, pl.col("round") == round_["round"].item())
+    rate = pl.col("operations").sum() / pl.col("busy_us").sum()
+    rates = of_round.group_by("cycle", "dbms").agg(rate).collect().pivot("dbms", index="cycle", values="operations")
+    dots = rates.sort("cycle").select("cycle", ratio=pl.col(me) / pl.col(base)).drop_nulls()
     low, high = dots.select(
         pl.col("ratio").quantile(0.01).alias("low"), pl.col("ratio").quantile(0.99).alias("high")
     ).row(0)
@@ -97,7 +97,9 @@ def _cycles(values: pl.DataFrame, base: str, me: str, round_: pl.DataFrame) -> A
         .encode(alt.X("cycle:Q", scale=alt.Scale(nice=False)), axis)
     )
     middle = alt.Chart(round_).mark_rule(color=SERIES[1], strokeWidth=2).encode(y="ratio:Q")
-    title = f"Cycles: each gives a ratio; the median of the {shared} of this round is {round_['ratio'].item():.3f}"
+    title = (
+        f"Cycles: each has a ratio; that of the totals of this round's {dots.height} is {round_['ratio'].item():.3f}"
+    )
     return (points + middle).properties(width=WIDTH_PX, height=110, title=title)
 
 

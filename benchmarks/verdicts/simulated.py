@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from measuring import BASE, CPU, ME, SEED, THROUGHPUT
 from rqps import stats
+from rqps.stats.metrics import BLOCKS
 
 CELLS, CYCLES = 20, 60
 ROUNDS = (4, 6, 9, 12)
@@ -90,13 +91,15 @@ def page(kind: str, rounds: int, random: np.random.Generator) -> pl.DataFrame:
         own = common
         if len(metrics) > 1:
             own = np.sqrt(IN_COMMON) * common + np.sqrt(1 - IN_COMMON) * luck(kind, shape, random)
-        harmonic = 2 / (1 / speed[..., (0, 1)] + 1 / speed[..., (3, 2)])  # two slices of each side make its value
-        for dbms, side in ((BASE, harmonic[..., 0]), (ME, harmonic[..., 1] * np.exp(own)[..., None])):
+        done = speed[..., (0, 1)] + speed[..., (3, 2)]  # in two slices of one length on each side
+        for dbms, side in ((BASE, done[..., 0]), (ME, done[..., 1] * np.exp(own)[..., None])):
             flat = side.reshape(-1, CYCLES)
+            shares = (flat / flat.sum(1, keepdims=True) - 1 / CYCLES).reshape(-1, BLOCKS, CYCLES // BLOCKS).sum(-1)
             columns = {
                 "step": np.repeat(np.arange(CELLS), rounds).astype(str),
                 "round": np.tile(np.arange(rounds, dtype=np.int32), CELLS),
-                "cycles": pl.Series(flat.tolist(), dtype=pl.List(pl.Float64)),
+                "cycles": np.full(len(flat), CYCLES),
+                "blocks": pl.Series(shares.tolist(), dtype=pl.List(pl.Float64)),
                 "value": flat.mean(1),
             }
             whose = {"dbms": pl.lit(dbms), "metric": pl.lit(metric)}

@@ -1,6 +1,5 @@
 """A duet as a picture: slices of some cycles, the ratios of a round's cycles, and those of all rounds."""
 
-from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -46,7 +45,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
         color=colours("dbms", dbms_colours(sides)),
         tooltip=["dbms:N", "cycle:Q", "slice:Q", "operations:Q", alt.Tooltip(f"{THROUGHPUT}:Q", format=",.0f")],
     )
-    cycles = _ratios(replace(study, steps=study.steps.filter(of_first), slices=of_round.lazy()), first)
+    cycles = _ratios(of_round, first)
     at = alt.Chart(pl.DataFrame({"ratio": [first["ratio"]]})).mark_rule(color=INK).encode(y="ratio:Q")
     middle = alt.layer(_dots(cycles, "cycle", size=16, opacity=0.7, color=MUTED), at)
     mean = alt.Chart(pl.DataFrame([{name: number[name] for name in ("n", "estimate", "low", "high")}]))
@@ -59,7 +58,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     how = (
         f"Above, {CYCLES_SHOWN} cycles of round {first['round']}: in each all dbms have the load, one after the "
         f"other and back; gaps are slices of others. In the middle the ratio of each cycle of that round, and "
-        f"their median, {first['ratio']:.3f}. Below, the ratio of each round, their mean, and its interval."
+        f"that of its totals, {first['ratio']:.3f}. Below, the ratio of each round, their mean, and its interval."
     )
     panels = [panel.properties(width=WIDTH_PX, height=HEIGHT_PX) for panel in (above, middle, alt.layer(*below))]
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="independent")
@@ -69,12 +68,12 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     return made
 
 
-def _ratios(of_round: Study, first: dict[str, Any]) -> pl.DataFrame:
-    """The ratio of each cycle of a round, as they are divided for its own ratio."""
-    cycles = dict(stats.measured(of_round, [THROUGHPUT]).select("run", "cycles").rows())
-    both = zip(cycles[first["base_run"]] or (), cycles[first["run"]] or (), strict=False)
-    rows = [(number, me / base) for number, (base, me) in enumerate(both) if me and base]
-    return pl.DataFrame(rows[:MOST_CYCLES], schema={"cycle": pl.Int64, "ratio": pl.Float64}, orient="row")
+def _ratios(of_round: pl.DataFrame, first: dict[str, Any]) -> pl.DataFrame:
+    """The ratio of each cycle of a round."""
+    rate = pl.col("operations").sum() / pl.col("busy_us").sum()
+    sides = [of_round.filter(run=run).group_by("cycle").agg(rate=rate) for run in (first["run"], first["base_run"])]
+    both = sides[0].join(sides[1], on="cycle", suffix="_of_base").sort("cycle").head(MOST_CYCLES)
+    return both.select("cycle", ratio=pl.col("rate") / pl.col("rate_of_base"))
 
 
 def _dots(rows: pl.DataFrame, along: str, **mark: Any) -> Any:

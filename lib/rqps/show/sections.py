@@ -88,8 +88,8 @@ def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: st
     note = f"{who}: the mean of `ratio`, by its logarithm, is the number above."
     if "cycles" in source.columns:
         note += (
-            " A round's ratio is the median of its cycles' ratios: a cycle is the rows of `slices` with its number, "
-            "of both runs. Rounds whose cycles agree better weigh more."
+            " The values of a round are totals over its rows of `slices`: operations over their time. Rounds whose "
+            "cycles agree better weigh more."
         )
     return table(source, name="trace", note=note)
 

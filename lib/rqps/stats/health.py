@@ -29,7 +29,7 @@ _HALF = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
 _FLOOR = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("noise_floor")
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run", "duet")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
-_COUNTS |= {"occasion": pl.Int32, "round": pl.Int32, "cycles": pl.UInt32, "looks": pl.Int32}
+_COUNTS |= {"occasion": pl.Int32, "round": pl.Int32, "cycles": pl.Int32, "looks": pl.Int32}
 _VALUES = ("base_value", "me_value", "ratio", "difference", "error", "smallest_effect")
 _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fromkeys(_VALUES, pl.Float64))
 

@@ -1,5 +1,6 @@
 """Metrics: throughput, and the cost of an operation (a counter's difference over operations)."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,8 +12,8 @@ from rqps.store.read import Study, load
 from rqps.store.schemas import IDENTITY
 from rqps.study import Mode
 
-IN_BURSTS = ("fillseq", "overwrite")
-"""Steps that are fast or slow for many cycles on end, as the engine compacts: no cycle stands for the others."""
+BLOCKS = 12
+"""Blocks of cycles in a row that say how exactly a round is known: cycles that follow each other are alike."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Metric:
     """The head of its column: `server CPU, µs/o`; empty where tables of absolute values leave it out."""
     value: pl.Expr
     """Calculated from the columns of `steps`."""
-    of_cycle: pl.Expr | None = None
-    """Calculated from the sums of one cycle of a duet, where its cycles give a value each."""
+    of_slices: tuple[pl.Expr, pl.Expr] | None = None
+    """Two columns of a duet's slices: its value is the sum of the first over the sum of the second."""
     side: str = ""
     """The metric's name in sentences. Only metrics that have one get a verdict and count in a page's correction for
     many comparisons; all others are shown with an interval and no verdict."""
@@ -52,6 +53,9 @@ THROUGHPUT, CPU, INSTRUCTIONS = (
     "server_cpu_us_per_operation",
     "server_instructions_per_operation",
 )
+# An engine within its load has no client: it is stopped outside its slices, and what its step waits for at the end is
+# in no slice, so that the step's own counters are exact.
+_SERVER_US = pl.when(pl.col("client_cpu_us").is_not_null()).then("server_cpu_us")
 USER_CPU, CLIENT_CPU = "server_user_cpu_us_per_operation", "client_cpu_us_per_operation"
 _HOST_CPU_S = pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")
 REGISTRY = (
@@ -60,7 +64,7 @@ REGISTRY = (
         title="operations/s",
         column="operations/s",
         value=pl.col(THROUGHPUT),
-        of_cycle=pl.when(~pl.col("kind").is_in(IN_BURSTS)).then(pl.col("operations") / pl.col("busy_us")),
+        of_slices=(pl.col("operations"), pl.col("busy_s")),
         side="throughput",
         more_is_better=True,
     ),
@@ -69,8 +73,7 @@ REGISTRY = (
         title="server CPU per operation",
         column="server CPU, µs/o",
         value=_per_operation(pl.col("server_cpu_s") * 1e6),
-        # What a writing statement leaves behind is done in another server's slices.
-        of_cycle=_per_operation(pl.when(~pl.col("writes")).then(pl.col("server_cpu_us"))),
+        of_slices=(_SERVER_US, pl.col("operations")),
         side="CPU",
     ),
     Metric(
@@ -78,7 +81,7 @@ REGISTRY = (
         title="client CPU per operation",
         column="client CPU, µs/o",
         value=_per_operation(pl.col("client_cpu_s") * 1e6),
-        of_cycle=_per_operation(pl.col("client_cpu_us")),
+        of_slices=(pl.col("client_cpu_us"), pl.col("operations")),
     ),
     _host("context_switches", "context switches of the host per operation", "cs/o"),
     _host("reads", "reads of the host per operation", "r/o"),
@@ -102,6 +105,7 @@ REGISTRY = (
         title="user CPU of the server per operation",
         column="",
         value=_per_operation(pl.col("server_cpu_user_s") * 1e6),
+        of_slices=(_SERVER_US * pl.col("user_share"), pl.col("operations")),
     ),
     Metric(
         "host_cpu_us_per_operation",
@@ -155,8 +159,9 @@ USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operati
 
 
 def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
-    """One row per step, run and metric: `metric, value`, and of a duet the value of each of its `cycles`.
+    """One row per step, run and metric: `metric, value`, and of a duet the number of its `cycles`, and `blocks`.
 
+    Values of a duet are totals over its slices: operations over their time, and CPU used in them over operations.
     A step with errors or no operations gives no value. Rows are in the order of tables: steps as they were run, older
     versions before newer ones. Runs that differ in more than the dbms are refused.
     """
@@ -169,34 +174,48 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
     timed = study.runs.filter(pl.col("mode") != COUNTED.mode)["run"]  # a counted run shows how long counting takes
     steps = study.steps.lazy().filter(USABLE, pl.col("run").is_in(timed.implode()))
     values = tidy(steps.with_columns(**METRICS), metrics, study.runs)
-    return values.join(_cycles(study), on=["run", "step", "metric"], how="left", maintain_order="left")
+    joined = values.join(_of_slices(study), on=["run", "step", "metric"], how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("of_slices", "value").alias("value")).drop("of_slices")
 
 
-def _cycles(study: Study) -> pl.DataFrame:
-    """The value of each cycle, as a list in their order, null where a slice of it is missing; it ends with the last
-    that is complete. Slices that do not say what was done in them give none.
+def _of_slices(study: Study) -> pl.DataFrame:
+    """Values of duets as totals `of_slices`, the number of `cycles`, and `blocks`: the share by which each block of
+    cycles in a row moves the value. Slices that do not say what was done in them give none.
 
-    CPU of a step that writes, and throughput of one that writes in bursts, are those of the whole step.
+    A block has the same cycles on all sides of a duet, so that what slows the machine is in the same one.
     """
-    counts = ("operations", "busy_us", "client_cpu_us", "server_cpu_us")
-    keys = ["run", "step"]
-    complete = pl.len() == 2
-    by_cycle = (
-        study.slices.filter(pl.col("operations").is_not_null())
-        .group_by(*keys, "cycle")
-        .agg(*(pl.when(complete).then(pl.col(name).sum()).alias(name) for name in counts))
-        .filter(pl.col("cycle") <= pl.when(pl.col("operations").is_not_null()).then("cycle").max().over(keys))
-        .join(study.steps.lazy().select(*keys, "writes", "kind"), on=keys)
-        .sort(*keys, "cycle")
+    keys, cycle, busy, user = ["run", "step"], pl.col("cycle"), pl.col("busy_us"), pl.col("server_cpu_user_s")
+    slices = study.slices.filter(pl.col("operations").is_not_null())
+    of_steps = (
+        slices.group_by(keys)
+        .agg(cycles=cycle.max() + 1, total_us=busy.sum())
+        .join(study.runs.lazy().select("run", "unit"), on="run")
+        .join(study.steps.lazy().select(*keys, "elapsed_s", user_share=user / pl.col("server_cpu_s")), on=keys)
+        .with_columns(width=(pl.col("cycles").max().over("unit", "step") / BLOCKS).ceil())
     )
-    metrics = {metric.name: metric.of_cycle for metric in REGISTRY if metric.of_cycle is not None}
-    return (
-        by_cycle.group_by(keys)
-        .agg(**metrics)
-        .unpivot(on=list(metrics), index=keys, variable_name="metric", value_name="cycles")
-        .filter(pl.col("cycles").list.drop_nulls().list.len() > 1)
+    by_block = (
+        slices.join(of_steps, on=keys)
+        .group_by(*keys, "cycles", "user_share", block=(cycle / pl.col("width")).floor())
+        .agg(
+            pl.col("operations").sum(),
+            *(
+                pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
+                for name in ("client_cpu_us", "server_cpu_us")
+            ),
+            busy_s=(busy / pl.col("total_us") * pl.col("elapsed_s")).sum(),
+        )
+        .sort(*keys, "block")
         .collect()
     )
+    frames = []
+    for metric in REGISTRY:
+        if metric.of_slices is not None:
+            amount, per = metric.of_slices
+            blocks = amount / amount.sum() - per / per.sum()
+            totals = by_block.group_by(*keys, "cycles").agg(of_slices=amount.sum() / per.sum(), blocks=blocks)
+            known = totals.filter(pl.col("of_slices").is_between(0, math.inf, "none"))
+            frames.append(known.with_columns(metric=pl.lit(metric.name)))
+    return pl.concat(frames)
 
 
 def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:

@@ -13,15 +13,13 @@ IN_DUET = pl.col("side").is_not_null()
 """True for a run that is one side of a duet."""
 VERDICT_SETTINGS = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
 """Columns that decide how a study's verdicts are made, with defaults for values that belong to no study."""
-_NORMAL_95 = 1.96
-"""Standard errors to either side that hold a normal value in 95 % of cases."""
 
 
 def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """One row per step, dbms, metric and round: `base_value`, `me_value`, their `ratio` and their `difference`.
 
     Rounds are paired on the same host; a round without its base, or without a usable step, gives no row. In a duet
-    the ratio is the median of its `cycles`, and `error` the standard error of its logarithm.
+    `error` is the standard error of the ratio's logarithm, from blocks of its `cycles` in their order.
     """
     names = sorted(set(runs["dbms"]))
     if base not in names:
@@ -50,24 +48,19 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
     if "duet" not in values.columns:
         values = values.with_columns(duet=pl.lit(""))
-    if "cycles" not in values.columns:
-        values = values.with_columns(cycles=pl.lit(None, pl.List(pl.Float64)))
+    if "blocks" not in values.columns:
+        values = values.with_columns(cycles=pl.lit(None, pl.Int32), blocks=pl.lit(None, pl.List(pl.Float64)))
     values = judgeable(values)
     known = [name for name in ("occasion", "usual_spread") if name in values.columns]
     of_base = values.filter(pl.col("dbms").is_in(names["base"].to_list())).select(
-        *keys, "clients", base="dbms", base_value="value", base_run="run", base_cycles="cycles"
+        *keys, "clients", base="dbms", base_value="value", base_run="run", base_blocks="blocks"
     )
     me, of = pl.col("value"), pl.col("base_value")
-    shared = pl.min_horizontal(pl.col("cycles").list.len(), pl.col("base_cycles").list.len())
-    logs = (pl.col("cycles").list.head(shared) / pl.col("base_cycles").list.head(shared)).list.eval(
-        pl.element().log()
-    )
-    cycles, ordered = logs.list.len(), logs.list.sort()
-    # The median lies between the k-th smallest and the k-th largest as surely as within two standard errors, however
-    # far off the cycles are in which something else had the CPU (McKean and Schrader, 1984).
-    k = ((cycles + 1) / 2 - cycles.sqrt() * _NORMAL_95 / 2).floor().clip(lower_bound=1).cast(pl.Int64)
-    low, high = (ordered.list.get(rank, null_on_oob=True) for rank in (k - 1, cycles - k))
-    ratio = pl.coalesce(logs.list.median().exp(), me / of)
+    # A side that has done all its work while others go on has no further blocks.
+    count = pl.max_horizontal(pl.col("blocks").list.len(), pl.col("base_blocks").list.len())
+    moves, base_moves = (_padded(pl.col(name), count) for name in ("blocks", "base_blocks"))
+    squares = (moves - base_moves).list.eval(pl.element() ** 2).list.sum()
+    ratio = me / of
     return (
         values.lazy()
         .join(names.lazy(), on="dbms", maintain_order="left")
@@ -80,12 +73,17 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
             me.alias("me_value"),
             ratio.alias("ratio"),
             ((ratio - 1) * of).alias("difference"),
-            ((high - low) / (2 * _NORMAL_95)).alias("error"),
-            cycles.alias("cycles"),
+            pl.when(count > 1).then((squares * count / (count - 1)).sqrt()).alias("error"),
+            "cycles",
             *("base_run", "run", "duet", *VERDICT_SETTINGS, *known),
         )
         .collect()
     )
+
+
+def _padded(blocks: pl.Expr, count: pl.Expr) -> pl.Expr:
+    """Lists of so many blocks, of which the missing ones move nothing."""
+    return pl.concat_list(blocks, pl.lit(0.0).repeat_by(count - blocks.list.len()))
 
 
 def judgeable(values: pl.DataFrame) -> pl.DataFrame:
@@ -122,7 +120,7 @@ def comparable(runs: pl.DataFrame) -> None:
 
 def where_from(rounds: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s") -> pl.DataFrame:
     """The rounds behind one number: both values, and the row of `steps` that each is in, by its run and its step.
-    Where the ratio is the median of a duet's `cycles`, the rows of `slices` of one cycle make a ratio of it."""
+    Where a duet has `cycles`, its values are totals over its rows of `slices`."""
     of_cell = rounds.filter(step=step, dbms=dbms, metric=metric)
     cycles = ["cycles"] if of_cell["cycles"].is_not_null().any() else []
     return of_cell.select(
