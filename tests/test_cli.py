@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import synthetic
 from child import rqps
 from house import House
 from pydantic import TypeAdapter
+from releases import server_in
 from rqps.engines.mysql.reports import Known
 from rqps.overview import status_text, summary
 from rqps.schedule.state import this_host
@@ -181,6 +183,29 @@ def test_plan_finds_every_mistake_that_run_would_end_with(house: House, monkeypa
     assert "builds.my1.path: no such directory: /nowhere/my1" in found
     assert "my2.base: MySQL 8.0.33 has no option max_conections (did you mean max_connections?)" in found
     assert not (house.path / "data").exists()
+
+
+def test_plan_sees_another_version_and_a_socket_s_path_that_is_too_long(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_in(house.path / "own", version="8.0.40")
+    file = house.path / "runs.yaml"
+    file.write_text(file.read_text().replace("{path: /nowhere/my1}", f'{{path: {house.path}/own, mysql: "8.0.33"}}'))
+    monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'x' * 90}")
+    done = rqps("plan", "demo", cwd=house.path)
+    assert done.returncode == 1
+    assert f"builds.my1.mysql: 8.0.33 was promised, but directory {house.path}/own is 8.0.40" in done.stdout
+    assert "a socket's path may have 107 characters, this one has 1" in done.stdout
+
+
+def test_plan_says_what_further_occasions_take(house: House) -> None:
+    house.ask(rounds=2, method="duet", more="\n    occasions: 3\n    apart: 1h")
+    lines = rqps("plan", "demo", cwd=house.path).stdout.splitlines()
+    assert lines[1].startswith("  about 24 s for what is not done")
+    assert lines[2] == (
+        "  this is occasion 1 of 3; 2 more occasions from newly loaded tables take 24 s each, 1 h 0 min apart: "
+        "2 h 0 min after this one"
+    )
 
 
 def test_one_round_of_one_dbms_is_said_in_the_singular(house: House) -> None:

@@ -140,6 +140,9 @@ def test_status_goes_on_with_the_other_studies_and_reads_every_byte_where_asked(
     captured = capsys.readouterr()
     assert "asked.json: can't be read: its bytes are not those that were measured" in captured.err
     assert "other: 6 runs, 6 missing" in captured.out.splitlines()
+    flip(house.study / CARD, 99)
+    assert main(ask) == 1
+    assert "study.json: can't be read: " in capsys.readouterr().err
 
 
 def test_a_copy_of_a_whole_study_is_as_good(study: Path, tmp_path: Path) -> None:

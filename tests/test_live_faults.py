@@ -8,13 +8,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from child import Child, running_from, until
+from child import Child, running_from, share_cache, until
 from live_study import Place, ended
 from rqps.engines import Start
+from rqps.engines.cache import cache_dir
 from rqps.engines.mysql import data, instance
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
 from rqps.scratch import PREFIX
+from ssh_host import on_a_disk
 from test_live_servers import prepared
 from test_live_study import RUNS
 
@@ -114,6 +116,26 @@ def test_a_server_that_makes_an_empty_data_directory_does_not_outlive_rqps(short
         until(lambda: any("--bootstrap" in words for words in running_from(short / "data").values()))
         child.kill()
         until(lambda: not running_from(short / "data"))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [("30m", r"/cache: its disk has \d+ MB left, and a run needs 50 MB or more there"),
+     ("100m", r"the disk of \S+ is full, or nearly so: \S+ MB are left; my5624 \(5.6.24\)")],
+)  # fmt: skip
+def test_a_full_disk_of_the_cache_is_named(
+    size: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, links, cache = Place(tmp_path, RUNS), tmp_path / "links", tmp_path / "cache"
+    links.mkdir()
+    share_cache(links, cache_dir())
+    monkeypatch.setenv("RQPS_CACHE", str(cache))
+    fill = 'cp -a "$0/." "$1" && shift && exec "$@"'
+    place.under = (*on_a_disk(cache, size), "sh", "-c", fill, str(links), str(cache))
+    output = place.run(1)
+    assert re.search(words, output), output
+    assert "what to do: make room " in output
+    assert not list(place.study.glob("run=*"))
 
 
 def test_a_keeper_that_is_killed_while_its_server_stops_fails_the_run(tmp_path: Path) -> None:

@@ -236,6 +236,16 @@ def test_a_config_that_names_a_format_reads_files_of_that_format(short: Path) ->
     assert written_options(data / "byrx")["format_version"] == "3"
 
 
+def test_an_occasion_loads_its_own_tables_in_place_of_those_before_and_of_no_other_study_s(short: Path) -> None:
+    (run, *_) = runs_of(short, written(f'written_by: "{NEW}", steps: [readrandom]', "old.small"))
+    ready = prepare(run, print)
+    asked = (("demo-2", 2), ("demo", 2), ("demo", 3))
+    loaded = [loaded_data(replace(run, study=study, occasion=occasion), ready, print) for study, occasion in asked]
+    assert [data.is_dir() for data in loaded] == [True, False, True]
+    for data in loaded:
+        shutil.rmtree(data.parent, ignore_errors=True)
+
+
 def test_instructions_of_a_read_are_the_same_again(short: Path) -> None:
     asked = f'written_by: "{OLD}", steps: [readrandom], counted_operations: 5000, warmup_operations: 20000'
     text = written(asked, dbms="old.small").replace("rounds: 1", "rounds: 1\n    instructions_rounds: 1")

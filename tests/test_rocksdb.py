@@ -9,7 +9,7 @@ from rqps.engines.rocksdb import build, flags
 from rqps.engines.rocksdb.build import Build, source
 from rqps.engines.sources import catalogue
 from rqps.errors import RqpsError
-from rqps.overview import plan_text
+from rqps.measure.job import foresee
 from rqps.schedule.state import state
 from rqps.study import BuildSpec, Option, read_runs_file
 from rqps.workloads import PARAMETERS
@@ -190,8 +190,8 @@ def test_a_plan_says_where_the_disk_is_too_small(tmp_path: Path) -> None:
     for size, many in keys.items():
         (tmp_path / "runs.yaml").write_text(text.replace("KEYS", str(many)))
         runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
-        line = plan_text(state(runs_file, "tried", tmp_path), {"rx": "maven"}, 0, [])
-        assert ("not enough room: a run needs about" in line) == (size == "large")
+        errors = foresee([run_state.run for run_state in state(runs_file, "tried", tmp_path)])
+        assert any(" left, and a run needs " in error.message for error in errors) == (size == "large")
 
 
 @pytest.mark.parametrize(

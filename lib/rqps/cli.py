@@ -23,6 +23,11 @@ what to do first:
   rqps run demo            measure it; Ctrl-C at any time, the same command goes on where it was
   rqps report demo         render what was measured to a page
 
+environment:
+  RQPS_CACHE    the folder of servers, tools and loaded tables; ~/.cache/rqps if not set
+  RQPS_SCRATCH  the folder of the copies that are measured; in the cache if not set
+  RQPS_DATA     the folder of what was measured; data beside runs.yaml if not set
+
 exit codes: 0 all well, 1 something failed, 2 bad input, 130 stopped by Ctrl-C
 """
 
@@ -44,7 +49,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--scheduler": {"metavar": "ADDRESS", "default": "", "help": SCHEDULER},
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
-    "--check": {"action": "store_true", "help": "read every byte of what was measured, and compare its digest"},
+    "--check": {
+        "action": "store_true",
+        "help": "compare the digest of all that was measured; logs and notebooks have none",
+    },
     "--occasion": {"action": "store_true", "help": "measure it once more now, from newly loaded tables"},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
     "--out": {
@@ -133,7 +141,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps status          one line per study",
             "rqps status demo     each of its runs",
             "rqps status --watch  what is measured now, its step and the time left",
-            "rqps status --check  is all that was measured as it was, to the last byte?",
+            "rqps status --check  are tables, manifests and cards as they were, to the last byte?",
         ),
     ),
     (

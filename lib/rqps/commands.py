@@ -180,6 +180,7 @@ def plan(arguments: argparse.Namespace) -> Call:
     def of_host(host: str) -> tuple[int, float]:
         from rqps.measure.job import foresee
 
+        occasions, later_s = _occasions(runs_file, study, data, host)
         states = state(runs_file, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
         fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
@@ -187,8 +188,12 @@ def plan(arguments: argparse.Namespace) -> Call:
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
         mistakes = foresee([] if named else todo)  # another host says itself what it lacks
-        _print(plan_text(states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys[host], hours))
-        return FAILED if mistakes else 0, Estimate.of(todo).left_s()
+        _print(
+            plan_text(
+                states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys[host], hours, occasions
+            )
+        )
+        return FAILED if mistakes else 0, Estimate.of(todo).left_s() + later_s
 
     def call() -> int:
         answers = [of_host(host) for host in named or (this_host(),)]
@@ -198,6 +203,28 @@ def plan(arguments: argparse.Namespace) -> Call:
         return max(code for code, _ in answers)
 
     return call
+
+
+def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tuple[str, float]:
+    """The occasions of a study after the one under way, in words, and the seconds until the last has ended."""
+    from rqps.schedule.budget import OF_DUETS
+    from rqps.schedule.state import Estimate, StudyFolder
+    from rqps.study import Measured, on_host, unfold
+    from rqps.terminal import counted, duration
+
+    own, now = on_host(runs_file, study, host), StudyFolder.of(data, study).measured(host).occasion
+    spec = own.studies[study]
+    if (further := spec.occasions - now) < 1:
+        return "", 0.0
+    runs = unfold(own, study, host, Measured(occasion=now + 1))
+    new = [run for run in runs if run.occasion > now and run.mode in OF_DUETS and not run.absent]
+    each_s = spec.budget_s or Estimate.of(new).left_s()
+    later_s = further * (spec.apart_s + each_s)
+    words = (
+        f"this is occasion {now} of {spec.occasions}; {counted(further, 'more occasion')} from newly loaded tables"
+    )
+    times = f"take {duration(each_s)} each, {duration(spec.apart_s)} apart: {duration(later_s)} after this one"
+    return f"{words} {times}", later_s
 
 
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":

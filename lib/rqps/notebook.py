@@ -43,6 +43,8 @@ runpy.run_module("ipykernel_launcher", run_name="__main__")
 """
 """The program of a kernel. What rqps keeps out of jsonschema must be kept out before a notebook imports Altair. The
 kernel's pipe for children that fork is a port on loopback, to which every user of the machine could write."""
+SOCKET = "kernel-ipc-5"
+"""The longest name of the sockets that Jupyter makes beside a kernel's file."""
 SHUTDOWN_PATIENCE_S = 1.0
 """Seconds. After half of it the kernel gets a SIGTERM: about one in thirty waits for its own threads."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
@@ -109,7 +111,7 @@ class Execution:
         import papermill
 
         with _logged(self.folder / LOGS / "papermill.log"), (scratch := Scratch()) as private:
-            scratch.socket("kernel-ipc-5")  # the longest name of the sockets that Jupyter makes beside its file
+            scratch.socket(SOCKET)
             papermill.execute_notebook(
                 # papermill fills in braces
                 *(str(path).replace("{", "{{").replace("}", "}}") for path in (self.notebook, self.folder / RESULT)),

@@ -1,16 +1,13 @@
 """The plan of a study, and its progress, as text for a terminal."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from shutil import disk_usage
 from textwrap import wrap
 
 from rqps.engines import engine_of, facts_of
-from rqps.engines.cache import cache_dir
 from rqps.measure.notes import UnderWay
 from rqps.schedule.budget import OF_DUETS
 from rqps.schedule.hours import Hours
@@ -34,9 +31,10 @@ def plan_text(
     mistakes: Iterable[str] = (),
     buys: str = "",
     hours: Hours | None = None,
+    occasions: str = "",
 ) -> str:
-    """The time that a study takes or what its budget buys, what would stop it, its servers (in words, by build),
-    their options, and the runs in order."""
+    """The time that a study takes or what its budget buys, its further occasions, what would stop it, its servers (in
+    words, by build), their options, and the runs in order."""
     runs = [run_state.run for run_state in states]
     members = [member for run in runs for member in run.members]
     width = max(map(len, servers))
@@ -44,7 +42,7 @@ def plan_text(
     wrong = [f"  {line}" for mistake in mistakes for line in mistake.splitlines()]
     stopped = ["to be mended first, or `rqps run` stops at it", *wrong] if wrong else []
     parts = [
-        _time(states, fetch_bytes, buys, hours),
+        [*_time(states, fetch_bytes, buys, hours), *([f"  {occasions}"] if occasions else [])],
         stopped,
         _head(runs, buys),
         sources,
@@ -228,18 +226,8 @@ def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours 
         yield f"  about {duration(left)} for {what}, {under_load} of it under load{fetching}"
         if hours:
             yield f"  {hours.plan(todo, time.time())}"
-        yield from _room(todo)
     if any(now.state == "other" for now in states):
         yield "  some runs were measured under other conditions; `rqps run` says which, and --archive sets them aside"
-
-
-def _room(runs: Sequence[Run]) -> Iterator[str]:
-    """A warning where the disk has less room than one run needs."""
-    scratch = Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
-    place = next(folder for folder in (scratch, *scratch.parents) if folder.is_dir())
-    needed, free = max(run.parameters.disk_bytes * len(run.members) for run in runs), disk_usage(place).free
-    if needed > free:
-        yield f"  not enough room: a run needs about {megabytes(needed)}, and {place} has {megabytes(free)} left"
 
 
 def _run_line(state: RunState, width: int) -> str:

@@ -46,12 +46,11 @@ class Scratch:
     def socket(self, name: str) -> Path:
         """The path of a socket in it; an error if it is too long for a socket."""
         path = self.path / name
-        if len(str(path)) > SOCKET_PATH_LIMIT:
+        try:
+            refuse_long(path)
+        except RqpsError:
             self.remove()
-            raise RqpsError(
-                f"{path}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(path))}",
-                fix="set TMPDIR to a shorter directory",
-            )
+            raise
         return path
 
     def remove(self) -> None:
@@ -60,6 +59,20 @@ class Scratch:
         with suppress(OSError):
             os.close(self._lock)
         self._lock = -1
+
+
+def socket_of_any(name: str, base: Path | None = None) -> Path:
+    """A path as a socket in a private folder will have, of the same length."""
+    return (base or Path(tempfile.gettempdir())) / f"{PREFIX}abcdefgh" / name
+
+
+def refuse_long(path: Path) -> None:
+    """Refuses a path that is too long for a socket."""
+    if len(str(path)) > SOCKET_PATH_LIMIT:
+        raise RqpsError(
+            f"{path}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(path))}",
+            fix="set TMPDIR to a shorter directory",
+        )
 
 
 @contextmanager

@@ -12,6 +12,10 @@ from pathlib import Path
 
 from rqps.errors import RqpsError, no_room
 from rqps.scratch import Scratch
+from rqps.terminal import megabytes
+
+LITTLE_ROOM_BYTES = 100_000_000
+"""Less than a server writes when it starts."""
 
 
 def cache_dir() -> Path:
@@ -57,7 +61,8 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
                 return folder
             with Scratch(folder.parent) as scratch:  # a new one: the server of a killed rqps may still write
                 (partial := scratch / folder.name).mkdir()
-                make(partial)
+                with naming_a_full_disk(scratch, "RQPS_CACHE"):
+                    make(partial)
                 partial.rename(folder)
     except OSError as error:
         raise RqpsError(
@@ -65,6 +70,20 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
             fix="make room there and let this user read and write it, or set RQPS_CACHE to another directory",
         ) from error
     return folder
+
+
+@contextmanager
+def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
+    """Names the disk in the error of what had little room on it: a program seldom says that. `place` is the variable
+    that names the folder."""
+    try:
+        yield
+    except RqpsError as error:
+        if (free := shutil.disk_usage(folder).free) >= LITTLE_ROOM_BYTES:
+            raise
+        fix = f"make room on the disk of {folder.parent}, or set {place} to a directory on a larger one"
+        what = f"the disk of {folder.parent} is full, or nearly so: {megabytes(free)} are left"
+        raise RqpsError(f"{what}; {error.message}", fix=fix) from error
 
 
 def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:

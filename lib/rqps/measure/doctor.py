@@ -17,7 +17,8 @@ from rqps.measure.activity import activity_findings
 from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
 from rqps.measure.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused
-from rqps.scratch import PREFIX, SOCKET_PATH_LIMIT
+from rqps.notebook import SOCKET
+from rqps.scratch import SOCKET_PATH_LIMIT, socket_of_any
 
 LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
 FILES_OF_A_SERVER = 5000
@@ -84,8 +85,8 @@ def open_files(soft: int, hard: int) -> Finding:
 
 
 def socket_path(folder: Path) -> Finding:
-    longest = max((facts.socket for facts in facts_of_all()), key=len)
-    length = len(str(folder / f"{PREFIX}abcdefgh" / longest))
+    longest = max((SOCKET, *(facts.socket for facts in facts_of_all())), key=len)
+    length = len(str(socket_of_any(longest, folder)))
     words = f"{length} of {SOCKET_PATH_LIMIT} characters, in {folder}"
     level: Level = "bad" if length > SOCKET_PATH_LIMIT else "ok"
     fix = "set TMPDIR to a shorter directory, such as /tmp"

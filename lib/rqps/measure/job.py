@@ -3,6 +3,7 @@
 The command looks up the names of runs.yaml, finds the builds and translates the options once.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,19 +17,25 @@ from typing import Annotated, Any
 import psutil
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
-from rqps.engines import Prepared, Say, engine_of
+from rqps.engines import Prepared, Say, engine_of, facts_of
+from rqps.engines.cache import cache_dir, short_key
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
+from rqps.measure.machine import nearest_existing
 from rqps.measure.notes import Notes
 from rqps.measure.recording import sampled_event
-from rqps.notebook import LOGS
+from rqps.notebook import LOGS, SOCKET
+from rqps.scratch import refuse_long, socket_of_any
 from rqps.store.manifest import Placement
 from rqps.study import Run
+from rqps.terminal import megabytes
 from rqps.workloads import PARAMETERS, Workload, workload
 
 JOB = f"{LOGS}/job.json"
 """The name of the job's file in a run's folder."""
+LEAST_ROOM_BYTES = 50_000_000
+"""Less is taken for a full disk: the smallest server writes more before its first row."""
 TAKEN = ("already in use", "Unable to lock", "Another process with")
 """Server messages about a resource that only one server can use at a time."""
 
@@ -142,6 +149,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
     first run. The result is by dbms; all runs are of one study."""
     refuse_without_memory(runs)
+    refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}
     load = workload(one.workload)
     for servers in {len(run.members) for run in runs}:
@@ -164,8 +172,12 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
     """The errors of `make_ready` that show without fetching or starting anything."""
     if not runs:
         return []
-    dbms = {run.dbms: run for unit in runs for run in unit.members}.values()
-    checks: list[Callable[[], object]] = [partial(refuse_without_memory, runs), partial(refuse_uncountable, runs)]
+    dbms = [*{run.dbms: run for unit in runs for run in unit.members}.values()]
+    checks: list[Callable[[], object]] = [
+        partial(check, runs) for check in (refuse_without_memory, refuse_without_room, refuse_uncountable)
+    ]
+    sockets = {SOCKET, *(facts_of(run.build_spec.engine).socket for run in dbms)}
+    checks.append(partial(refuse_long, socket_of_any(max(sockets, key=len))))
     checks += [partial(cpus_of, runs[0]), *(partial(engine_of(run.build_spec).foresee, run) for run in dbms)]
     errors: list[RqpsError] = []
     for check in checks:
@@ -208,12 +220,24 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
         )
 
 
+def refuse_without_room(runs: Sequence[Run]) -> None:
+    """Refuses runs whose data have no room where they are made and copied."""
+    needed = max(LEAST_ROOM_BYTES, *(run.parameters.disk_bytes * len(run.members) for run in runs))
+    scratch = Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
+    for place, variable in {scratch: "RQPS_SCRATCH", cache_dir(): "RQPS_CACHE"}.items():
+        if needed > (free := shutil.disk_usage(nearest_existing(place)).free):
+            raise RqpsError(
+                f"{place}: its disk has {megabytes(free)} left, and a run needs {megabytes(needed)} or more there",
+                fix=f"make room there, or set {variable} to a folder on a larger disk",
+            )
+
+
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
     """The loaded data directory; every round of this dbms in an occasion starts from a copy of it. Studies share the
     tables of a first occasion; those of a later one are loaded for it, in place of those of the one before."""
     load = workload(run.workload)
     name = load.data_name(run.parameters)
-    of_study = f"{name}-of-{run.study}-"
+    of_study = f"{name}-of-{short_key(run.study)}-"  # of one length, so that none begins as another study's
     if run.occasion > 1:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)

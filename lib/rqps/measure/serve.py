@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from rqps.engines import Opened, Start, engine_of, facts_of
-from rqps.engines.cache import cache_dir, copy_folder
+from rqps.engines.cache import cache_dir, copy_folder, naming_a_full_disk
 from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
@@ -98,8 +98,9 @@ def _start_on_a_copy(job: Job, scratch: Path, callgrind: Callgrind | None) -> Op
     log, cpus = job.logs / facts_of(job.run.build_spec.engine).log, job.placement.server_cpus
     asked = Start(log=log, cpus=cpus, scratch=(scratch,), started=job.notes.process, **under)
     try:
-        copy_folder(job.data, scratch / "data", "RQPS_SCRATCH")
-        return job.prepared.open(scratch / "data", asked)
+        with naming_a_full_disk(scratch, "RQPS_SCRATCH"):
+            copy_folder(job.data, scratch / "data", "RQPS_SCRATCH")
+            return job.prepared.open(scratch / "data", asked)
     except RqpsError as error:
         if callgrind:
             raise callgrind.explained(error) from error

@@ -11,7 +11,18 @@ from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
-from rqps.store.manifest import ASKED, MANIFEST, PACKED_RUNS, Manifest, check_files, finished, leaves, read_manifest
+from rqps.store.manifest import (
+    ASKED,
+    CARD,
+    MANIFEST,
+    PACKED_RUNS,
+    Manifest,
+    check_files,
+    finished,
+    leaves,
+    read_manifest,
+    read_study_card,
+)
 from rqps.study import Duet, Measured, Run, RunsFile, on_host, study_of, unfold
 from rqps.study.unfold import scenario_asked
 
@@ -105,6 +116,8 @@ def state(
     """Every run of a study, in the order to run them. What is there has to be as it was measured, to the last byte if
     `thorough`."""
     folder = StudyFolder.of(data, study)
+    if (folder.path / CARD).is_file():
+        read_study_card(folder.path)
     check_files(finished(folder.path), thorough=thorough)
     hosts = (host,) if host else study_of(runs_file, study).hosts or (this_host(),)
     asked_of_hosts = ((on_host(runs_file, study, host), host) for host in hosts)

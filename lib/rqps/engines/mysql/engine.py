@@ -9,13 +9,14 @@ from typing import Any
 from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
 from rqps.engines.mysql import data, events
-from rqps.engines.mysql.build import Build, known_version, locate, source
+from rqps.engines.mysql.build import Build, known_version, layout, locate, source
 from rqps.engines.mysql.data import Origin
 from rqps.engines.mysql.instance import Server, start
 from rqps.engines.mysql.options import Translated, canonical, mismatches, translate
 from rqps.engines.mysql.perf_schema import absent
 from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
+from rqps.engines.sources.programs import refuse_here
 from rqps.errors import RqpsError
 
 __all__ = [
@@ -50,9 +51,8 @@ def foresee(asked: Asked) -> None:
     """Refuses what `prepare` would, as far as that shows without fetching or starting anything: a directory without a
     server, an option that the version does not have, or no version that was ever asked here."""
     origin = source(asked.build, asked.build_spec)
-    if origin.kind in ("path", "on_path"):
-        origin.fetch(asked.build, lambda _: None)
     tree = origin.present()
+    refuse_here(asked, origin, (layout(tree) or (None, None))[1] if tree else None, locate)
     version = (known_version(tree) if tree else None) or asked.build_spec.version
     its_own = data.known_before(version) if version else {}
     if variables := its_own or data.known_before(None):

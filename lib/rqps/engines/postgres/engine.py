@@ -10,12 +10,13 @@ from typing import Any
 from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
 from rqps.engines.postgres import data_directory, pg_settings
-from rqps.engines.postgres.build import Build, known_version, locate, source
+from rqps.engines.postgres.build import Build, known_version, locate, server_in, source
 from rqps.engines.postgres.client import Connection
 from rqps.engines.postgres.data_directory import SHAPING, Origin
 from rqps.engines.postgres.pg_settings import Setting, Translated, canonical, mismatches, plain, translate
 from rqps.engines.postgres.postmaster import Server, start
 from rqps.engines.postgres.unprivileged import server_user
+from rqps.engines.sources.programs import refuse_here
 from rqps.errors import RqpsError
 
 __all__ = [
@@ -67,9 +68,8 @@ def foresee(asked: Asked) -> None:
     """Refuses what `prepare` would, as far as that shows without fetching or starting anything."""
     server_user()
     origin = source(asked.build, asked.build_spec)
-    if origin.kind in ("path", "on_path"):
-        origin.fetch(asked.build, lambda _: None)
     tree = origin.present()
+    refuse_here(asked, origin, server_in(tree) if tree else None, locate)
     version = (known_version(tree) if tree else None) or asked.build_spec.version
     its_own = data_directory.known_before(version) if version else {}
     if settings := its_own or data_directory.known_before(None):

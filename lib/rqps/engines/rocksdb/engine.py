@@ -16,7 +16,7 @@ from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.rocksdb import flags
 from rqps.engines.rocksdb.build import Build, known_version, locate, source
 from rqps.engines.rocksdb.flags import Flags, plain
-from rqps.engines.sources.programs import ask
+from rqps.engines.sources.programs import ask, refuse_here
 from rqps.errors import RqpsError, no_room
 
 __all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_bytes", "prepare", "prepared", "source"]
@@ -47,8 +47,9 @@ def foresee(asked: Asked) -> None:
     """Refuses what `prepare` would, as far as that shows without fetching or making anything: a path without a
     library, and flags that db_bench does not have."""
     origin = source(asked.build, asked.build_spec)
-    if origin.kind in ("path", "on_path"):
-        origin.fetch(asked.build, lambda _: None)
+    tree = origin.present()
+    program = origin.sought.in_tree(tree) if tree else None
+    refuse_here(asked, origin, program if isinstance(program, Path) else None, locate)
     for name in asked.options:
         flags.flag_of(name, asked.dbms)
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rqps.engines import Say
+from rqps.engines.asked import Asked, BuildSpec
 from rqps.engines.cache import cache_dir, made_once, sha256, short_key
-from rqps.engines.sources import debian
+from rqps.engines.sources import Source, debian
 from rqps.errors import RqpsError
 
 SECONDS_TO_ANSWER = 60
+Locate = Callable[[str, BuildSpec, Say], object]
 OLDEST_SYSBENCH = (1, 0, 18)
 COMPILERS = ("cc", "gcc", "clang")
 
@@ -176,9 +178,23 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
 
+def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Locate) -> None:
+    """Refuses a build that is on this machine and is none, or of another version than was promised. Its program is
+    asked for its version if that takes no library that would be fetched first."""
+    if origin.kind in ("path", "on_path"):
+        origin.fetch(asked.build, lambda _: None)
+    if program and not missing_libraries(program, _search(_beside(program))):
+        locate(asked.build, asked.build_spec, lambda _: None)
+
+
+def _beside(program: Path) -> list[Path]:
+    """The folder of a program, if it brings libraries."""
+    return [program.parent] if any(program.parent.glob("lib*.so.*")) else []
+
+
 def library_environment(name: str, program: Path, say: Say) -> dict[str, str]:
     """The environment in which the libraries of a build's program are found, fetched if need be."""
-    beside = [program.parent] if any(program.parent.glob("lib*.so.*")) else []
+    beside = _beside(program)
     environment = _search(beside)
     if lacking := missing_libraries(program, environment):
         given = {folder_with(name, library, say) for library in lacking}
