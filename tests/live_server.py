@@ -22,6 +22,9 @@ BUILDS = ["my5534.common", "my5614.common", "my5624.common", "my8033.common", "m
 """One of every release."""
 
 every_build = pytest.mark.parametrize("dbms", BUILDS)
+BETWEEN = ["my5722.common", "my8012.common", "my8015.common", "my8031.common"]
+"""Releases between those, without a mysqlslap."""
+every_release = pytest.mark.parametrize("dbms", [*BUILDS, *BETWEEN])
 
 
 def runs_of(study: str) -> dict[str, Run]:

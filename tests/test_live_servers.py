@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from child import wait_for_end
 from live_load import LABELS, Sysbenched, asked, done, shape
-from live_server import every_build, run_of
+from live_server import every_release, run_of
 from published_statements import EXPECTED
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
@@ -47,7 +47,7 @@ def prepared(dbms: str, folder: Path, parameters: SysbenchParameters = QUICK) ->
     return build, translated, copied
 
 
-@every_build
+@every_release
 def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms: str, short: Path) -> None:
     build, translated, copied = prepared(dbms, short, asked("insert"))
     with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:

