@@ -21,8 +21,9 @@ def write_duets(
     drift: float = 0.0,
     itself: float = 1.0,
     disturbed: int = 0,
+    twin: bool = False,
 ) -> Path:
-    """Write a made-up study of duets below `data`, with so many duets of the base with itself.
+    """Write a made-up study of duets below `data`: so many duets of the base with itself, or a twin in each round.
 
     `luck` is the spread of starts, `drift` what all but the base gain from round to round, `itself` the speed of the
     second base; of the first `disturbed` rounds each step has a warning of others.
@@ -35,6 +36,9 @@ def write_duets(
             gain = 1.0 if dbms == shape.dbms[0] else math.exp(drift * number)
             facts = manifest(dbms, number, shape, run=f"r{number:02}@here/{dbms}", position=number - 1)
             _write_member(folder, _warned(facts, shape, number <= disturbed), shape, gain, luck)
+        if twin:
+            facts = manifest(shape.dbms[0], number, shape, run=f"r{number:02}@here/{shape.dbms[0]}{AGAIN}")
+            _write_member(folder, facts, shape, itself, luck)
     for number in range(1, health + 1):
         for name, gain in ((shape.dbms[0], 1.0), (shape.dbms[0] + AGAIN, itself)):
             run = f"h{number:02}@here/{name}"

@@ -97,7 +97,7 @@ def test_a_dbms_that_comes_later_gets_its_first_round_before_anything_else(folde
 
 
 def test_less_time_than_a_round_takes_is_refused(folder: StudyFolder) -> None:
-    with pytest.raises(RqpsError, match=r"a round of all 3 dbms takes about .*, and the budget is 5 s"):
+    with pytest.raises(RqpsError, match=r"a round of 3 dbms and a twin in turns takes .*, and the budget is 5 s"):
         spent(folder, Scripted({}, folder), seconds=5)
 
 

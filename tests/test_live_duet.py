@@ -229,10 +229,10 @@ def test_an_error_of_one_server_is_told_with_its_name(servers: list[Server], tmp
 
 
 def job_of(folder: Path, runs_yaml: str) -> Job:
-    """The duet of a study, ready to be measured."""
+    """The first duet of a study, ready to be measured."""
     file = folder / "runs.yaml"
     file.write_text(runs_yaml)
-    (run,) = unfold(read_runs_file(file, PARAMETERS), "small", "test")
+    run, *_ = unfold(read_runs_file(file, PARAMETERS), "small", "test")
     ready = make_ready([run], print)
     partial = begin(StudyFolder(folder / "study"), run)
     jobs = [ready[member.dbms].job(member, partial, None) for member in run.members]
@@ -409,6 +409,24 @@ def test_a_killed_kernel_takes_all_its_servers_with_it(place: Place) -> None:
     assert "killed" in ended(process, 1).lower()
     assert place.servers() == []
     assert not list(place.study.glob("run=*"))
+
+
+@pytest.mark.usefixtures("any_cpu")
+def test_the_twin_of_the_base_is_a_server_of_its_own(tmp_path: Path) -> None:
+    job = job_of(tmp_path, RUNS.replace("rounds: 1", "rounds: 4"))
+    measure(job)
+    sides = {member.run.side: read_manifest(member.tables) for member in job.members}
+    assert {side: (found.dbms, found.twin) for side, found in sides.items()} == {
+        "my5624.base": ("my5624.base", False),
+        "my8033.base": ("my8033.base", False),
+        "my5624.base.again": ("my5624.base", True),
+    }
+    base, twin = sides["my5624.base"], sides["my5624.base.again"]
+    assert (base.identity, base.build_digest, base.options) == (twin.identity, twin.build_digest, twin.options)
+    slices = {member.run.side: pl.read_parquet(member.tables / "slices.parquet") for member in job.members}
+    assert all(table.filter(pl.col("operations") > 0).height == table.height > 0 for table in slices.values())
+    numbers = pl.concat(table.filter(step="update-index")["slice"] for table in slices.values())
+    assert numbers.sort().to_list() == list(range(numbers.len())), "each had its own turns"
 
 
 @pytest.mark.usefixtures("any_cpu")

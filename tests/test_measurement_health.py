@@ -70,6 +70,18 @@ def test_a_base_that_differs_from_itself_is_found_however_few_its_rounds(tmp_pat
     assert "--archive" in page.advice(found)
 
 
+@pytest.mark.parametrize("itself", [1.0, 0.95])
+def test_a_twin_in_each_round_is_the_base_against_itself_and_no_part_of_the_study(
+    tmp_path: Path, itself: float
+) -> None:
+    twins, without = judged(tmp_path / "a", health=0, twin=True, itself=itself), judged(tmp_path / "b", health=0)
+    assert twins.rounds.equals(without.rounds)
+    assert twins.study.runs.equals(without.study.runs.with_columns(folder=twins.study.runs["folder"]))
+    assert twins.itself.group_by("step", "metric").len()["len"].to_list() == [6] * 8
+    assert twins.compared.filter(metric="operations_per_s")["different"].all() == (itself < 1)
+    assert set(twins.compared["dbms"]) == {"my1.base.again"}
+
+
 def test_duets_of_the_base_with_itself_are_not_part_of_the_study(tmp_path: Path) -> None:
     with_, without = judged(tmp_path / "a", health=6, itself=0.5), judged(tmp_path / "b", health=0)
     assert with_.rounds.equals(without.rounds)

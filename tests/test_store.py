@@ -171,7 +171,7 @@ def test_runs_of_the_version_before_say_who_was_up_together(sample: str) -> None
     assert (in_duets["unit"] + "/" + in_duets["side"] == in_duets["run"]).all()
     assert set(in_duets["mode"]) <= {"throughput", "health"}
     assert (runs["twin"] == (runs["side"].fill_null(runs["dbms"]) != runs["dbms"])).all()
-    assert set(runs.filter("twin")["mode"]) <= {"health"}
+    assert set(runs.filter("twin")["mode"]) <= {"health", "throughput"}
 
 
 @pytest.mark.parametrize("file", ["steps.parquet", "manifest.json"])

@@ -162,36 +162,49 @@ def test_all_dbms_of_a_duet_s_round_are_one_unit_in_random_order() -> None:
     runs = [run for run in unfold(study(method="duet", rounds=9), "demo", "h") if run.mode == "throughput"]
     assert [run.unit for run in runs] == [f"r{number:02}@h" for number in range(1, 10)]
     assert {member.run for member in runs[0].members} == {
-        f"r01@h/{dbms}" for dbms in ("old.base", "new.base", "new.ps0")
+        f"r01@h/{side}" for side in ("old.base", "new.base", "new.ps0", "old.base.again")
     }
     assert len({tuple(member.dbms for member in run.members) for run in runs}) > 1
 
 
-def test_the_base_is_measured_with_itself_about_once_in_ten_pairs_spread_among_the_rounds() -> None:
-    def units(rounds: int) -> list[str]:
-        return [run.unit for run in unfold(study(method="duet", rounds=rounds), "demo", "h")]
+def test_the_base_has_a_twin_in_each_round_of_a_study_that_can_give_verdicts() -> None:
+    def sides(**changes: Any) -> set[tuple[str, ...]]:
+        runs = unfold(study(method="duet", **changes), "demo", "h")
+        assert {run.mode for run in runs} == {"throughput"}
+        return {tuple(sorted(str(member.side) for member in run.members)) for run in runs}
 
-    assert units(4) == ["r01@h", "r02@h", "h01@h", "r03@h", "r04@h", "h02@h"]
-    assert units(3) == ["r01@h", "r02@h", "r03@h"]
-    assert units(20)[:6] == units(4)
-    assert [unit for unit in units(20) if unit[0] == "h"] == ["h01@h", "h02@h", "h03@h", "h04@h"]
-    assert not [run for run in unfold(study(rounds=20), "demo", "h") if run.mode == "health"]
-
-
-def test_both_sides_of_a_health_duet_are_the_base() -> None:
-    health = [run for run in unfold(study(method="duet", rounds=40), "demo", "h") if run.mode == "health"]
-    assert {member.run for member in health[0].members} == {"h01@h/old.base", "h01@h/old.base.again"}
-    assert {(member.dbms, member.identity) for run in health for member in run.members} == {
-        ("old.base", health[0].identity)
-    }
-    assert len({run.run.endswith(".again") for run in health}) == 2  # sides and order of start are drawn anew
+    three = ("new.base", "new.ps0", "old.base")
+    assert sides(rounds=4) == sides(rounds=20) == {(*three, "old.base.again")}
+    assert sides(rounds=3) == sides(rounds=20, budget="4m") == sides(rounds=20, twin=False) == {three}
+    assert sides(dbms=("old.base", "new.base")) == {("new.base", "old.base", "old.base.again")}
 
 
-def test_a_config_may_be_called_as_the_second_side_of_a_health_duet_is() -> None:
+def test_a_twin_is_the_base_under_another_name() -> None:
+    members = [run.members for run in unfold(study(method="duet", rounds=40), "demo", "h")]
+    for sides in members:
+        twin, base = (next(run for run in sides if run.side == side) for side in ("old.base.again", "old.base"))
+        assert (twin.twin, base.twin, twin.dbms, twin.identity) == (True, False, "old.base", base.identity)
+        assert twin.run.endswith("@h/old.base.again")
+    assert len({sides.index(next(run for run in sides if run.twin)) for sides in members}) == 4, "it starts anywhere"
+    assert members[0][0].who == "3 dbms and a twin in turns"
+
+
+def test_rounds_with_and_without_a_twin_stay_as_they_are() -> None:
+    both = ("old.base", "new.base")
+    asked = study(method="duet", rounds=4, dbms=both)
+    measured = {("throughput", 1): Duet(1, both), ("throughput", 2): Duet(1, (*both, "old.base.again"))}
+    runs = unfold(asked, "demo", "h", Measured(measured))  # type: ignore[arg-type]
+    assert [len(run.members) for run in runs] == [2, 3, 3, 3]
+    alone = {("throughput", 1): Duet(1, ("old.base", "old.base.again"))}
+    runs = unfold(asked, "demo", "h", Measured(alone))  # type: ignore[arg-type]
+    assert [run.unit for run in runs] == ["r02@h", "r03@h", "r04@h", "r05@h"], "a base beside its twin is no round"
+
+
+def test_a_config_may_be_called_as_the_twin_is() -> None:
     runs = unfold(study(method="duet", dbms=("old.again", "new.again"), base="old.again"), "demo", "h")
     sides = {member.run: member.dbms for run in runs for member in run.members}
     assert sides["r01@h/new.again"] == "new.again"
-    assert sides["h01@h/old.again"] == sides["h01@h/old.again.again"] == "old.again"
+    assert sides["r01@h/old.again"] == sides["r01@h/old.again.again"] == "old.again"
 
 
 def test_an_occasion_has_the_planned_rounds_whatever_those_before_it_have() -> None:

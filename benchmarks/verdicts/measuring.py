@@ -113,7 +113,7 @@ def runs(
     demo = runs_file.studies["demo"]
     asked = SysbenchParameters.model_validate(demo.parameters.model_dump() | parameters)
     changed = {"dbms": tuple(dbms), "base": dbms[0], "rounds": rounds, "method": method, "parameters": asked}
-    study = demo.model_copy(update={**changed, "seed": SEED, "placement": placed})
+    study = demo.model_copy(update={**changed, "seed": SEED, "placement": placed, "twin": False})
     own = {"configs": {**runs_file.configs, **configs}, "studies": {"proof": study}}
     whole = unfold(runs_file.model_copy(update=own), "proof", this_host())
     return tuple(run for run in whole if run.mode == "throughput")

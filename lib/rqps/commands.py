@@ -207,7 +207,6 @@ def plan(arguments: argparse.Namespace) -> Call:
 
 def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tuple[str, float]:
     """The occasions of a study after the one under way, in words, and the seconds until the last has ended."""
-    from rqps.schedule.budget import OF_DUETS
     from rqps.schedule.state import Estimate, StudyFolder
     from rqps.study import Measured, on_host, unfold
     from rqps.terminal import counted, duration
@@ -217,7 +216,7 @@ def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tupl
     if (further := spec.occasions - now) < 1:
         return "", 0.0
     runs = unfold(own, study, host, Measured(occasion=now + 1))
-    new = [run for run in runs if run.occasion > now and run.mode in OF_DUETS and not run.absent]
+    new = [run for run in runs if run.occasion > now and run.mode == "throughput" and not run.absent]
     each_s = spec.budget_s or Estimate.of(new).left_s()
     later_s = further * (spec.apart_s + each_s)
     words = (

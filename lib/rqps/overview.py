@@ -9,7 +9,6 @@ from textwrap import wrap
 
 from rqps.engines import engine_of, facts_of
 from rqps.measure.notes import UnderWay
-from rqps.schedule.budget import OF_DUETS
 from rqps.schedule.hours import Hours
 from rqps.schedule.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
@@ -200,7 +199,9 @@ def _absent(runs: Sequence[Run]) -> Iterator[str]:
 
 def _order(states: Sequence[RunState]) -> Iterator[str]:
     yield "order of the runs"
-    every = [(now.run, now.state, [_cell(dbms.dbms, now.state) for dbms in now.run.members]) for now in states]
+    every = [
+        (now.run, now.state, [_cell(one.side or one.dbms, now.state) for one in now.run.members]) for now in states
+    ]
     width = max(len(cell) for _, _, cells in every for cell in cells)
     for (mode, number), round_ in groupby(every, key=lambda row: (row[0].mode, row[0].round)):
         cells = "  ".join(f"{cell:{width}}" for _, _, cells in round_ for cell in cells)
@@ -218,7 +219,7 @@ def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours 
     if buys:
         yield f"  {buys}"
         yield "  after the first round, those go on that are undecided, until all is decided or the time is over"
-        todo, what = [run for run in todo if run.mode not in OF_DUETS], "what looks closer afterwards"
+        todo, what = [run for run in todo if run.mode != "throughput"], "what looks closer afterwards"
     if todo:
         left = Estimate.of(todo).left_s()
         under_load = duration(sum(run.estimated_seconds for run in todo))

@@ -186,7 +186,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
         with ExitStack() as generating:
             loads = []
             for some in loaded:
-                whose = f"{log.stem}-{some[0].job.run.dbms}" if len(loaded) > 1 else log.stem
+                whose = f"{log.stem}-{some[0].job.run.side}" if len(loaded) > 1 else log.stem
                 how["log"] = log.with_name(f"{whose}.log")
                 on = [serving.server for serving in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))

@@ -17,11 +17,12 @@ MOST_NAMED = 12
 
 
 OTHER_RUNS = {
+    "twin": "of the base's twin",
     "health": "of the base with itself, in which it has two sides",
     "stacks": "for call stacks",
     "instructions": "for counts of instructions",
 }
-"""Runs that no comparison uses, by mode."""
+"""Runs beside the study's comparisons, by mode."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
@@ -90,7 +91,9 @@ def _rounds(study: Study) -> str:
 
 
 def _others(runs: pl.DataFrame) -> list[str]:
-    counts = Counter(runs["mode"])
+    counts = Counter(
+        runs.select(pl.when("twin", mode="throughput").then(pl.lit("twin")).otherwise("mode")).to_series()
+    )
     return [f"{counts[mode]} more {what}" for mode, what in OTHER_RUNS.items() if counts[mode]]
 
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from rqps.errors import RqpsError
 from rqps.schedule.state import FIRST_GUESS_S, Estimate, StudyFolder, run_state
 from rqps.schedule.watch import Watcher
-from rqps.study import Measured, Run, RunsFile, StudySpec, unfold
+from rqps.study import Measured, Run, RunsFile, StudySpec, has_twin, unfold
 from rqps.terminal import duration
 
 if TYPE_CHECKING:
     from rqps.stats import InterimAnalyses
 
-OF_DUETS = ("throughput", "health")
-"""Modes that a budget covers; runs for stacks and instructions come after it."""
 MOST_FAILURES = 2
 """Consecutive failed rounds after which a study with a budget stops."""
 
@@ -43,11 +41,11 @@ class Budget:
         one_s = Estimate.of([duet]).left_s()
         if not done and one_s > self.seconds:
             raise RqpsError(
-                f"{study}: a round of all {len(duet.members)} dbms takes about {duration(one_s)}, and the budget is "
+                f"{study}: a round of {duet.who} takes about {duration(one_s)}, and the budget is "
                 f"{duration(self.seconds)}",
                 fix="give it more time, or fewer dbms, steps or seconds",
             )
-        shortest_s = 2 * duet.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
+        shortest_s = (2 + has_twin(spec)) * duet.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
         reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
         self.most = max(1, min(spec.rounds or self.verdicts.most_rounds, self.verdicts.most_rounds, reachable))
         self.looks = self.verdicts.within(self.most)
@@ -67,7 +65,7 @@ class Budget:
         failures = rounds_reported = 0
 
         def say_outcome(rounds: int) -> int:
-            pair_s = 2 * spec.parameters.estimated_duet_seconds + watcher.overhead_s()
+            pair_s = (2 + has_twin(spec)) * spec.parameters.estimated_duet_seconds + watcher.overhead_s()
             after = f"after {rounds} {'round' if rounds == 1 else 'rounds'}"
             watcher.say(f"{study}: {after}, {self.verdicts.outcome(pair_s)}")
             return rounds
@@ -80,7 +78,7 @@ class Budget:
             left_s = ends + watcher.waited_s - time.monotonic()
             wanted = self._wanted(runs_file, study, host, done, left_s, watcher)
             runs = unfold(runs_file, study, host, measured, wanted)
-            of_duets = [run for run in runs if run.mode in OF_DUETS]
+            of_duets = [run for run in runs if run.mode == "throughput"]
             todo = [run for run in of_duets if run_state(folder, run).state not in ("done", "absent")]
             if not todo or (done and watcher.expected_s(todo[0]) > left_s):
                 break
@@ -110,7 +108,11 @@ class Budget:
         hopeful = [dbms for dbms in going_on if done[dbms] < first_look or undecided.get(dbms)]
         chosen = sorted(hopeful or going_on, key=lambda dbms: -undecided.get(dbms, 0))
         load_s, rest_s = spec.parameters.estimated_duet_seconds, watcher.overhead_s()
-        while len(chosen) > 1 and ((1 + len(chosen)) * load_s + rest_s) * max(lacks[one] for one in chosen) > left_s:
+        of_base = 1 + has_twin(spec)
+        while (
+            len(chosen) > 1
+            and ((of_base + len(chosen)) * load_s + rest_s) * max(lacks[one] for one in chosen) > left_s
+        ):
             chosen.pop()
         return wanted | {dbms: done[dbms] + 1 for dbms in chosen}
 

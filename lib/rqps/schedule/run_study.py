@@ -17,7 +17,7 @@ from rqps.measure.job import Ready, git_revision, make_ready
 from rqps.measure.notes import noted
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
 from rqps.schedule import run_folder
-from rqps.schedule.budget import OF_DUETS, Budget
+from rqps.schedule.budget import Budget
 from rqps.schedule.hours import Hours
 from rqps.schedule.run_folder import PATIENCE_S, Failure, still_running
 from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
@@ -176,7 +176,7 @@ class _Measuring:
             if hours and todo:
                 watcher.say(f"{study}: {hours.plan(todo, time.time())}")
             return _measure(folder, study, todo, iter(todo), already, self.runner, watcher, hours)
-        others = _in_turn([run for run in todo if run.mode not in OF_DUETS], watcher)
+        others = _in_turn([run for run in todo if run.mode != "throughput"], watcher)
         rounds = budget.rounds(self.runs_file, study, self.host, folder, number, watcher)
         possible = [*todo, *unfold(self.runs_file, study, self.host, Measured(occasion=number))]
         return _measure(folder, study, possible, chain(rounds, others), already, self.runner, watcher, hours)

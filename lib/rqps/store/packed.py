@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.store.manifest import PACKED_RUNS, Manifest, StudyCard, right_version
-from rqps.store.run_frames import FACT, RUNS, WARNING, in_order, runs_frame
+from rqps.store.run_frames import FACT, RUNS, WARNING, in_order, of_mode, runs_frame
 from rqps.store.run_tables import MANIFESTS, deferred, rows_in
 from rqps.store.schemas import IDENTITY, TABLES
 from rqps.store.write import VERSION_KEY
@@ -80,7 +80,7 @@ class Packed:
             for name in every["folder"].filter(~every["folder"].str.contains(_RUN_FOLDER)).head(1):
                 raise ValueError(f"{name!r} is not the name of a folder of runs")
         failed = pl.col("folder").str.starts_with(FAILED)
-        ok = every.filter(~failed, True if mode is None else pl.col("mode") == mode)
+        ok = every.filter(~failed, of_mode(mode))
         if ok["run"].is_duplicated().any():
             raise damaged(f"{self.place}/{PACKED_RUNS}", "it has a run twice, which would count as two rounds")
         metadata: dict[str, Any] = {

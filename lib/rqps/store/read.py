@@ -20,7 +20,7 @@ from rqps.store.manifest import (
     study_folder,
 )
 from rqps.store.packed import SUFFIX, packed_at
-from rqps.store.run_frames import Runs, by_machine, conditions_frame, runs_frame, warnings_frame
+from rqps.store.run_frames import OF_MODE, Runs, by_machine, conditions_frame, of_mode, runs_frame, warnings_frame
 from rqps.store.run_tables import manifests, run_table
 from rqps.store.schemas import TABLES
 from rqps.study import Mode
@@ -84,8 +84,8 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
     """Read a study by name from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/; or by
     place: a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
 
-    Duets of the base with itself (`health`) and profiled runs (`stacks`, `instructions`), which are slower, have
-    modes of their own; the counts stand for a study of no ordinary rounds. None reads all modes.
+    The base beside its twin (`health`) and profiled runs (`stacks`, `instructions`), which are slower, have modes of
+    their own; the counts stand for a study of no ordinary rounds. None reads all modes.
     """
     place = place_of(study, data)
     if packed := packed_at(place):
@@ -96,7 +96,9 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
     card = read_study_card(folder)
     mode = _mode_of(card, mode)
     every = by_machine(list(finished(folder)))
-    runs = [(path, manifest) for path, manifest in every if mode in (None, manifest.mode)]
+    kinds = {name: [getattr(manifest, name) for _, manifest in every] for name in OF_MODE}
+    asked = pl.DataFrame(kinds, schema=OF_MODE).with_row_index().filter(of_mode(mode))["index"]
+    runs = [every[number] for number in asked]
     return _study(card, folder, runs, finished_runs(folder, "failed"))
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from rqps.store.manifest import Manifest, leaves
 from rqps.store.schemas import IDENTITY, Columns
+from rqps.study import Mode
 
 Runs = Sequence[tuple[Path, Manifest]]
 """Folders of runs, each with its manifest."""
@@ -40,6 +41,7 @@ RUNS: Columns = {
     "parameters": pl.String,  # JSON with sorted keys, so that equal values have equal text
     "folder": pl.String,  # for a packed study: the name in the study's folder
 }
+OF_MODE: Columns = {name: RUNS[name] for name in ("mode", "twin", "host", "unit", "dbms")}
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
 WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
 
@@ -57,6 +59,17 @@ def runs_frame(runs: Runs) -> pl.DataFrame:
         for folder, manifest in runs
     ]
     return in_order(pl.DataFrame(rows, schema=RUNS))
+
+
+def of_mode(mode: Mode | None) -> pl.Expr:
+    """True for runs of a mode, or all. A twin and the base beside it are of `health`, as are older duets of the base
+    with itself; `throughput` is without the twins."""
+    if mode is None:
+        return pl.lit(True)
+    if mode != "health":
+        return (pl.col("mode") == mode) & ~pl.col("twin")
+    twin_of = pl.when("twin").then("dbms").max().over("host", "unit")
+    return (pl.col("mode") == mode) | ((pl.col("mode") == "throughput") & (pl.col("dbms") == twin_of))
 
 
 def by_machine(runs: Runs) -> Runs:

@@ -25,6 +25,7 @@ from rqps.study.unfold import (
     Run,
     build_and_config,
     first_rounds,
+    has_twin,
     in_words,
     on_host,
     study_of,

@@ -310,6 +310,9 @@ class StudySpec(Strict):
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
     milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
     workload's steps allow it, if not given."""
+    twin: bool = True
+    """In duets of at least 4 rounds, or of a budget of 5 minutes: the base is up twice in each round, and has to come
+    out equal to itself."""
     smallest_effect: Annotated[Share, Field(json_schema_extra={"default": "2%"})] = SMALLEST_EFFECT
     """The smallest effect that matters, 2% if not given: what is surely less is called the same, and with a budget
     nothing more is spent on it."""

@@ -24,18 +24,14 @@ from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so throughput is compared between runs of
-the first mode only; `health` is a duet of the base with itself, which shows how far equal servers differ."""
+the first mode only. `health` is what older studies have in place of twins: duets of the base with itself."""
 
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "instructions": "i"}
 """The letter that begins the ids of a mode's runs."""
 TWIN = "{}.again"
-"""The name of the twin of a dbms in its duet; no dbms has a second dot."""
-PAIRS_FOR_A_HEALTH_DUET = 10
-"""Pairs of base and me for each duet of the base with itself."""
-ROUNDS_WITH_HEALTH, LEAST_HEALTH = 4, 2
-"""A study of so many rounds has at least so many health duets, however few its pairs are."""
-BUDGET_WITH_HEALTH_S = 300
-"""A shorter budget is for a look at one thing, and has time for nothing else."""
+"""The name of the base's twin in a duet; no dbms has a second dot."""
+ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
+"""Fewer rounds, or a shorter budget, are for a look at one thing, and have time for nothing else."""
 MOST_ROUNDS = 999
 MOST_LEVELS = 5
 """Studies that measure the parts of another one, each the parts of what costs most in the one before."""
@@ -140,11 +136,10 @@ class Run:
     @property
     def who(self) -> str:
         """Whoever takes part, in words."""
-        if self.side is None:
-            return self.dbms
-        if self.mode == "health":
-            return f"{self.dbms} and itself in turns"
-        return f"{len(self.members)} dbms in turns" if self.beside else f"{self.dbms} alone"
+        if not self.beside:
+            return self.dbms if self.side is None else f"{self.dbms} alone"
+        count, twins = len({member.dbms for member in self.members}), any(member.twin for member in self.members)
+        return f"{f'{count} dbms' if count > 1 else self.dbms}{' and a twin' if twins else ''} in turns"
 
     @property
     def absent(self) -> str | None:
@@ -200,10 +195,10 @@ def unfold(
             identity=identity(build_spec, options, spec, scenario),
         )
 
-    def duet(mode: Mode, number: int, sides: Mapping[str, str], occasion: int) -> Run:
-        """A duet of sides by name, each with its dbms."""
+    def duet(number: int, sides: Sequence[str], occasion: int) -> Run:
+        dbms = {TWIN.format(spec.base): spec.base}
         ordered = order(tuple(sides), seed, number)
-        first, *others = [run(mode, number, sides[side], side, occasion) for side in ordered]
+        first, *others = [run("throughput", number, dbms.get(side, side), side, occasion) for side in ordered]
         return replace(first, beside=tuple(others))
 
     one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
@@ -211,14 +206,9 @@ def unfold(
         first_round = [run("throughput", 1, dbms, dbms) for dbms in spec.dbms]
         runs += [run for run in first_round if run.absent]
         can_be = [run.dbms for run in first_round if not run.absent]
-        pairs = healthy = 0
-        for rounds, (number, one) in enumerate(_duets(spec, can_be, measured, wanted or {}), start=1):
-            runs.append(duet("throughput", number, {name: name for name in one.sides}, one.occasion))
-            pairs += len(one.sides) - 1
-            due = _health_duets(spec, rounds, pairs)
-            both = dict.fromkeys((spec.base, TWIN.format(spec.base)), spec.base)
-            runs += [duet("health", further, both, one.occasion) for further in range(healthy + 1, due + 1)]
-            healthy = max(due, healthy)
+        runs += [
+            duet(number, one.sides, one.occasion) for number, one in _duets(spec, can_be, measured, wanted or {})
+        ]
     elif spec.rounds:
         for number in range(1, spec.rounds * measured.occasion + 1):
             for dbms in order(spec.dbms, seed, number):
@@ -233,21 +223,19 @@ def unfold(
 def _duets(
     spec: StudySpec, can_be: Sequence[str], measured: Measured, wanted: Mapping[str, int]
 ) -> Iterator[tuple[int, Duet]]:
-    """The number of each round with its duet: as it is there, or else the base with whoever lacks it."""
+    """The number of each round with its duet: as it is there, or else the base, its twin and whoever lacks it."""
     taken = {number: duet for (mode, number), duet in measured.duets.items() if mode == "throughput"}
+    twin, others = TWIN.format(spec.base), {dbms for dbms in can_be if dbms != spec.base}
     complete = {
-        number: Duet(duet.occasion, tuple(dbms for dbms in can_be if dbms in duet.sides))
+        number: Duet(duet.occasion, tuple(side for side in (*can_be, twin) if side in duet.sides))
         for number, duet in taken.items()
-    }
-    others = len(can_be) > 1
-    complete = {
-        number: duet for number, duet in complete.items() if spec.base in duet.sides and len(duet.sides) > others
+        if spec.base in duet.sides and (not others or others.intersection(duet.sides))
     }
     planned = 1 if spec.budget else spec.rounds or 1
     lacking = {dbms: wanted.get(dbms, planned) for dbms in can_be}
     for duet in complete.values():
         if duet.occasion == measured.occasion:
-            lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides}
+            lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides if dbms != twin}
     if others:
         lacking[spec.base] = 0  # it takes part wherever another one does
     for number in count(1) if spec.base in can_be else ():
@@ -258,18 +246,16 @@ def _duets(
             continue
         elif names:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
-            yield number, Duet(measured.occasion, tuple(dbms for dbms in can_be if dbms in (spec.base, *names)))
+            sides = [dbms for dbms in can_be if dbms in (spec.base, *names)]
+            yield number, Duet(measured.occasion, (*sides, *[twin] * has_twin(spec)))
         elif number > max(taken, default=0):
             return
 
 
-def _health_duets(spec: StudySpec, rounds: int, pairs: int) -> int:
-    """The duets of the base with itself that are due after the first rounds, which had so many pairs. It grows with
-    the rounds, so that they are spread among them, and further rounds leave the earlier ones where they are."""
-    least = min(rounds * LEAST_HEALTH // ROUNDS_WITH_HEALTH, LEAST_HEALTH)
-    few = spec.rounds is not None and spec.rounds < ROUNDS_WITH_HEALTH
-    few = few or (spec.budget_s is not None and spec.budget_s < BUDGET_WITH_HEALTH_S)
-    return max(pairs // PAIRS_FOR_A_HEALTH_DUET, 0 if few else least)
+def has_twin(spec: StudySpec) -> bool:
+    """True if the base is up twice in each new duet."""
+    few = spec.rounds is not None and spec.rounds < ROUNDS_WITH_TWIN
+    return spec.twin and not few and not (spec.budget_s is not None and spec.budget_s < BUDGET_WITH_TWIN_S)
 
 
 def build_and_config(dbms: str) -> tuple[str, str]:
