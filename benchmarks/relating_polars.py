@@ -10,7 +10,7 @@ from relating_side import Rows, serve
 from rqps.report import build
 from rqps.report.profiles import Links
 from rqps.report.rounds import rounds_page
-from rqps.report.site import NOTEBOOK_S, Progress, executed_page
+from rqps.report.site import NOTEBOOK_S, Progress, executed_page, reading
 from rqps.stats import COMPARED, compare, measured, relate, rounds, tidy
 from rqps.store import Study
 from rqps.terminal import Terminal
@@ -39,7 +39,9 @@ def of_page(_: None) -> Rows:
     with tempfile.TemporaryDirectory(prefix="rqps-bench-") as folder, Path("/dev/null").open("w") as nowhere:
         parameters, progress = {"study": place, "data": ""}, Progress(NOTEBOOK_S, Terminal(nowhere))
         words = {"study": "relating", "home": "index.html", "made": ""}
-        page = executed_page(NOTEBOOKS / f"{task}.ipynb", Path(folder), parameters, progress, **words)[1]
+        with reading(Path(folder) / "reading") as reader:
+            notebook = NOTEBOOKS / f"{task}.ipynb"
+            page = executed_page(notebook, Path(folder), parameters, progress, reader, **words)[1]
     return [(len(page),)]
 
 

@@ -284,7 +284,7 @@ def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> N
         ("1 / 0", r"broken\.ipynb did not come to its end .* ZeroDivisionError"),
         (
             "from rqps.show.renderer import bundle; bundle({'mark': 'cake', 'description': 'A cake.'})",
-            r"broken: a chart could not be drawn: A cake\.: Vega-Lite to PNG conversion failed: TypeError",
+            r"broken\.ipynb: a chart could not be drawn: A cake\.: Vega-Lite to PNG conversion failed: TypeError",
         ),
     ],
 )

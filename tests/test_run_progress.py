@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_notebook
 from rqps.errors import RqpsError
 from rqps.measure.notes import noted
-from rqps.notebook import Execution, check_parameters
+from rqps.notebook import PIDS, Execution, SharedKernel, check_parameters
 from rqps.schedule.state import FIRST_GUESS_S, Estimate
 from rqps.terminal import Terminal
 
@@ -115,3 +115,18 @@ def test_a_notebook_that_imports_altair_first_has_a_kernel_without_the_grammar_o
     execution = Execution(tmp_path / "one.ipynb", tmp_path / "out", {}, only_reads=True)
     execution.wait()
     assert execution.error() is None
+
+
+def test_notebooks_that_share_a_kernel_find_nothing_of_each_other(tmp_path: Path) -> None:
+    source = (
+        "import polars\nassert 'mine' not in globals()\nassert polars.Config.state()['POLARS_FMT_MAX_ROWS'] is None"
+    )
+    cell = new_code_cell(f"{source}\nmine = 1\npolars.Config.set_tbl_rows(3)")
+    nbformat.write(new_notebook(cells=[cell], metadata=PYTHON), tmp_path / "one.ipynb")
+    with SharedKernel(tmp_path / "kernel.log", {}) as kernel:
+        for name in "ab":
+            (tmp_path / name / "logs").mkdir(parents=True)
+            execution = Execution(tmp_path / "one.ipynb", tmp_path / name, {}, only_reads=True, kernel=kernel)
+            execution.wait()
+            assert execution.error() is None
+    assert (tmp_path / "a" / PIDS).read_text() == (tmp_path / "b" / PIDS).read_text()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 
@@ -47,8 +47,66 @@ SOCKET = "kernel-ipc-5"
 """The longest name of the sockets that Jupyter makes beside a kernel's file."""
 SHUTDOWN_PATIENCE_S = 1.0
 """Seconds. After half of it the kernel gets a SIGTERM: about one in thirty waits for its own threads."""
+ANEW = """
+import polars
+from rqps.show import renderer
+polars.Config.restore_defaults()
+renderer.enable()
+get_ipython().reset()
+"""
+"""Run between two notebooks in one kernel: the second finds no names and settings of the first."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
 """The lines and characters of a dead kernel's last messages that are shown."""
+
+
+class SharedKernel:
+    """A kernel for notebooks that only read, one after the other: its start takes longer than many of them. Each
+    begins as in a kernel of its own. `variables` are added to the kernel's environment."""
+
+    def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
+        self.log = log
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="papermill")
+        self._variables, self._scratch = variables, Scratch()
+        self._manager: Any = None
+        self._client: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.thread.submit(self._end).result()
+        self.thread.shutdown()
+        self._scratch.remove()
+
+    def options(self, cwd: Path, started: Callable[["subprocess.Popen[bytes]"], None]) -> dict[str, Any]:
+        """The options with which papermill executes the next notebook in it; `started` gets its process."""
+
+        def first(process: "subprocess.Popen[bytes]") -> None:
+            self._process = process
+            started(process)
+
+        if self._process:
+            started(self._process)
+        else:
+            self._manager = _kernel_class(cwd, _for_sockets(self._scratch), self.log, first, self._variables)()
+        return {"km": self._manager, "on_notebook_start": self._begin}
+
+    async def _begin(self, **_: object) -> None:
+        before, self._client = self._client, self._manager.newest_client
+        if before:
+            before.stop_channels()
+            await self._client.execute(ANEW, silent=True, reply=True)
+
+    def _end(self) -> None:
+        from nbclient.util import run_sync
+
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            run_sync(self._manager.cleanup_resources)()
+        if self._client:
+            self._client.stop_channels()
 
 
 class Execution:
@@ -56,8 +114,8 @@ class Execution:
     `stop` at any moment.
 
     The notebook is written after each cell, so that an interrupted one is readable. With `only_reads` it is
-    written at the end, and its kernel is killed then: it would take half a second to end by itself. `variables`
-    are added to the kernel's environment.
+    written at the end, and its kernel is killed then: it would take half a second to end by itself. In a `kernel`
+    that several share it leaves that alone.
     """
 
     def __init__(
@@ -67,18 +125,20 @@ class Execution:
         parameters: Mapping[str, Any],
         *,
         only_reads: bool = False,
-        variables: Mapping[str, str] | None = None,
+        kernel: SharedKernel | None = None,
     ) -> None:
         self.notebook = notebook
         self.folder = folder
         self._only_reads = only_reads
-        self._variables = dict(variables or {})
+        self._shared = kernel
+        self._log = kernel.log if kernel else folder / LOGS / KERNEL_LOG
         self._kernel: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._below: set[psutil.Process] = set()
-        pool = ThreadPoolExecutor(1, thread_name_prefix="papermill")
-        self._ended = pool.submit(self._execute, dict(parameters))
-        pool.shutdown(wait=False)
+        thread = kernel.thread if kernel else ThreadPoolExecutor(1, thread_name_prefix="papermill")
+        self._ended = thread.submit(self._execute, dict(parameters))
+        if not kernel:
+            thread.shutdown(wait=False)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits for the end; True if it has ended."""
@@ -101,7 +161,7 @@ class Execution:
         # The error may be a full disk.
         with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))
-        return _explain(error, self._kernel.poll() if self._kernel else None, self.folder / LOGS / KERNEL_LOG)
+        return _explain(error, self._kernel.poll() if self._kernel else None, self._log)
 
     def remains(self) -> set[psutil.Process]:
         """The notebook's processes that still run."""
@@ -110,8 +170,13 @@ class Execution:
     def _execute(self, parameters: dict[str, Any]) -> None:
         import papermill
 
-        with _logged(self.folder / LOGS / "papermill.log"), (scratch := Scratch()) as private:
-            scratch.socket(SOCKET)
+        with _logged(self.folder / LOGS / "papermill.log"), (scratch := Scratch()):
+            if self._shared:
+                kernel = self._shared.options(self.notebook.parent, self._started)
+            else:
+                private = _for_sockets(scratch)
+                made = _kernel_class(self.notebook.parent, private, self._log, self._started)
+                kernel = {"kernel_manager_class": made}
             papermill.execute_notebook(
                 # papermill fills in braces
                 *(str(path).replace("{", "{{").replace("}", "}}") for path in (self.notebook, self.folder / RESULT)),
@@ -122,9 +187,7 @@ class Execution:
                 request_save_on_cell_execute=not self._only_reads,
                 autosave_cell_every=0,  # saving while a step is measured would disturb it
                 shutdown_kernel="immediate" if self._only_reads else "graceful",
-                kernel_manager_class=_kernel_class(
-                    self.notebook.parent, private, self.folder / LOGS / KERNEL_LOG, self._started, self._variables
-                ),
+                **kernel,
             )
 
     def _started(self, kernel: "subprocess.Popen[bytes]") -> None:
@@ -142,6 +205,10 @@ class Execution:
             os.kill(kernel.pid, number)
             if number == signal.SIGKILL:
                 kernel.wait()
+
+
+def _for_sockets(scratch: Scratch) -> Path:
+    return scratch.socket(SOCKET).parent
 
 
 def check_parameters(notebook: Path, given: Iterable[str]) -> None:
@@ -222,9 +289,9 @@ def _kernel_class(
     private: Path,
     log: Path,
     started: Callable[["subprocess.Popen[bytes]"], None],
-    variables: Mapping[str, str],
+    variables: Mapping[str, str] | None = None,
 ) -> "type[AsyncKernelManager]":
-    """A kernel manager for papermill, which accepts only a class. Its kernel runs this same Python in a session of
+    """A kernel manager, of which papermill accepts only the class. Its kernel runs this same Python in a session of
     its own, with private sockets and a log."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -240,11 +307,15 @@ def _kernel_class(
             spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET]
             with log.open("ab") as words:
                 # Jupyter gives it a session of its own, so that Ctrl-C in a terminal reaches only us.
-                env = {**os.environ, **variables}
+                env = {**os.environ, **(variables or {})}
                 await super().start_kernel(**options | {"env": env}, cwd=str(cwd), stdout=words, stderr=words)
             assert isinstance(self.provisioner, LocalProvisioner)
             assert self.provisioner.process is not None
             started(self.provisioner.process)
+
+        def client(self, **options: Any) -> Any:
+            self.newest_client = super().client(**options)
+            return self.newest_client
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
             # A kernel itself notices late that its parent has ended, and never if that was before it began to look.

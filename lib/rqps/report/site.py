@@ -2,12 +2,12 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbformat
 import polars as pl
@@ -17,7 +17,7 @@ import rqps
 from rqps import stats
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
-from rqps.notebook import LOGS, RESULT, Execution, check_parameters
+from rqps.notebook import KERNEL_LOG, LOGS, RESULT, Execution, SharedKernel, check_parameters
 from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer, reliability
 from rqps.report.index import facts_of, run_rows
@@ -63,6 +63,28 @@ class Progress:
         self.since = time.monotonic()
 
 
+class Reader(NamedTuple):
+    """The kernel that executes the notebooks of a report one after the other, and the drawer of their charts."""
+
+    kernel: SharedKernel
+    pictures: Path
+    until_drawn: Callable[[str], None]
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[Reader]:
+    """A kernel, which starts with the first notebook, and a process that draws beside it."""
+    logs, pictures = folder / LOGS, folder / "pictures"
+    for made in (logs, pictures):
+        made.mkdir(parents=True)
+    variables = {renderer.PICTURES: str(pictures)}
+    with (
+        renderer.drawn_beside(pictures, logs / "drawing.log") as until_drawn,
+        SharedKernel(logs / KERNEL_LOG, variables) as kernel,
+    ):
+        yield Reader(kernel, pictures, until_drawn)
+
+
 @dataclass(frozen=True)
 class _Report:
     asked: str  # the study's name, or its place
@@ -75,6 +97,7 @@ class _Report:
     made: str
     progress: Progress
     enclosed: Path | None
+    reader: Reader
 
 
 def build(
@@ -100,14 +123,14 @@ def build(
     if target.exists() and not (target / "index.html").is_file():
         raise RqpsError(f"{target}: exists and is not a report", fix="move it away, or give another --out")
     attempts = runs.height + read.failed.height
-    with replacing(target) as folder:
+    with replacing(target) as folder, reading(folder.with_name("executed")) as reader:
         (folder / "runs").mkdir(parents=True)
         progress = Progress(len(analyses) * NOTEBOOK_S + attempts * RUN_PAGE_S)
         links = links_to_profiles(study, root, profiles, target.parent)
         now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
         enclosed = pack(study, folder / f"{name}{SUFFIX}", root)[0] if with_data else None
-        report = _Report(study, read, runs, links, root, folder, target.parent, made, progress, enclosed)
+        report = _Report(study, read, runs, links, root, folder, target.parent, made, progress, enclosed, reader)
         _write_index(report, analyses)
         progress.terminal.close()
     return target / "index.html"
@@ -249,6 +272,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
         report.folder.with_name(f"executed-{notebook.stem}"),
         parameters,
         report.progress,
+        report.reader,
         study=report.study.card.study,
         home=f"{report.study.card.study}/index.html" if of_all else "index.html",
         made=report.made,
@@ -260,29 +284,25 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
 
 
 def executed_page(
-    notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, **words: Any
+    notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, reader: Reader, **words: Any
 ) -> tuple[str, str]:
     """Execute a notebook, and draw its charts beside its kernel; the title and the page of it."""
-    pictures = place / "pictures"
-    _execute(notebook, place, parameters, progress, pictures)
-    return notebook_page(place / RESULT, pictures=pictures, **words)
+    _execute(notebook, place, parameters, progress, reader.kernel)
+    reader.until_drawn(notebook.name)
+    return notebook_page(place / RESULT, pictures=reader.pictures, **words)
 
 
 def _execute(
-    notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, pictures: Path | None = None
+    notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, kernel: SharedKernel | None = None
 ) -> None:
-    logs = place / LOGS
-    logs.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        variables = {}
-        if pictures:
-            pictures.mkdir(exist_ok=True)
-            variables[renderer.PICTURES] = str(pictures)
-            stack.enter_context(renderer.drawn_beside(pictures, logs / "drawing.log"))
-        execution = Execution(notebook, place, parameters, only_reads=True, variables=variables)
-        stack.callback(execution.stop)
+    (place / LOGS).mkdir(parents=True, exist_ok=True)
+    execution = Execution(notebook, place, parameters, only_reads=True, kernel=kernel)
+    try:
         while not execution.wait(TICK_S):
             progress.tick(f"executing {notebook.name}")
+    except BaseException:
+        execution.stop()
+        raise
     if error := execution.error():
         raise RqpsError(
             f"{notebook.name} did not come to its end for study {parameters['study']}: {error}",

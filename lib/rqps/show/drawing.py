@@ -66,7 +66,6 @@ def _draw_until_told(folder: Path) -> None:
     png({"mark": "point", "data": {"values": []}})  # the first one takes half a second more
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         _draw(folder)
-    _draw(folder)
 
 
 if __name__ == "__main__":

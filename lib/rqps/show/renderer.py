@@ -9,7 +9,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -113,8 +114,9 @@ def _left(fixed: dict[str, Any], folder: Path) -> str:
 
 
 @contextmanager
-def drawn_beside(folder: Path, log: Path) -> Iterator[None]:
-    """Draws the charts that a kernel leaves in a folder, in a process beside it; at the end all are drawn."""
+def drawn_beside(folder: Path, log: Path) -> Iterator[Callable[[str], None]]:
+    """Draws the charts that kernels leave in a folder, in a process beside them; what it gives waits until those of a
+    notebook are drawn."""
     program = [sys.executable, "-I", drawing.__file__, str(folder)]
     with (
         log.open("wb") as words,
@@ -126,12 +128,17 @@ def drawn_beside(folder: Path, log: Path) -> Iterator[None]:
             start_new_session=True,
         ) as process,
     ):
+
+        def wait(notebook: str) -> None:
+            while any(folder.glob("*.json")) and process.poll() is None:
+                time.sleep(drawing.LOOK_EVERY_S)
+            if process.poll() is not None:
+                last = log.read_text(errors="replace").strip().rpartition("\n")[2]
+                message = f"a chart could not be drawn: {last[:300] or f'exit code {process.returncode}'}"
+                fix = "open the notebook in JupyterLab, set `study` and run it: it draws each chart below its cell"
+                raise RqpsError(f"{notebook}: {message}", fix=fix)
+
         try:
-            yield
-        except BaseException:
+            yield wait
+        finally:
             process.kill()
-            raise
-    if process.returncode:
-        message = log.read_text(errors="replace").strip().rpartition("\n")[2] or f"exit code {process.returncode}"
-        fix = "open the notebook in JupyterLab, set `study` and run it: it draws each chart below its cell"
-        raise RqpsError(f"{folder.parent.name}: a chart could not be drawn: {message[:300]}", fix=fix)
