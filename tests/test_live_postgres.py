@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -194,6 +195,31 @@ def test_data_of_another_major_release_are_refused(short: Path) -> None:
     copy_folder(old.loaded("nothing", lambda _: None, lambda _: None), short / "data")
     with pytest.raises(RqpsError, match="is of PostgreSQL 14"):
         new.open(short / "data", Start(short / "log"))
+
+
+def crc32c(content: bytes) -> int:
+    """The checksum in a file of control data."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_data_of_a_build_with_another_block_size_are_refused_with_both_sizes(short: Path) -> None:
+    ready = prepared(asking())
+    copy_folder(ready.loaded("nothing", lambda _: None, lambda _: None), short / "data")
+    file = short / "data/global/pg_control"
+    content = file.read_bytes()
+    sizes = struct.pack("<II", 8192, 131072)  # of a block, and blocks in a file
+    ends = (end for end in range(200, 400, 4) if crc32c(content[:end]) == struct.unpack_from("<I", content, end)[0])
+    end, at = next(ends), content.index(sizes)
+    other = content[:at] + struct.pack("<I", 16384) + content[at + 4 : end]
+    file.write_bytes(other + struct.pack("<I", crc32c(other)) + content[end + 4 :])
+    with pytest.raises(RqpsError, match="did not start, it ended with code 1") as raised:
+        ready.open(short / "data", Start(short / "log"))
+    assert "BLCKSZ 16384, but the server was compiled with BLCKSZ 8192" in str(raised.value)
 
 
 def test_a_socket_with_too_long_a_path_is_refused(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,18 @@
 """The sysbench microbenchmarks on real PostgreSQL servers: a duet of two releases, its tables, plans and counters."""
 
+import os
+import re
+import signal
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psutil
 import pytest
 import rqps
-from live_study import Place
+from live_study import Place, ended
 from rqps.engines import Option, Start
 from rqps.engines.asked import Connections
 from rqps.engines.cache import copy_folder
@@ -61,6 +65,27 @@ def test_two_releases_take_turns(threads: int, tmp_path: Path) -> None:
         assert after > before
     plans = study.plans.collect()
     assert set(plans["key"]) == {"PRIMARY"}
+
+
+def backends(command: int) -> list[int]:
+    """The processes of a load's connections to its first server, below a command that measures."""
+    for child in psutil.Process(command).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            words = " ".join(child.cmdline())
+            if named := re.search(r"sysbench.* --servers=\S+?=(\d+)", words):
+                of_server = psutil.Process(int(named[1])).children()
+                return [one.pid for one in of_server if "postgres: rqps rqps [local]" in " ".join(one.cmdline())]
+    return []
+
+
+def test_a_backend_that_is_killed_in_a_slice_fails_the_run_which_says_so(tmp_path: Path) -> None:
+    place = Place(tmp_path, RUNS.replace("THREADS", "1").replace("seconds: 1,", "seconds: 60,", 1))
+    process = place.start()
+    place.wait("slices", lambda: "point-query" in place.doing() and backends(process.pid), process)
+    os.kill(backends(process.pid)[0], signal.SIGKILL)
+    words = ended(process, 1)
+    assert re.search(r"point-query: a process of the server pg1[48]\.quick died, and the server restarted all", words)
+    assert not list(place.study.glob("run=*"))
 
 
 @pytest.fixture(scope="module")
