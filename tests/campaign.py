@@ -98,6 +98,8 @@ KINDS = (
     "report of a packed file",
 )
 """In the order in which they get a fault, again and again."""
+BESIDE = 4
+"""The place there of one that somebody else tries to measure beside."""
 PHASES = {
     "beginning": 3.0,
     "loading": 2.0,
@@ -209,13 +211,17 @@ class Campaign:
         self._take_away(fault)
         began, before = time.monotonic(), self.digests()
         made = [path for path in (self.folder / "data/report/duet/index.html", self.folder / FILE) if path.is_file()]
-        command = COMMANDS[fault.kind]
+        command, there = COMMANDS[fault.kind], set(self.study(fault.kind).glob("run=*"))
         process = self.start(command)
         phase = self._wait_for(fault, process)
+        beside = []
+        if fault.number % len(KINDS) == BESIDE and process.poll() is None:
+            beside = self._not_refused(fault.kind)
+            phase = self._doing(self.study(fault.kind), there)
         hit = self._strike(fault, process)
         code = self.end_of(process)
         outcome = Outcome(fault.number, str(fault), hit, phase, ended(code, self.words()))
-        wrong = self._wrong_words(code)
+        wrong = self._wrong_words(code) + beside
         if not fault.at_once:
             wrong += self._still_running()
         between, changed = self._compared(before)
@@ -235,17 +241,30 @@ class Campaign:
         self.say("\n  WRONG: ".join([f"{fault}: {phase}, {hit}: {outcome.ended}, {took}", *outcome.wrong]))
         return outcome
 
-    def start(self, command: Sequence[str]) -> "subprocess.Popen[str]":
+    def _not_refused(self, study: str) -> list[str]:
+        """Somebody with a cache and data of his own starts to measure as well, and has to be refused."""
+        (other := self.folder / "other").joinpath("data").mkdir(parents=True, exist_ok=True)
+        process = self.start(
+            COMMANDS[study], data=other / "data", words=other.with_suffix(".txt"), RQPS_CACHE=str(other)
+        )
+        code, words = self.end_of(process), other.with_suffix(".txt").read_text(errors="replace")
+        return (
+            [] if code == 1 and "is measuring on this host" in words else [f"not refused: {code}: {words[-SHOWN:]}"]
+        )
+
+    def start(
+        self, command: Sequence[str], data: Path | None = None, words: Path | None = None, **more: str
+    ) -> "subprocess.Popen[str]":
         environment = {name: value for name, value in os.environ.items() if name not in ("RQPS_DATA", "RQPS_SCRATCH")}
         environment |= {"RQPS_CACHE": str(self.cache), "TMPDIR": str(self.temporary), "PYTHONUNBUFFERED": "1"}
-        environment["RQPS_HOST_LOCK"] = ""  # campaigns go on side by side
-        with (self.folder / "words.txt").open("w") as words:
+        environment["RQPS_HOST_LOCK"] = f"rqps-campaign-{os.getpid()}"  # campaigns go on side by side
+        with (words or self.folder / "words.txt").open("w") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "rqps.cli", *command, "--data", str(self.folder / "data")],
+                [sys.executable, "-m", "rqps.cli", *command, "--data", str(data or self.folder / "data")],
                 cwd=self.folder,
-                env=environment,
+                env=environment | more,
                 stdin=subprocess.DEVNULL,
-                stdout=words,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,

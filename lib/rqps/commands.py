@@ -312,9 +312,10 @@ def _bought(runs_file: "RunsFile", study: str, data: Path, *, afresh: bool = Fal
 
     bought = {}
     for host in runs_file.studies[study].hosts or (this_host(),):
-        budget = _budget(runs_file, study, data, host)
-        measured = Measured() if afresh else StudyFolder.of(data, study).measured(host)
-        bought[host] = budget.plan(on_host(runs_file, study, host), study, host, measured) if budget else ""
+        bought[host] = ""
+        if budget := _budget(runs_file, study, data, host):
+            measured = Measured() if afresh else StudyFolder.of(data, study).measured(host)
+            bought[host] = budget.plan(on_host(runs_file, study, host), study, host, measured)
     return bought
 
 
