@@ -37,7 +37,7 @@ tests: $(STAMP)  # live tests wait more than they compute: hence three workers a
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter trust notebooks/*/*.ipynb >/dev/null  # or it leaves out the programs of flame graphs
-	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
+	$(BIN)/jupyter lab --LabApp.expose_app_in_browser=True $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
 	@for benchmark in observation generator profiling relating packing differing counting hosts scenario folding flame_page one_file refusing insert_benchmark rocksdb wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done

@@ -14,6 +14,8 @@ from rqps.store import load
 WIDER = """[...document.querySelectorAll("main .table")].filter((each) => each.checkVisibility())
 .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText.slice(0, 80))"""
 """Tables that hide a column."""
+TWICE = """[...document.querySelectorAll("[id]")].map(({ id }) => id).filter((id, at, ids) => ids.indexOf(id) < at)"""
+MOST_NODES = 20_000
 SAMPLE = Path(__file__).parent.parent / "data/sample"
 STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
 
@@ -39,4 +41,6 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
             if charts:
                 assert tab.wait_for("document.documentElement.dataset.charts") == f"{charts} of {charts}", page.name
             assert tab.run(WIDER) == [], page.name
+            assert tab.run("document.querySelectorAll('*').length") < MOST_NODES, page.name
+            assert tab.run(TWICE) == [], page.name
             assert tab.complaints() == [], page.name

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import polars as pl
 import pytest
 import rqps
 from browser import DESKTOP, Browser, Tab, visited
@@ -66,6 +67,15 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory, study: rqps.Study) -> Pa
     for name in ("as-it-comes", "trusted"):
         nbformat.write(notebook, folder / f"{name}.ipynb")
         notebook.metadata["name"] = name  # another one, so that the signature is not of both
+    answers = pl.DataFrame([{"host": "vm", "step": step, "base": "a", "dbms": "b"} for step in ("scan", "insert")])
+    answers = answers.with_columns(answer=pl.format("{} is slower", "step"))
+    tries = {"What to try": answers.drop("answer").with_columns(call=pl.lit("rqps.what_if('none', step='scan')"))}
+    frames = "import rqps\nfrom rqps import show\nquestion = show.Question('vm', 'scan', 'a', 'b')"
+    screen = show.questions(answers, tries, first=show.Question("vm", "scan", "a", "b"))
+    cells = [new_code_cell(frames), new_code_cell("'the screen'", outputs=[output_of(screen)])]
+    before = [output_of(show.Text("not run yet"))]
+    cells += [new_code_cell("print('asked about', question.step)", outputs=before) for _ in range(3)]
+    nbformat.write(new_notebook(cells=cells, metadata=notebook.metadata), folder / "follows.ipynb")
     return folder
 
 
@@ -76,10 +86,13 @@ def lab(notebooks: Path) -> Iterator[str]:
     environment = os.environ | own | {"JUPYTER_RUNTIME_DIR": str(notebooks / "own/runtime")}
     sign = "import nbformat, sys; from nbformat.sign import NotebookNotary as N; "
     sign += "N().sign(nbformat.read(sys.argv[1], as_version=4))"
-    subprocess.run([sys.executable, "-c", sign, str(notebooks / "trusted.ipynb")], env=environment, check=True)
+    for name in ("trusted", "follows"):
+        signed = [sys.executable, "-c", sign, str(notebooks / f"{name}.ipynb")]
+        subprocess.run(signed, env=environment, check=True)
     words = ["--no-browser", "--ip=127.0.0.1", "--port=0", "--IdentityProvider.token=", f"--notebook-dir={notebooks}"]
     words += [
         "--allow-root",
+        "--LabApp.expose_app_in_browser=True",
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
@@ -163,3 +176,17 @@ def test_the_map_of_flame_graphs_can_be_read(name: str, browser: Browser, lab: s
     with shown(browser, lab, name) as tab:
         tab.wait_for("!!document.querySelector('.rqps-map td a')")
         assert min(tab.run(CONTRAST)) >= 4.5
+
+
+def test_the_lists_reach_the_cells_below_and_what_is_tried_answers_there(browser: Browser, lab: str) -> None:
+    """In a kernel that knows nothing yet, whose cells above are then run."""
+    with shown(browser, lab, "follows") as tab:
+        tab.wait_for("!!document.querySelector('.rqps-choose select')")
+        choose = "(list => { list.value = 'insert'; list.dispatchEvent(new Event('change', {bubbles: true})); })"
+        tab.run(f"{choose}(document.querySelector('.rqps-choose select[name=step]'))")
+        below = "[...document.querySelectorAll('.jp-OutputArea-output')].map(output => output.innerText.trim())"
+        tab.wait_for(f"{below}.filter(text => text === 'asked about insert').length === 3")
+        assert tab.run("document.querySelector('.rqps-line').hidden")
+        tab.run("document.querySelector('.rqps-chosen td button').click()")
+        answer = tab.wait_for("document.querySelector('.rqps-chosen td pre')?.textContent")
+        assert "what to do: " in answer, "the reason why it can't be measured"

@@ -467,7 +467,8 @@ def investigate(arguments: argparse.Namespace) -> Call:
         notebook, page = investigate(arguments.study, data, given)
         print(f"the page: {page}", flush=True)
         if not arguments.page:
-            words = ["--allow-root"] if os.geteuid() == 0 else []
+            words = ["--LabApp.expose_app_in_browser=True"]  # the lists of the screen run the cells below it
+            words += ["--allow-root"] if os.geteuid() == 0 else []
             os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *words, str(notebook)])
         return 0
 

@@ -76,9 +76,10 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 def cost_matrix(cpu: pl.DataFrame) -> Any:
     """Scenarios by step, or by build where there are several: the CPU that each adds to an operation."""
-    across, group = ("build", "step") if cpu["build"].n_unique() > 1 else ("step", "")
+    across, group = ("release", "step") if cpu["build"].n_unique() > 1 else ("step", "")
     note = f"CPU of the server per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}"
-    return show.pivoted(cpu, across, "scenario", show.change_cell, name="scenario-matrix", group=group, note=note)
+    rows, name = _named(cpu), "scenario-matrix"
+    return show.pivoted(rows, across, "scenario", show.change_cell, name=name, group=group, note=note)
 
 
 def scenario_means(study: Study) -> pl.DataFrame:

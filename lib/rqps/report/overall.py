@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from rqps import stats
-from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase, ratio, rounds_of, verdict_counts
+from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase, rounds_of, verdict_counts
 from rqps.show.sentences import CELL, CHANGED, counted_rows, in_one
 from rqps.show.words import change, change_interval
 from rqps.stats.metrics import CPU, THROUGHPUT
@@ -280,7 +280,7 @@ class Overall:
             verb = gains if row["verdict"] == "faster" else loses
             return phrase("{} {} {} ({})", who, verb, _share(row, "means"), change_interval(row))
         verb = "recovers" if row["verdict"] == "faster" else "falls"
-        return phrase("{} {} from {} to {}", who, verb, _times(before), _times(after))
+        return phrase("{} {} from {} to {}", who, verb, _signed(before, "means"), _signed(after, "means"))
 
 
 def names_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
@@ -341,8 +341,3 @@ def _signed(row: Row, frame: str) -> Clause:
 def _reach(row: Row) -> str:
     """` (-19.8 to -15.7 %, 8 rounds)`."""
     return f" ({change_interval(row)}, {rounds_of([row['n']])})"
-
-
-def _times(row: Row) -> Clause:
-    written = f"{ratio(row['estimate'])}x"
-    return Clause(written, [_claim(row, "means", written)])

@@ -41,6 +41,8 @@ _TABLE_TITLE = re.compile(r"<[^>]* class=\"[^\"]*gt_title[^\"]*\"[^>]*>([^<]+)<"
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _FIRST = re.compile(r"\s*(<h2.*?</h2>)(.*)", re.DOTALL)
 _ANCHORED = re.compile(r'<h2 id="([^"]+)">')
+_PLAIN = re.compile(r'<span class="(?!(?:k|kn|kc|s1|s2|c1|mi|mf)")\w+">([^<]*)</span>')
+"""Words of code that the page's style does not colour."""
 _TAG = re.compile(r"<[^>]+>")
 _NOTHING = Markup("")
 _STYLE = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
@@ -157,7 +159,7 @@ def content_of(notebook: NotebookNode) -> Content:
         if cell.cell_type == "markdown":
             _add_prose(content, cell.source, FOLDED in cell.metadata.get("tags", ()))
         elif cell.cell_type == "code" and cell.source.strip():
-            html = Markup(Highlight2HTML()(cell.source))  # type: ignore[no-untyped-call]
+            html = Markup(_PLAIN.sub(r"\1", Highlight2HTML()(cell.source)))  # type: ignore[no-untyped-call]
             if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))

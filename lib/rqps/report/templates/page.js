@@ -13,7 +13,7 @@
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
   // A chart that a notebook draws itself says nothing of its width: it takes that of the page, panel by panel, each with
   // room for labels beside it.
-  const LABELS_PX = 100;
+  const LABELS_PX = 100, MANY_MARKS = 1000;
   const plain = (spec) => {
     if (spec.facet?.row && !spec.facet.column) return { axes: 170 };
     if (spec.facet && !spec.facet.column) return { panel: spec.spec.width + LABELS_PX };
@@ -26,6 +26,9 @@
     const { axes, panel, fluid } = spec.usermeta?.rqps ?? plain(spec);
     delete spec.$schema;  // of JupyterLab's Vega-Lite
     if (fluid) spec.width = "container";
+    // A drawing has a node for each mark, of which a page bears so many.
+    const rows = Math.max(0, ...Object.values(spec.datasets ?? {}).map((of) => of.length));
+    const renderer = rows > MANY_MARKS ? "canvas" : "svg";
     const room = () => Math.max(160, place.clientWidth - axes);
     const panels = () => Math.max(1, Math.floor(place.clientWidth / panel));
     delete spec.title;  // the caption says it, and wraps
@@ -36,7 +39,7 @@
     const draw = () => {
       if (panel) (spec.vconcat ?? [spec]).forEach((each) => { each.columns = panels(); });
       if (panel && !spec.vconcat) spec.spec.width = Math.min(panel, place.clientWidth - LABELS_PX / 2) - LABELS_PX;
-      return vegaEmbed(drawing, spec, { actions: false, renderer: "svg", mode: "vega-lite" });
+      return vegaEmbed(drawing, spec, { actions: false, renderer, mode: "vega-lite" });
     };
     const { view } = await draw();
     place.querySelector("img")?.remove();

@@ -35,6 +35,53 @@ class Questions {
     for (const name of asked) this.list(name).value = best.dataset[name];
     this.show(best);
     if (used && this.onPage) history.replaceState(null, "", this.address(best));
+    else if (used && this.notebook) this.run(this.line(best.dataset));
+  }
+
+  // JupyterLab can be reached by a page where it is told so, as `make lab` and `rqps investigate` do.
+  get notebook() {
+    const panel = window.jupyterapp?.shell.currentWidget, cells = panel?.content?.widgets;
+    const at = this.onPage || !cells ? -1 : cells.findIndex((cell) => cell.node.contains(this.root));
+    return at < 0 ? null : { session: panel.sessionContext, cells, at };
+  }
+
+  // Run a line in the kernel, in one that knows nothing yet after the cells above, and then the cells below. With
+  // `print`, which takes what the line prints, these stay as they are.
+  async run(code, print = null) {
+    const { session, cells, at } = this.notebook;
+    const execute = async (some) => {
+      for (const cell of some) if (cell.model.type === "code") await cell.constructor.execute(cell, session);
+    };
+    const ask = async () => {
+      const future = session.session.kernel.requestExecute({ code, store_history: false });
+      future.onIOPub = ({ content }) => print?.(content.text ?? "");
+      return (await future.done).content.status;
+    };
+    await session.ready;
+    this.note.textContent = print ? "" : "The cells below follow …";
+    if (await ask() !== "ok") {
+      await execute(cells.slice(0, at));
+      await ask();
+    }
+    if (!print) await execute(cells.slice(at + 1));
+    this.note.textContent = "";
+  }
+
+  // A button beside each call of what to try: it measures, and the answer appears below it.
+  addButtons() {
+    for (const call of this.place.querySelectorAll("td > code:only-child")) {
+      if (!this.notebook || !call.textContent.startsWith("rqps.what_if(")) continue;
+      const button = Object.assign(document.createElement("button"), { textContent: "measure it" });
+      const printed = Object.assign(document.createElement("pre"), { className: "text" });
+      button.onclick = () => {
+        button.disabled = true;
+        call.after(printed);
+        this.run(`print(${call.textContent})`, (text) => {
+          printed.textContent = (printed.textContent + text).replace(/[^\n]*\r(?!\n)/g, "");  // progress
+        });
+      };
+      call.after(" ", button);
+    }
   }
 
   async show(chosen) {
@@ -50,16 +97,20 @@ class Questions {
       this.place.innerHTML = html;
       drawFigures(this.place);
     }
+    if (!this.place.querySelector("td > button")) this.addButtons();
     this.showMeasure();
   }
 
-  // A notebook's cells take the question as a line of Python.
-  writeLine(dataset) {
-    if (this.onPage) return;
-    const line = this.root.querySelector(".rqps-line");
+  // A notebook's cells take the question as a line of Python, which a reader copies where JupyterLab can't be reached.
+  line(dataset) {
     const names = ["host", "step", "base", "dbms"].map((name) => `${name}=${JSON.stringify(dataset[name])}`);
-    line.querySelector("code").textContent = `question = show.Question(${names.join(", ")})`;
-    line.hidden = false;
+    return `question = show.Question(${names.join(", ")})`;
+  }
+
+  writeLine(dataset) {
+    const line = this.root.querySelector(".rqps-line");
+    line.querySelector("code").textContent = this.line(dataset);
+    line.hidden = this.onPage || Boolean(window.jupyterapp);
   }
 
   showMeasure() {
