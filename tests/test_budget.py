@@ -12,12 +12,14 @@ import rqps
 from rqps.errors import RqpsError
 from rqps.report.index import facts_of
 from rqps.schedule.budget import Budget
+from rqps.schedule.run_study import write_card
 from rqps.schedule.state import StudyFolder
 from rqps.schedule.watch import Watcher
 from rqps.stats import all_warnings, compare, verdict
 from rqps.stats.interim import LOOKS, InterimAnalyses
 from rqps.store import read_manifest, write_manifest, write_study_card, write_table
-from rqps.study import Run, within_budget
+from rqps.store.manifest import read_study_card
+from rqps.study import Run, unfold, within_budget
 from synthetic import card, manifest, write_study
 from test_unfold import study
 
@@ -170,6 +172,16 @@ def test_the_report_of_a_budget_says_the_rounds_that_there_are(tmp_path: Path) -
         run.unlink()
     warned = all_warnings(rqps.load("synthetic", data=data)).filter(kind="rounds")
     assert warned.select("dbms", "text").rows() == [("my2.ps0", "no round has finished")]
+
+
+@pytest.mark.parametrize(("rounds", "looks"), [((2, 4), 1), ((4, 4), 1), ((4, 6, 6), 2), ((4, 6, 8), 3)])
+def test_rounds_that_are_added_to_a_study_with_verdicts_count_as_a_look(
+    rounds: tuple[int, ...], looks: int, folder: StudyFolder
+) -> None:
+    for number in rounds:
+        planned = study(method="duet", rounds=number)
+        write_card(folder, planned.studies["demo"], unfold(planned, "demo", "h"), None)
+    assert read_study_card(folder.path).looks == looks
 
 
 def test_going_on_until_it_is_decided_keeps_the_rate_of_false_calls() -> None:

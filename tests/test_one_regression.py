@@ -21,6 +21,7 @@ from rqps.report.render import notebook_page
 from rqps.show.flame import Drawing
 from rqps.stats.status_counters import CERTAIN
 from rqps.store import write_study_card
+from rqps.study import ROUNDS_FOR_A_VERDICT
 from synthetic import Shape, card, manifest, write_run, write_study
 from synthetic_report import HOSTILE
 
@@ -187,7 +188,7 @@ def test_counters_are_ranked_by_how_unlikely_their_change_is() -> None:
     assert found["chance"].clip(CERTAIN).is_sorted()
     one = found.filter(name="com_stmt_execute").row(0, named=True)
     assert one["base_value"] == pytest.approx(1, rel=0.02)
-    assert one["n"] >= stats.verdict.ROUNDS_FOR_A_VERDICT
+    assert one["n"] >= ROUNDS_FOR_A_VERDICT
 
 
 def test_levels_are_compared_as_levels_and_what_follows_no_operation_is_left_out() -> None:

@@ -46,8 +46,8 @@ from rqps import stats
 from rqps.measure.serve import Serving
 from rqps.profile.instructions import COUNTED
 from rqps.stats.metrics import COMPARED, instructions_per_operation
-from rqps.stats.verdict import COVERAGE, ROUNDS_FOR_A_VERDICT
-from rqps.study import PlacementKind
+from rqps.stats.verdict import COVERAGE
+from rqps.study import ROUNDS_FOR_A_VERDICT, PlacementKind
 from scipy.stats import beta, chi2
 
 DIFFERENT = ("slower", "faster")

@@ -16,9 +16,8 @@ from rqps.show import Claim, Clause, Row, added, comparison, finding, joined, li
 from rqps.show.claims import Reading
 from rqps.show.flame import difference_of, figure
 from rqps.show.words import digits_of
-from rqps.stats.verdict import ROUNDS_FOR_A_VERDICT
 from rqps.store.read import Study, load
-from rqps.study import Mode
+from rqps.study import ROUNDS_FOR_A_VERDICT, Mode
 
 UNSAID = 0.2
 """Parts are named until what is left is at most this share of the difference."""

@@ -14,6 +14,7 @@ from rqps.stats import Health, verdict
 from rqps.stats import health as health_of
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Manifest, Study
+from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, percent
 
 FRAME = "health"
@@ -90,7 +91,7 @@ def advice(health: Health) -> str:
             f"(method: duet), in which a disturbance affects both sides: {again} --archive."
         )
     if health.belief == "unknown":
-        return f"Measure {verdict.ROUNDS_FOR_A_VERDICT} rounds or more; {again} measures what is missing."
+        return f"Measure {ROUNDS_FOR_A_VERDICT} rounds or more; {again} measures what is missing."
     if health.belief == "coarse" and health.noise_floor is not None:
         needed = round(max(health.steps["rounds"]) * (health.noise_floor / verdict.COARSE) ** 2)
         more = f"about {needed} rounds would resolve {percent(verdict.COARSE)}, or fewer with"
@@ -120,7 +121,7 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
     steps = health.steps.filter(metric=THROUGHPUT)
     if health.noise_floor is None:
         rounds = rounds_of(steps["rounds"] if steps.height else [0])
-        yield True, Clause(f"a verdict takes {verdict.ROUNDS_FOR_A_VERDICT} rounds, and there are {rounds}")
+        yield True, Clause(f"a verdict takes {ROUNDS_FOR_A_VERDICT} rounds, and there are {rounds}")
     else:
         hosts = steps["host"].n_unique()
         of_hosts = counted(steps.height, "step") + (f" of {hosts} hosts" if hosts > 1 else "")

@@ -24,7 +24,7 @@ from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_hos
 from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, WhatIf, read_study_card
 from rqps.store.write import write_study_card
-from rqps.study import Measured, Run, RunsFile, StudySpec, on_host, study_of, unfold
+from rqps.study import ROUNDS_FOR_A_VERDICT, Measured, Run, RunsFile, StudySpec, on_host, study_of, unfold
 from rqps.terminal import duration, moment
 
 _ALONE = Lock()
@@ -227,13 +227,20 @@ def write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget
         rounds=None if budget else spec.rounds,
         occasions=max(spec.occasions, before.occasions if before else 1, max(run.occasion for run in runs)),
         budget_s=spec.budget_s,
-        looks=max(budget.looks if budget else 1, before.looks if before else 1),
+        looks=budget.looks if budget else 1,
         smallest_effect=spec.smallest_effect,
         parameters=spec.parameters.model_dump(mode="json"),
         what_if=None if spec.what_if is None else WhatIf(**spec.what_if.model_dump()),
         absent={run.dbms: run.absent for run in runs if run.absent},
     )
-    write_study_card(folder.path, card)
+    write_study_card(folder.path, card if before is None else _looked_at(card, before))
+
+
+def _looked_at(card: StudyCard, before: StudyCard) -> StudyCard:
+    """The card with its looks and those before: rounds that are added to enough for a verdict count as a look."""
+    planned, earlier = ((plan.rounds or 0) * plan.occasions for plan in (card, before))
+    again = planned > earlier >= ROUNDS_FOR_A_VERDICT
+    return card.model_copy(update={"looks": max(card.looks, before.looks + again)})
 
 
 def _measure(

@@ -26,7 +26,8 @@ from rqps.show.words import (
     smallest_effect,
 )
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUTS, TITLES
-from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, ROUNDS_FOR_A_VERDICT, VERDICTS
+from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, VERDICTS
+from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted
 
 CHANGED = {"slower": "regressed", "faster": "improved"}

@@ -162,10 +162,11 @@ def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
 
 def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """The tidy frame of paired rounds. The rows of those that are in `compared`, the study's own frame, are taken
-    from there, so that a fact has one figure and one verdict on all pages."""
+    from there, so that a fact has one figure and one verdict on all pages; the others hold together with them."""
     keys = ["host", "step", "base", "dbms"]
     own = compared.join(paired, on=keys, how="semi", maintain_order="left")
-    others = in_tables(compare(paired.join(compared, on=keys, how="anti", maintain_order="left")))
+    further = paired.join(compared, on=keys, how="anti", maintain_order="left")
+    others = in_tables(compare(further, beside=compared))
     return pl.concat([own.select(others.columns), others])
 
 

@@ -13,7 +13,7 @@ from rqps.stats.metrics import CPU, THROUGHPUT, measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study, load
 from rqps.store.schemas import Columns
-from rqps.study import TWIN
+from rqps.study import ROUNDS_FOR_A_VERDICT, TWIN
 
 METRICS = (THROUGHPUT, CPU)
 DISTURBANCES = ("others", "steal")
@@ -26,7 +26,7 @@ NINE_OF_TEN = 0.9
 _CELL = ["host", "step", "metric", "base", "dbms"]
 _LOG = pl.col("ratio").log()
 _HALF = (pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1
-_FLOOR = pl.when(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT).then(_HALF).alias("noise_floor")
+_FLOOR = pl.when(pl.col("n") >= ROUNDS_FOR_A_VERDICT).then(_HALF).alias("noise_floor")
 _WORDS = ("host", "step", "kind", "group", "metric", "base", "dbms", "build", "config", "base_run", "run", "duet")
 _COUNTS: Columns = {"position": pl.Int32, "table_position": pl.Int32, "range": pl.Int64, "clients": pl.Int32}
 _COUNTS |= {"occasion": pl.Int32, "round": pl.Int32, "cycles": pl.Int32, "looks": pl.Int32}
@@ -74,7 +74,7 @@ def health(study: Study) -> Health:
     try:
         of_duets = rounds(measured(study, METRICS), study.runs, study.card.base)
         missing = "no round has both its base and another dbms finished without errors" if of_duets.is_empty() else ""
-        resolved = relate(study)[1].filter(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT, metric=THROUGHPUT)
+        resolved = relate(study)[1].filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT, metric=THROUGHPUT)
         finest = resolved.select((1 - (pl.col("sure_low") / pl.col("sure_high")).sqrt()).min()).item()
     except RqpsError as error:
         of_duets, missing, finest = _NONE, str(error), None
@@ -191,7 +191,7 @@ def _drift(of_duets: pl.DataFrame) -> pl.DataFrame:
             (r * ((n - 2) / (1 - r**2)).sqrt()).alias("t"),
             pl.col("smallest_effect").first(),
         )
-        .filter(pl.col("n") >= verdict.ROUNDS_FOR_A_VERDICT, pl.col("t").is_finite())
+        .filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT, pl.col("t").is_finite())
     )
     chance = pl.Series(verdict.false_shares(lines["t"].to_list(), (lines["n"] - 2).to_list()), dtype=pl.Float64)
     matters = pl.col("change").abs() > pl.col("smallest_effect")

@@ -18,7 +18,7 @@ from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.pairing import rounds
 from rqps.store.manifest import CARD
 from rqps.store.read import load
-from rqps.study import StudySpec
+from rqps.study import ROUNDS_FOR_A_VERDICT, StudySpec
 from rqps.terminal import duration, percent
 
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
@@ -67,8 +67,8 @@ class InterimAnalyses:
 
     def hope(self, rounds: int, looks: int) -> str:
         """The differences that so many rounds of all dbms resolve, in words."""
-        if rounds < verdict.ROUNDS_FOR_A_VERDICT:
-            return f"too few for a verdict, which takes {verdict.ROUNDS_FOR_A_VERDICT}"
+        if rounds < ROUNDS_FOR_A_VERDICT:
+            return f"too few for a verdict, which takes {ROUNDS_FOR_A_VERDICT}"
         known = self._spreads()
         usual = math.sqrt(sum(width**2 for width in known.values()) / len(known)) if known else USUAL_SPREAD
         comparisons = len(self.steps) * len(self.others) * len(COMPARED)
@@ -86,7 +86,7 @@ class InterimAnalyses:
         """The comparisons that are decided, the time that the others would take, and the steps that gave no number,
         in words. A round of base and me takes `round_s`."""
         compared = self._compared()
-        needed = pl.col("rounds_needed").fill_null(0).clip(verdict.ROUNDS_FOR_A_VERDICT)
+        needed = pl.col("rounds_needed").fill_null(0).clip(ROUNDS_FOR_A_VERDICT)
         unsure = compared.filter(verdict="unsure").with_columns(needed)
         within = unsure.filter(pl.col("rounds_needed") <= self.most_rounds)
         further = within.group_by("dbms").agg((pl.col("rounds_needed") - pl.col("n")).max())["rounds_needed"]

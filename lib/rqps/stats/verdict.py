@@ -10,9 +10,10 @@ from typing import Literal
 
 import polars as pl
 
+from rqps.study import ROUNDS_FOR_A_VERDICT
+
 VERDICTS = ("slower", "faster", "same", "unsure")
 
-ROUNDS_FOR_A_VERDICT = 4
 OCCASIONS_FOR_OTHER_HOURS = 3
 """Occasions from which on the spread between them is in an interval."""
 COVERAGE = 0.95

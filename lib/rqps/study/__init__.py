@@ -4,6 +4,7 @@ from rqps.engines import Option
 from rqps.engines.asked import BuildSpec, Connections
 from rqps.study.reading import read_runs_file
 from rqps.study.runs_file import (
+    ROUNDS_FOR_A_VERDICT,
     SMALLEST_EFFECT,
     Asks,
     ConfigSpec,

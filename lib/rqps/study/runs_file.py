@@ -189,6 +189,8 @@ class Parameters(Strict, ABC):
         """The connections that the steps of one run need of a server's max_connections."""
 
 
+ROUNDS_FOR_A_VERDICT = 4
+"""Fewer never decide anything, so that looking at them is no look."""
 SMALLEST_EFFECT = 0.02
 """The smallest effect that matters, as a share, where a study does not say."""
 SHARES = (0.001, 0.5)

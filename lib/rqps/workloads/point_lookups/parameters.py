@@ -13,7 +13,7 @@ LOOKUP_US = 30.0
 """CPU time of a query, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
 SCANNED_ROW_US = 0.08
 """CPU time per row of a table that is read to its end."""
-COUNTED_OPERATIONS = 2000
+COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 ROWS_LIKE_A_QUERY = 100
 QUERIES = 100_000
 WARMUP_QUERIES = 1000
@@ -81,8 +81,8 @@ class PointLookupsParameters(Parameters):
     """For rounds: the program that puts the load on all servers of the study, a version in the catalogue or a path;
     8.0.33 if not given."""
     counted_operations: Count | None = None
-    """Queries of all clients together in a step whose instructions are counted, 2000 if not given; fewer where all
-    rows are read, of which a hundred weigh as much as a query. The same for every dbms."""
+    """Queries of all clients together in a step whose instructions are counted, 2000 or 1000 a client if not given;
+    fewer where all rows are read, of which a hundred weigh as much as a query. The same for every dbms."""
     table_rows: Count = 64_000
     """1000 rows, doubled as often as it takes."""
 
@@ -135,10 +135,11 @@ class PointLookupsParameters(Parameters):
         """Queries of each client in a step whose instructions are counted.
 
         >>> PointLookupsParameters().counted_of(4, False), PointLookupsParameters().counted_of(4, True)
-        (500, 1)
+        (1000, 1)
         """
         weight = 1 + self.table_rows / ROWS_LIKE_A_QUERY if scans else 1
-        return max(1, round((self.counted_operations or COUNTED_OPERATIONS) / weight / clients))
+        usual = COUNTED_OPERATIONS if scans else max(COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT * clients)
+        return max(1, round((self.counted_operations or usual) / weight / clients))
 
     @property
     def estimated_seconds(self) -> float:

@@ -15,7 +15,7 @@ from pydantic import (
 from rqps.study import Connections, Count, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
-COUNTED_OPERATIONS = 2000
+COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 ROWS_LIKE_A_STATEMENT = 100
 """Rows that a range reads in the time of a statement, under callgrind as without it."""
 OUR_CONNECTIONS = 2
@@ -88,8 +88,8 @@ class SysbenchParameters(Parameters):
     prepared: bool = True
     """Prepared statements, where the step has them."""
     counted_operations: Count | None = None
-    """Statements of a step whose instructions are counted, 2000 if not given, or fewer that read many rows: a hundred
-    rows weigh as much as a statement. The same for every dbms."""
+    """Statements of a step whose instructions are counted, 2000 or 1000 a client if not given, or fewer that read
+    many rows: a hundred rows weigh as much as a statement. The same for every dbms."""
 
     @field_validator("steps")
     @classmethod
@@ -174,7 +174,8 @@ class SysbenchParameters(Parameters):
         [1000, 50, 1]
         """
         weight = step.queries + step.rows_read(self.table_rows) / ROWS_LIKE_A_STATEMENT
-        return max(1, round((self.counted_operations or COUNTED_OPERATIONS) / weight))
+        usual = max(COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT * self.clients)
+        return max(1, round((self.counted_operations or usual) / weight))
 
     def warmup_transactions_of(self, step: Step) -> int:
         """Transactions of the warm-up, which each client does before the counted ones."""
