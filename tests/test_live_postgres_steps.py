@@ -116,6 +116,24 @@ def test_a_plan_that_is_not_the_steps_own_fails(server: MeasuredServer) -> None:
             check_plan(connection, find("point-query"))
 
 
+VISIBLE = "SELECT relallvisible = relpages FROM pg_class WHERE relname = 'sbtest1'"
+
+
+@pytest.mark.parametrize("version", ["9.6.10", "14.0"])
+def test_all_pages_are_visible_after_a_load_and_after_a_flush_of_quick_commits(version: str, short: Path) -> None:
+    few, load = SysbenchParameters(steps=("point-query",), table_rows=3000), Sysbench()
+    asked = Dbms(version, {"autovacuum": Option(False), "synchronous_commit": Option(False)})
+    ready = prepare(asked, lambda _: None)
+    data = ready.loaded("just-now", lambda server: load.load(server, few), lambda _: None)
+    copy_folder(data, short / "data")
+    with closing(ready.open(short / "data", Start(short / "log"))) as server, server.connect() as connection:
+        assert connection.query(VISIBLE) == [("t",)]
+        for _ in range(3):
+            connection.query("UPDATE rqps.sbtest1 SET c = 'new'")
+            flush(server, few)
+            assert connection.query(VISIBLE) == [("t",)]
+
+
 def test_a_flush_leaves_no_dead_rows_and_has_a_limit(server: MeasuredServer) -> None:
     with closing(server.connect()) as connection:
         connection.query("UPDATE rqps.sbtest1 SET k = k WHERE id <= 20000")

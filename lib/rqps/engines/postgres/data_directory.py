@@ -22,8 +22,9 @@ SHAPING = {"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_p
 """Options of a config that decide what initdb writes, with the values that every release gets unasked."""
 FILE = "known.json"
 _KNOWN = TypeAdapter(dict[str, Setting])
-QUICK = ("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "autovacuum=off")
-"""Set while tables are loaded; nothing of it is left in the data."""
+QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
+"""Set while tables are loaded; nothing of it is left in the data. Commits stay synchronous: right after others a
+vacuum could not mark their rows as visible to all, and no index alone would answer a query."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Origin:
 
     @property
     def folder(self) -> Path:
-        key = short_key(self.build.digest, dict(sorted(self.shape.items())))
+        key = short_key(self.build.digest, dict(sorted(self.shape.items())), QUICK)
         return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
 
 

@@ -178,9 +178,11 @@ def settling(
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Makes the server do what it has put off, and renews the statistics of these tables: vacuums them and writes a
     checkpoint, since dead rows, pages without a map of what is visible, and dirty pages are what later statements
-    would pay for. Yields its debt, and what of it is left in words, until it is closed."""
+    would pay for. A first checkpoint writes the log of commits that did not wait for it: a vacuum could not mark
+    their rows as visible to all. Yields its debt, and what of it is left in words, until it is closed."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
+            connection.query("CHECKPOINT")
             for table in tables:
                 connection.query(f"VACUUM (ANALYZE) {table}")
             connection.query("CHECKPOINT")
