@@ -323,6 +323,15 @@ def test_status_shows_what_is_done_and_why_a_run_failed(house: House) -> None:
     assert lines[4] == summary(states) == "demo: 4 runs, 3 done, 1 failed"
 
 
+def test_status_waits_for_no_pipe_in_a_study_s_folder(house: House) -> None:
+    failed = house.study / f"failed/run=r01@my1.base@{this_host()}.1"
+    failed.mkdir(parents=True)
+    os.mkfifo(failed / "failure.json")
+    os.mkfifo(house.study / ".under-way.json")
+    words = rqps("status", "demo", cwd=house.path).stdout
+    assert f"r01@my1.base@{this_host()}  failed once: not recorded, see {failed}\n" in words
+
+
 def test_status_says_when_data_is_of_other_conditions(house: House) -> None:
     house.run()
     house.ask(rounds=2, seconds=2)

@@ -68,7 +68,7 @@ class UnderWay:
         """The notes in a study's folder, one per host that measures it. A note of another host is trusted, since
         its process is not visible from here."""
         every = []
-        for path in sorted(folder.glob(f"{UNDER_WAY}*")):
+        for path in filter(Path.is_file, sorted(folder.glob(f"{UNDER_WAY}*"))):  # a pipe would be waited for
             with suppress(OSError, ValueError, TypeError):
                 under_way = cls(**json.loads(path.read_text(encoding="utf-8")))
                 if under_way.host != socket.gethostname() or living(under_way.pid, path.stat().st_mtime):

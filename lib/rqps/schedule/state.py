@@ -4,6 +4,7 @@ import json
 import re
 import socket
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -129,10 +130,10 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
     failures = folder.failures(run.unit)
     error = None
     if failures:
-        try:
-            error = json.loads((failures[-1] / FAILURE).read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
-        except (OSError, ValueError, KeyError):
-            error = f"not recorded, see {failures[-1]}"
+        error = f"not recorded, see {failures[-1]}"
+        with suppress(OSError, ValueError, KeyError):
+            if (record := failures[-1] / FAILURE).is_file():  # a pipe would be waited for
+                error = json.loads(record.read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
     if all((folder.finished(member.run) / MANIFEST).is_file() for member in run.members):
         same = all(read_manifest(folder.finished(member.run)).identity == member.identity for member in run.members)
         return RunState(run, "done" if same else "other", len(failures), error)
