@@ -4,12 +4,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps.engines.mysql import engine
 from rqps.errors import RqpsError
-from rqps.measure.callgrind import Cost, Function, from_counted, incomplete, instruction_rows, read_costs
+from rqps.measure.callgrind import (
+    Cost,
+    Function,
+    cache_miss_rows,
+    from_counted,
+    incomplete,
+    instruction_rows,
+    read_costs,
+)
 
 DISPATCH = "dispatch_command(THD*, COM_DATA const*, enum_server_command)"
 BY_HAND = """\
@@ -74,6 +83,34 @@ def test_a_file_is_read_by_hand() -> None:
         (memcpy, dispatch, do_command): Cost(30, 3),
         (Function("read_packet(NET*)", "/opt/bin/mysqld"), do_command): Cost(7, 0),
     }
+
+
+WITH_CACHES = """\
+events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw
+ob=(1) /opt/bin/mysqld
+fn=(10) dispatch_command(THD*, COM_DATA const*, enum_server_command)
+0 100 40 20 5 3 2 1 1 1
+0 50 9 9 1
+0 7
+fn=(20) memcpy
+fn=(21) (20)'(10)
+0 30 10 10 0 4
+totals: 187 59 39 6 7 2 1 1 1
+"""
+
+
+def test_misses_are_read_by_level_and_stand_beside_their_stack() -> None:
+    costs = read_costs(WITH_CACHES.splitlines(), "f")
+    rows = cache_miss_rows(costs, "s", engine.counted, 4096)
+    levels = ("last_level_kb", "i1_misses", "d1_misses", "ll_misses")
+    assert rows.select(pl.col("frames").list.last(), *levels).rows() == [
+        (DISPATCH, 4096, 6, 5, 3),
+        ("memcpy", 4096, 0, 4, 0),
+    ]
+    assert instruction_rows(costs, "s", engine.counted)["instructions"].to_list() == [157, 30]
+    assert cache_miss_rows(read_costs(BY_HAND.splitlines(), "f"), "s", engine.counted, 4096).is_empty()
+    with pytest.raises(RqpsError, match="is not what callgrind writes"):
+        read_costs(WITH_CACHES.replace(" DLmw", "").splitlines(), "f")
 
 
 def test_rows_are_stacks_from_the_statement_on() -> None:

@@ -19,6 +19,7 @@ from rqps.engines.mysql.engine import PreparedServer
 from rqps.errors import RqpsError
 from rqps.measure.job import Job, make_ready, read_job
 from rqps.measure.run import measure
+from rqps.profile.footprint import by_function, footprint, work_and_cost
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -214,3 +215,27 @@ def test_a_killed_kernel_takes_its_server_with_it(study_place: StudyPlace, count
     assert study_place.servers() == []
     (failed,) = study_place.study.glob("failed/run=i01*")
     assert (failed / "logs/valgrind.log").exists()
+
+
+def test_cache_misses_stand_beside_the_instructions(tmp_path: Path) -> None:
+    text = RUNS.replace("dbms: [BUILD.base]", "caches: true\n    dbms: [my5624.base, my8033.base]")
+    text = text.replace("BUILD", "my5624").replace("STEPS", "point-query").replace("CONFIG", "max_connections: 100")
+    text = text.replace("  counted:", "  small:").replace("    rounds: 1", "    rounds: 0").replace(", THREADS", "")
+    place = StudyPlace(tmp_path, text)
+    place.run()
+    study = rqps.load("small", tmp_path / "data", mode="instructions")
+    misses = study.cache_misses.collect()
+    simulated = misses.group_by("round").agg(pl.col("last_level_kb").unique())
+    sizes = dict(simulated.explode("last_level_kb").rows())
+    assert sizes[1] == 4096
+    assert sizes[2] >= 4096
+    table = footprint(study)
+    assert set(table["dbms"]) == {"my8033.base"}
+    value = dict(table.filter(pl.col("n") > 0).select("event", "me_value").rows())
+    assert value["instructions"] > 10 * value["misses of the instruction cache"] > 0
+    assert value["misses of the data cache"] > value["misses of 4 MB"] > 0
+    (split,) = work_and_cost(study).to_dicts()
+    assert (split["work"], split["cpu"]) == (dict(table.select("event", "ratio").rows())["instructions"], None)
+    assert len(split["misses_per_1000"]) == len(value) - 1
+    functions = by_function(study).group_by("event").agg(pl.col("me_value").sum())
+    assert dict(functions.rows()) == pytest.approx(value)

@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeAlias
@@ -19,13 +19,14 @@ import polars as pl
 from rqps.engines import Counted
 from rqps.engines.sources.programs import Tool
 from rqps.errors import RqpsError
-from rqps.store.schemas import INSTRUCTIONS
+from rqps.measure.machine import describe_machine
+from rqps.store.schemas import CACHE_MISSES, INSTRUCTIONS
 
 EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's names for instructions and for a function without a symbol."""
 STUB_INSTRUCTIONS = 3  # of one call, at most
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-_COST = re.compile(r"(?:\*|[+-]?\d+)(?: (\d+))?")
+_COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
 """Callgrind takes an order at the server's next instruction, at most a second later even if all threads sleep."""
@@ -39,11 +40,17 @@ OPTIONS = (
     f"--separate-callers={DEEPEST}",
     "--compress-mangled=yes",  # otherwise each stack is spelled out, which takes hundreds of megabytes
 )
+SIMULATED = ("--cache-sim=yes",)
+"""The first level is that of this CPU, as valgrind finds it."""
 OF_A_FUNCTION = ("--collect-atstart=no", "--instr-atstart=no", "--trace-children=no")
 """Nothing is counted while it starts and reads its tables."""
 OF_PROCESSES = ("--collect-atstart=yes", "--instr-atstart=yes", "--trace-children=yes")
-_FORM = {"positions": "line", "events": EVENT}
-"""Headers that follow from the options: a cost line is a place and the instructions there."""
+_POSITIONS = "line"
+"""A header that follows from the options: a cost line begins with a place."""
+_MISSES = {"i1_misses": ("I1mr",), "d1_misses": ("D1mr", "D1mw"), "ll_misses": ("ILmr", "DLmr", "DLmw")}
+"""Callgrind's names of the misses of each level, of reads and writes."""
+CROWDED_KB = 4096
+"""A last level of which neighbours have taken the rest."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Callgrind:
     """Private to this server: callgrind's files, and the pipes through which it takes orders."""
     log: Path
     counted: Counted
+    last_level_kb: int | None = None
+    """The size of the last level of caches that are simulated beside; None simulates none."""
     start_patience_s: int = 900
     """Code runs fifty times slower when it is counted, and ten times when it is not."""
 
@@ -65,7 +74,8 @@ class Callgrind:
         collected = (*OF_A_FUNCTION, f"--toggle-collect={counted.function}", f"--callgrind-out-file={out}")
         if counted.marker:
             collected = (*OF_PROCESSES, f"--dump-before={counted.marker}", f"--callgrind-out-file={out}.%p")
-        return (*self.valgrind.argv, *OPTIONS, *collected, self._pipes, f"--log-file={self.log}")
+        caches = (*SIMULATED, f"--LL={self.last_level_kb << 10},16,64") if self.last_level_kb else ()
+        return (*self.valgrind.argv, *OPTIONS, *caches, *collected, self._pipes, f"--log-file={self.log}")
 
     @property
     def _pipes(self) -> str:
@@ -102,7 +112,7 @@ class Callgrind:
         costs: dict[Chain, Cost] = defaultdict(Cost)
         for dump in self.folder.glob("callgrind.out.*.2"):
             for chain, cost in _taken(dump).items():
-                costs[chain].add(cost.instructions, cost.calls)
+                costs[chain].add(cost.instructions, cost.calls, cost.misses)
         return costs
 
     def _order(self, pid: int, *words: str) -> None:
@@ -118,6 +128,13 @@ class Callgrind:
                 f"callgrind did not take the order {' '.join(words)!r}: {message[-400:] or error}",
                 fix=f"see {self.log.name}, and that the server still runs",
             ) from error
+
+
+def last_level_kb(round_number: int) -> int:
+    """The last level that a counted round simulates: crowded in the first and every other one, else this CPU's, or
+    as much of it as is a power of two, which valgrind asks for."""
+    own_kb = int(str(describe_machine(Path("/")).get("cache_kb") or CROWDED_KB))
+    return CROWDED_KB if round_number % 2 else 1 << own_kb.bit_length() - 1
 
 
 def _taken(dump: Path) -> "Costs":
@@ -141,14 +158,17 @@ class Function(NamedTuple):
 
 @dataclass
 class Cost:
-    """A function's own instructions and its calls."""
+    """A function's own instructions, its calls, and its cache misses by level, where these are simulated."""
 
     instructions: int = 0
     calls: int = 0
+    misses: list[int] = field(default_factory=lambda: [0] * len(_MISSES))
 
-    def add(self, instructions: int, calls: int) -> None:
+    def add(self, instructions: int, calls: int, misses: Iterable[int] = ()) -> None:
         self.instructions += instructions
         self.calls += calls
+        for level, count in enumerate(misses):
+            self.misses[level] += count
 
 
 Chain: TypeAlias = tuple[Function, ...]
@@ -185,6 +205,8 @@ class _Reader:
         self._costs: dict[str, Cost] = defaultdict(Cost)
         self._object = self._function = self._called = ""
         self._in_call = False
+        self._levels: list[list[int]] = []
+        """The places of each level's events in a line."""
 
     def read(self, line: str) -> None:
         self.number, self.line = self.number + 1, line
@@ -192,7 +214,9 @@ class _Reader:
             self._in_call = False
         elif cost := _COST.fullmatch(line):
             self._modules.setdefault(self._function, self._objects[self._object])
-            self._costs[self._function].add(int(cost[1] or 0), 0)  # a cost of zero may be left out
+            counts = list(map(int, cost[1].split()))  # of which zeros at the end are left out
+            misses = [sum(counts[at] for at in places if at < len(counts)) for places in self._levels]
+            self._costs[self._function].add(counts[0] if counts else 0, 0, misses)
         elif line and not line.startswith("#"):
             word, text = re.split("[=:] *", line, maxsplit=1)
             self._specification(word, text)
@@ -212,11 +236,16 @@ class _Reader:
                 self._in_call = True
             case "totals":
                 total = sum(cost.instructions for cost in self._costs.values())
-                if int(text) != total:
+                if int(text.split()[0]) != total:
                     raise ValueError(f"its lines have {total:,} instructions")
                 self.whole = True
-            case "positions" | "events" if text != _FORM[word]:
-                raise ValueError(f"not {_FORM[word]}")
+            case "positions" if text != _POSITIONS:
+                raise ValueError(f"not {_POSITIONS}")
+            case "events" if text != EVENT:
+                events = text.split()
+                if events[0] != EVENT:
+                    raise ValueError(f"not {EVENT}")
+                self._levels = [[events.index(name) for name in names] for names in _MISSES.values()]
 
     def costs(self) -> Costs:
         """The costs by call chain; each function belongs to the module that has its own instructions."""
@@ -225,7 +254,7 @@ class _Reader:
         costs: dict[Chain, Cost] = defaultdict(Cost)
         for key, cost in self._costs.items():
             chain = tuple(Function(self._functions[number], modules.get(number, UNKNOWN)) for number in chains[key])
-            costs[chain].add(cost.instructions, cost.calls)
+            costs[chain].add(cost.instructions, cost.calls, cost.misses)
         return costs
 
     def _chain(self, key: str) -> list[str]:
@@ -245,25 +274,38 @@ def _key(names: dict[str, str], text: str) -> str:
 
 def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
     """One row per stack with the instructions of its last frame. The rows add up to the total."""
+    rows = [
+        # without calls: callgrind started in the middle of this call and did not see its beginning
+        {**stack, "calls": cost.calls or None, "instructions": cost.instructions}
+        for stack, cost in _by_stack(costs, step, counted)
+        if cost.instructions
+    ]
+    return pl.DataFrame(rows, schema=INSTRUCTIONS).sort("instructions", "frames", descending=[True, False])
+
+
+def cache_miss_rows(costs: Costs, step: str, counted: Counted, last_level_kb: int) -> pl.DataFrame:
+    """One row per stack whose last frame missed a cache, with the size of the last level that was simulated."""
+    rows = [
+        {**stack, "last_level_kb": last_level_kb, **dict(zip(_MISSES, cost.misses, strict=True))}
+        for stack, cost in _by_stack(costs, step, counted)
+        if any(cost.misses)
+    ]
+    return pl.DataFrame(rows, schema=CACHE_MISSES).sort("d1_misses", "frames", descending=[True, False])
+
+
+def _by_stack(costs: Costs, step: str, counted: Counted) -> list[tuple[dict[str, object], Cost]]:
+    """Costs by the columns of their stack."""
     stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
         others = tuple(function for function in chain if function not in stubs)
         stack = tuple(_in_words(function) for function in from_counted(others or chain, counted))
-        stacks[stack].add(cost.instructions, 0 if chain[0] in stubs else cost.calls)
-    rows = [
-        {
-            "step": step,
-            "role": counted.role,
-            "frames": [name for name, _ in stack],
-            "modules": [module for _, module in stack],
-            "calls": cost.calls or None,  # callgrind started in the middle of this call and did not see its beginning
-            "instructions": cost.instructions,
-        }
+        stacks[stack].add(cost.instructions, 0 if chain[0] in stubs else cost.calls, cost.misses)
+    whose: dict[str, object] = {"step": step, "role": counted.role}
+    return [
+        (whose | {"frames": [name for name, _ in stack], "modules": [module for _, module in stack]}, cost)
         for stack, cost in stacks.items()
-        if cost.instructions
     ]
-    return pl.DataFrame(rows, schema=INSTRUCTIONS).sort("instructions", "frames", descending=[True, False])
 
 
 def _in_words(function: Function) -> tuple[str, str]:

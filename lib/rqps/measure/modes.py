@@ -13,7 +13,7 @@ from rqps.engines import Opened, engine_of, facts_of
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
-from rqps.measure.callgrind import Callgrind, incomplete, instruction_rows
+from rqps.measure.callgrind import Callgrind, cache_miss_rows, incomplete, instruction_rows
 from rqps.measure.counters import differences, read_busy_s
 from rqps.measure.job import Job
 from rqps.measure.machine import device_of
@@ -193,7 +193,11 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
     load.wait_for_end()
     last = read_counters(server.pids, load.pid, device)
     counted = callgrind.counted
-    rows = instruction_rows(callgrind.end(server.pids[0]), step, counted)
+    costs = callgrind.end(server.pids[0])
+    rows = instruction_rows(costs, step, counted)
+    simulated: dict[str, pl.DataFrame] = {}
+    if kb := callgrind.last_level_kb:
+        simulated = {"cache_misses": cache_miss_rows(costs, step, counted, kb)}
     if rows.is_empty():
         raise RqpsError(
             f"{step}: not one instruction was counted: callgrind saw no call of {counted.function} in this server",
@@ -204,6 +208,6 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
     warning = Warning_(kind="instructions", text=text, step=step)
     return Observed(
         columns={"started_at": started_at, **used_between(first, last)},
-        tables={"counters": pl.DataFrame(schema=COUNTERS), "instructions": rows},
+        tables={"counters": pl.DataFrame(schema=COUNTERS), "instructions": rows, **simulated},
         warnings=(warning,) if share > INCOMPLETE_WORTH_A_WARNING else (),
     )

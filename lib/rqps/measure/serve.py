@@ -15,7 +15,7 @@ from rqps.engines.cache import cache_dir, copy_folder, naming_a_full_disk
 from rqps.engines.sources.programs import valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
-from rqps.measure.callgrind import Callgrind
+from rqps.measure.callgrind import Callgrind, last_level_kb
 from rqps.measure.counters import may_have_ended
 from rqps.measure.job import Job
 from rqps.measure.perf_events import HARDWARE, EventCounters
@@ -73,7 +73,8 @@ def _serving(job: Job) -> Iterator[Serving]:
         # On the file system of the loaded tables, so that copies can share blocks.
         scratch = at_the_end.enter_context(Scratch(Path(os.environ.get("RQPS_SCRATCH") or cache_dir() / "scratch")))
         log, counted = job.logs / "valgrind.log", engine_of(job.run.build_spec).counted
-        callgrind = Callgrind(valgrind(), scratch / "callgrind", log, counted) if counts else None
+        simulated = last_level_kb(job.run.round) if job.run.caches else None
+        callgrind = Callgrind(valgrind(), scratch / "callgrind", log, counted, simulated) if counts else None
         server = _start_on_a_copy(job, scratch, callgrind)
         at_the_end.callback(server.close)
         with server.explaining("warming up"):

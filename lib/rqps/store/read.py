@@ -62,6 +62,8 @@ class Study:
     """Running and waiting time of the server's threads, of runs in mode `stacks` only."""
     instructions: pl.LazyFrame
     """Instructions by call stack, of runs in mode `instructions` only."""
+    cache_misses: pl.LazyFrame
+    """Simulated cache misses by call stack, of such runs with `caches`."""
     clients: pl.LazyFrame
     """Operations of each client in each second, of the insert benchmark only."""
     engine: pl.LazyFrame
@@ -75,7 +77,7 @@ class Study:
         engines = self.runs.select("run", "engine")
         steps = self.steps.join(engines, on="run", how="left", maintain_order="left")
         object.__setattr__(self, "steps", steps)
-        for name in ("stacks", "instructions"):  # whose functions are parts of an engine
+        for name in ("stacks", "instructions", "cache_misses"):  # whose functions are parts of an engine
             table = getattr(self, name).join(engines.lazy(), on="run", how="left", maintain_order="left")
             object.__setattr__(self, name, table)
 

@@ -175,6 +175,14 @@ INSTRUCTIONS: Columns = {
     "instructions": pl.Int64,  # of the last frame itself
 }
 
+CACHE_MISSES: Columns = {
+    **_STACK,
+    "last_level_kb": pl.Int64,  # the size of the simulated last level: the CPU's own, or what neighbours leave of it
+    "i1_misses": pl.Int64,  # of the last frame itself: of the first-level caches of instructions and of data, and of
+    "d1_misses": pl.Int64,  # the last level
+    "ll_misses": pl.Int64,
+}
+
 CLIENTS: Columns = {
     "step": pl.String,
     "client": pl.Int32,  # from 1
@@ -218,16 +226,20 @@ TABLES = {
         "stacks": STACKS,
         "threads": THREADS,
         "instructions": INSTRUCTIONS,
+        "cache_misses": CACHE_MISSES,
         "clients": CLIENTS,
         "engine": ENGINE,
     }.items()
 }
 
-MODE_TABLES: dict[str, str] = {"stacks": "stacks", "threads": "stacks", "instructions": "instructions"}
+MODE_TABLES: dict[str, str] = {
+    **dict.fromkeys(("stacks", "threads"), "stacks"),
+    **dict.fromkeys(("instructions", "cache_misses"), "instructions"),
+}
 """Tables that only runs of one mode have, with the mode."""
 
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
 """Tables that only runs of one workload have, with the workload."""
 
-NEWER_TABLES = ("machine_state",)
+NEWER_TABLES = ("machine_state", "cache_misses")
 """Tables that runs without digests of their files do not have: they are older."""

@@ -322,6 +322,9 @@ class StudySpec(Strict):
     """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
     """Further runs of each dbms under callgrind, which counts instructions; it takes long."""
+    caches: bool = False
+    """Cache misses are simulated where instructions are counted: by this CPU's first level, and in turns by a last
+    level of 4 MB, as neighbours may leave of it, and by its own."""
     parameters: Annotated[WorkloadParameters, Field(default_factory=dict, validate_default=True)]
     """The workload's parameters: its steps, sizes and times."""
     hosts: Annotated[tuple[str, ...], Field(examples=[["big", "small"]])] = ()

@@ -105,6 +105,8 @@ class Run:
     workload: str
     parameters: WorkloadParameters
     placement: PlacementKind | None
+    caches: bool
+    """Cache misses are simulated where instructions are counted."""
     identity: str
     """Digest of all that is asked for; runs that differ in it can't be pooled."""
     beside: tuple["Run", ...] = ()
@@ -192,6 +194,7 @@ def unfold(
             workload=spec.workload,
             parameters=spec.parameters,
             placement=spec.placement,
+            caches=spec.caches,
             identity=identity(build_spec, options, spec, scenario),
         )
 
