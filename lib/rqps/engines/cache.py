@@ -15,7 +15,7 @@ from rqps.scratch import Scratch
 from rqps.terminal import megabytes
 
 LITTLE_ROOM_BYTES = 100_000_000
-"""Less than a server writes when it starts."""
+"""Free space below which an error names the full disk: a server writes more than that when it starts."""
 
 
 def cache_dir() -> Path:

@@ -1,5 +1,5 @@
-"""Measures the state of the machine beside each step: the CPU's clock, and how far away memory is by the size that is
-walked. Neighbours on the same CPU change both within minutes: what they take of the shared cache, a server lacks."""
+"""Measures the state of the machine beside each step: the CPU's clock, and the latency of memory for working sets of
+several sizes. Other guests on the same CPU change both within minutes: a server lacks the cache that they use."""
 
 import subprocess
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ class UnderWay:
     ends_s: float
     """The moment when the run should end, as a Unix time."""
     after_s: float
-    """Seconds that the runs after it should take."""
+    """Estimated seconds of all runs that follow it."""
     failed: int
     """Runs that have failed so far."""
     measured_on: str = ""

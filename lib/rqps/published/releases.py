@@ -84,7 +84,7 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
 
 
 def lookups_differ(published: Published, study: Study) -> list[str]:
-    """The same differences for point lookups."""
+    """The differences between the published study of point lookups and ours, which a reader has to know."""
     host = "; ".join(host.hardware for host in published.sources[LOOKUPS].hosts.values())
     asked, tools = study.card.parameters, study.conditions.filter(kind="tool").select("name", "value").unique()
     by = {name: ", ".join(tools.filter(name=name)["value"].sort()) for name in ("mysqlslap", "sysbench")}

@@ -56,8 +56,8 @@ def _table_html(table: GT) -> str:
 
 
 def light_html(html: str) -> str:
-    """A table's HTML in a third of its bytes: without style rules for classes that it has not, without attributes
-    that say what is so anyway, and with a class in place of the style of each small line.
+    """A table's HTML in a third of its bytes: it drops style rules of classes that no element has and attributes
+    that only repeat a default, and gives all small lines one class in place of a style each.
 
     >>> light_html('<style>#t .gt_a { top: 0; }\\n#t .gt_b { top: 1px; }</style><td headers="x" class="gt_b">1</td>')
     '<style>\\n#t .gt_b{top:1px}\\n</style><td class="gt_b">1</td>'

@@ -24,7 +24,7 @@ MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
 """The most values per file and per byte of a file: settings, which are equal in all runs, come to 85. Without a
 limit a few bytes could stand for more rows than there is memory."""
 _COUNTED_AT_ONCE = 200
-"""Files whose rows are counted together for that check."""
+"""The number of files whose rows are counted in one query."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 

@@ -157,8 +157,8 @@ def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Wor
 
 
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
-    """The studies whose load, also that of one of their hosts, has more clients than the servers of one of their
-    configs admit."""
+    """The studies with a config whose servers accept fewer connections than the load, of the study or of one of its
+    hosts, has clients."""
     loads: list[tuple[Place, StudySpec, Connections]] = []
     for name, study in runs_file.studies.items():
         loads.append((("studies", name, "parameters"), study, study.parameters.connections))

@@ -33,7 +33,7 @@ from rqps.terminal import seconds
 
 T = TypeVar("T")
 LONGEST_NAME = 80
-"""With it, `.run=r001@BUILD.CONFIG@HOST.partial` still is a file's name, of 255 characters at most."""
+"""Short enough that `.run=r001@BUILD.CONFIG@HOST.partial` is a valid file name, of at most 255 characters."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
 """A build's, a config's or a study's. It becomes part of a folder's name, `.` parts build from config, and a command
 takes a `-` in front for an option."""

@@ -137,7 +137,7 @@ class Run:
 
     @property
     def who(self) -> str:
-        """Whoever takes part, in words."""
+        """The dbms of the run, in words: `3 dbms and a twin in turns`."""
         if not self.beside:
             return self.dbms if self.side is None else f"{self.dbms} alone"
         count, twins = len({member.dbms for member in self.members}), any(member.twin for member in self.members)

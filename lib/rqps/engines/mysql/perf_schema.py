@@ -208,7 +208,7 @@ PerfSchema = Annotated[
     ScenarioSpec,
     BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec),
 ]
-"""As a config has it: `waits-only`, or a mapping."""
+"""A scenario as a config in runs.yaml writes it: by its name, `waits-only`, or as a mapping."""
 MODEL, SPEC = PerfSchema, ScenarioSpec
 
 

@@ -162,7 +162,7 @@ LIBRARY_PACKAGES = {
     "libcrypt.so.1": "libcrypt1",
     "libgflags.so.2.2": "libgflags2.2",
 }
-"""The Debian package of each, in a suite old enough for every machine's libc."""
+"""The Debian package of each library, from a suite that is old enough to run with every machine's libc."""
 LIBRARY_SUITE = "bookworm"
 SYSTEM_LOADER = "/lib64/ld-linux-x86-64.so.2"
 SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
