@@ -288,8 +288,9 @@ connection.query("SELECT pg_sleep(1000)")
 """
 
 
+@pytest.mark.parametrize("stopped", [False, True], ids=["at work", "between its turns"])
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, short: Path) -> None:
+def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, stopped: bool, short: Path) -> None:
     prepared(asking()).loaded("nothing", lambda _: None, lambda _: None)
     program = OWNER.format(tests=str(Path(__file__).parent), folder=str(short))
     owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -297,6 +298,8 @@ def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, short
     pids = [int(pid) for pid in owner.stdout.readline().split()]
     assert len(pids) > 5
     time.sleep(0.5)
+    for pid in reversed(pids) if stopped else ():
+        os.kill(pid, signal.SIGSTOP)
     owner.send_signal(end)
     owner.wait()
     until(lambda: not any(map(psutil.pid_exists, pids)), patience_s=30)
