@@ -9,7 +9,7 @@ import polars as pl
 
 from rqps import stats
 from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase, rounds_of, verdict_counts
-from rqps.show.sentences import CELL, CHANGED, counted_rows, in_one
+from rqps.show.sentences import CELL, CHANGED, came_from, counted_rows, in_one
 from rqps.show.words import change, change_interval
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import MEANS
@@ -86,13 +86,15 @@ class Overall:
         return host if len(self.hosts) > 1 else ""
 
     def in_all(self) -> list[Clause]:
-        """The means, and those by clients, then worst and best, which a study without means has too."""
-        clauses = [clause for host in self.hosts for clause in (self._in_all(host), self._by_clients(host))]
+        """The means, the releases that brought them, and the means by clients; then worst and best, which a study
+        without means has too."""
+        parts = (self._in_all, self._brought, self._by_clients)
+        clauses = [part(host) for host in self.hosts for part in parts]
         return [*filter(None, clauses), self._extremes()]
 
     def causes(self) -> list[Clause]:
-        """The release that brought it, and what other configs give back."""
-        clauses = [clause for host in self.hosts for clause in (self._brought(host), *self._configs(host))]
+        """What other configs give back."""
+        clauses = [clause for host in self.hosts for clause in self._configs(host)]
         return list(filter(None, clauses))
 
     def _in_all(self, host: str) -> Clause | None:
@@ -237,22 +239,15 @@ class Overall:
         return phrase(", {} {}", what, _signed(beside[0], "compared")) if beside else Clause("")
 
     def _brought(self, host: str) -> Clause | None:
-        """The release that brought most of it, of three or more."""
-        rows = self.means.filter(pl.col("clients").is_null(), host=host, relation="release")
-        if self.asks not in ("releases", "breakdown") or rows.height < 2:
+        """The releases that brought it, of three or more: by the means over the steps, or by a single step."""
+        of_host = stats.courses_of(self.study).summary.filter(host=host, metric=self.metric)
+        course = of_host.filter(pl.col("step").is_in([stats.ALL_STEPS, *self.steps[: len(self.steps) == 1]]))
+        if self.asks not in ("releases", "breakdown") or course.is_empty() or course["course"][0] == "flat":
             return None
-        slower = rows.filter(verdict="slower")
-        if slower.is_empty():
-            return None
-        highest = self.metric != THROUGHPUT
-        row = slower.sort("estimate", descending=highest).row(0, named=True)
-        of = {"relation": "release", "metric": self.metric, "host": host, "clients": None}
-        most = Claim("means", of, row["estimate"], reading="highest" if highest else "lowest")
-        number = _signed(row, "means")
-        text = f"Of these releases {self.short[row['dbms']]} cost most"
-        before = self.short[row["base"]]
-        text = phrase("{}: {} against {}, the one before it{}", text, number, before, _reach(row))
-        return finding(Clause(text, [*text.claims, most]), place=self.place(host))
+        row = course.row(0, named=True)
+        cell = {name: row[name] for name in ("host", "step", "metric")}
+        changes = stats.courses_of(self.study).changes.filter(**cell).to_dicts()
+        return finding(phrase("By release: {}", came_from(row, changes, self.short)), place=self.place(host))
 
     def _configs(self, host: str) -> Iterator[Clause]:
         """Configs within a build that the first sentence does not compare: what each gives back, or takes."""

@@ -179,10 +179,15 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True for a notebook that belongs to a study's report, by the conditions in its metadata.
 
     It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those
-    of which the study has several values, or ask for a study with levels. One that names nothing is for all.
+    of which the study has several values, or ask for a study with levels, or of so many releases. One that names
+    nothing is for all that have ordinary rounds.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
+        return False
+    if study.card.rounds == 0 and not only.keys() & {"modes", "releases"}:
+        return False  # the other pages are about time
+    if len(stats.releases(study)) < only.get("releases", 0):
         return False
     options = study.conditions.filter(kind="option")
     if "options" in only and options.filter(pl.col("name").is_in(only["options"])).is_empty():

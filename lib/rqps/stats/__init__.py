@@ -24,7 +24,7 @@ The column `estimate` holds either.
 """
 
 from rqps.stats import verdict
-from rqps.stats.change_points import courses_of
+from rqps.stats.change_points import ALL_STEPS, courses_of, releases
 from rqps.stats.comparison import (
     absolute,
     between_hosts,

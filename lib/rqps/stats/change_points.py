@@ -27,12 +27,15 @@ from numpy.typing import NDArray
 from rqps.stats.comparison import relate
 from rqps.stats.estimate import STUDENT, USUAL_WEIGHS
 from rqps.stats.metrics import version_order
+from rqps.stats.summary import left_out
 from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
 from rqps.store.read import Study
 from rqps.study import build_and_config
 
 FEWEST_RELEASES = 3
 """The least of a course: two only make a comparison."""
+FEWEST_OF_A_DRIFT = 6
+"""Of fewer, steps and a drift can't be distinguished."""
 LEAST = 0.005
 """The smallest change that is named, as a share: counts are so exact that nearly every release differs a little."""
 ROUNDS_OF_MEANS = 50
@@ -40,6 +43,8 @@ ROUNDS_OF_MEANS = 50
 FALSE_PAGES = 0.05
 """Share of pages of equal releases on which a change may be named."""
 CELL = ("host", "step", "metric")
+ALL_STEPS = "all steps"
+"""The name of the course of the geometric mean over the steps of a study."""
 Floats = NDArray[np.floating[Any]]
 _NUMBERS = dict.fromkeys(("estimate", "low", "high"), pl.Float64)
 _KEYS = dict.fromkeys((*CELL, "base"), pl.String)
@@ -84,13 +89,21 @@ def releases(study: Study) -> list[str]:
 
 @lru_cache(maxsize=2)  # a page and its first page begin with them
 def courses_of(study: Study) -> Courses:
-    """The courses of a study's steps, in the order of its tables."""
-    return courses(relate(study)[0], releases(study))
-
-
-def changes(study: Study) -> pl.DataFrame:
-    """The changes of a study's courses, as a frame that sentences make claims on."""
-    return courses_of(study).changes
+    """The courses of a study's steps, and of their geometric mean where there are several: `ALL_STEPS`."""
+    paired, _ = relate(study)
+    without = [step for steps in left_out(study).values() for step in steps]
+    keys = [name for name in ("host", "metric", "base", "dbms", "occasion", "round") if name in paired.columns]
+    usual = [name for name in ("usual_spread",) if name in paired.columns]
+    steps = pl.col("step").n_unique().over("host", "metric", "base", "dbms")
+    of_all = (
+        paired.filter(~pl.col("step").is_in(without))
+        .with_columns(steps=steps)
+        .group_by(keys, maintain_order=True)
+        .agg(pl.len(), pl.col("steps", *usual).first(), pl.col("ratio").log().mean().exp())
+        .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+        .select(*keys, *usual, "ratio", step=pl.lit(ALL_STEPS))
+    )
+    return courses(pl.concat([paired, of_all], how="diagonal"), releases(study))
 
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str]) -> Courses:
@@ -241,7 +254,8 @@ def stretched(values: Floats, errors: Floats, penalty: float) -> Stretches:
     levels = _levels(values, weights, starts)
     line = np.polynomial.polynomial.polyfit(range(len(values)), values, 1, w=weights**0.5)
     straight = np.polynomial.polynomial.polyval(np.arange(len(values)), line)
-    if starts and (weights * (values - straight) ** 2).sum() + penalty < least[-1]:
+    drifts = (weights * (values - straight) ** 2).sum() + penalty < least[-1]
+    if starts and drifts and len(values) >= FEWEST_OF_A_DRIFT:
         return Stretches((), straight, drifts=True)
     while starts:
         sizes = [abs(levels[start] - levels[start - 1]) for start in starts]

@@ -1,22 +1,20 @@
 """A study as a whole: the kind of its question, and geometric means over its steps, with verdicts."""
 
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 
 import polars as pl
 
 from rqps.engines import facts_of
 from rqps.stats import verdict
 from rqps.stats.comparison import estimated
-from rqps.stats.metrics import CPU, THROUGHPUT, THROUGHPUTS, measured, version_order
+from rqps.stats.metrics import CPU, THROUGHPUT, THROUGHPUTS, measured
 from rqps.stats.pairing import rounds_of_pairs, rounds_within_build
 from rqps.store.read import Study
-from rqps.study import Asks, build_and_config
+from rqps.study import Asks
 
 MEANS = ("host", "metric", "relation", "base", "dbms", "clients", "steps")
-"""Columns that name one mean. `relation` is `base`, `config` (within a build) or `release` (the one before it);
-`clients` is null where steps of any number count."""
+"""Columns that name one mean. `relation` is `base` or `config` (within a build); `clients` is null
+where steps of any number count."""
 
 
 def asks(study: Study) -> Asks:
@@ -50,20 +48,16 @@ def left_out(study: Study) -> dict[str, list[str]]:
 def means(study: Study) -> pl.DataFrame:
     """Geometric means over the steps of a study, of throughput and CPU: in each round all steps count alike.
 
-    Each dbms is compared with the base, with the base's config in its own build, and with the release before it; with
-    the base also for each number of clients, where there are several. The verdicts of a relation hold together.
-    `half` is 1 and half the width of the interval.
+    Each dbms is compared with the base, and with the base's config in its own build; with the base also for each
+    number of clients, where there are several. The verdicts of a relation hold together. `half` is 1 and half the
+    width of the interval.
     """
     without = [step for steps in left_out(study).values() for step in steps]
     values = measured(study, (THROUGHPUT, CPU)).filter(~pl.col("step").is_in(without))
     base = study.card.base
     others = [(base, dbms) for dbms in study.runs["dbms"].unique(maintain_order=True) if dbms != base]
     to_base = rounds_of_pairs(values, others)
-    relations = {
-        "base": to_base,
-        "config": rounds_within_build(values, study.runs, base),
-        "release": rounds_of_pairs(values, list(_successive(study))),
-    }
+    relations = {"base": to_base, "config": rounds_within_build(values, study.runs, base)}
     frames = [_means(paired, relation, by_clients=False) for relation, paired in relations.items()]
     if to_base["clients"].n_unique() > 1:
         frames.append(_means(to_base, "base", by_clients=True))
@@ -73,13 +67,6 @@ def means(study: Study) -> pl.DataFrame:
 def means_to_base(study: Study) -> pl.DataFrame:
     """The means of each dbms against the base, over steps of any number of clients."""
     return means(study).filter(pl.col("clients").is_null(), relation="base")
-
-
-def _successive(study: Study) -> Iterator[tuple[str, str]]:
-    """Each release with the one before it, of those that have the base's config."""
-    _, config = build_and_config(study.card.base)
-    ordered = study.runs.filter(config=config).join(version_order(study.runs), on="dbms").sort("rank")
-    return pairwise(ordered.unique("version", keep="first", maintain_order=True)["dbms"])
 
 
 def _means(paired: pl.DataFrame, relation: str, *, by_clients: bool) -> pl.DataFrame:
