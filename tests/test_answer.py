@@ -93,8 +93,10 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
 
 def test_a_study_of_profiles_names_functions(samples: Path) -> None:
     found = answer_of(samples, "where-did-it-go", WHERE)
-    in_all, most, where, *_ = found.sentences
+    in_all, by_release, most, where, *_ = found.sentences
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
+    assert by_release.startswith("By release: of +")
+    assert " 8.0.33 brought " in by_release
     assert most.startswith("point-query regressed most: 9.7.4 +26.8 % of CPU per operation (")
     assert re.search(r"Components, in µs: .* Functions, in µs: .*; all others", where)
     assert found.tables[0][0] == "Where the time goes"

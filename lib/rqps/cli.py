@@ -33,6 +33,9 @@ exit codes: 0 all well, 1 something failed, 2 bad input, 130 stopped by Ctrl-C
 
 STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
 PLACE = "its name: measured here, or came with the checkout; or its folder, its packed file, its URL"
+BISECTED = "a study of runs.yaml, whose workload, parameters and config are taken"
+ONE_END = "one end: a build of runs.yaml, or a version of the catalogue"
+BETWEEN_ENDS = "only these between the ends, in order; all of the catalogue between them if not given"
 PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
 CHECK = "make a report again, from the data in it or else from those of the study, and compare every number"
 FETCHED = "to fetch a build of runs.yaml, or an engine and its version; to list, an engine"
@@ -187,6 +190,30 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps pack demo                      all of it in one file, demo.rqps",
             "rqps pack demo --out /mnt/studies   one parquet file a table, in /mnt/studies/study=demo",
             "rqps pack demo.rqps --unpack        into data/raw, where `rqps run` goes on from it",
+        ),
+    ),
+    (
+        "bisect",
+        "find the builds between two that changed a step: by duets, or by counted instructions",
+        {
+            "study": {
+                "metavar": "STUDY",
+                "help": BISECTED,
+            },
+            "step": {"metavar": "STEP", "help": "one of its steps"},
+            "--good": {
+                "required": True,
+                "metavar": "BUILD",
+                "help": ONE_END,
+            },
+            "--bad": {"required": True, "metavar": "BUILD", "help": "the other end"},
+            "--builds": {"nargs": "+", "default": (), "metavar": "BUILD", "help": BETWEEN_ENDS},
+            "--count": {"action": "store_true", "help": "count instructions, which needs no quiet machine"},
+        },
+        ("--runs-yaml", "--data"),
+        (
+            "rqps bisect demo point-query --good my5624 --bad my97 --count",
+            "rqps bisect demo point-query --good my5624 --bad my97 --builds my8033",
         ),
     ),
     (

@@ -260,9 +260,7 @@ def run(arguments: argparse.Namespace) -> Call:
                 "another": arguments.occasion,
             }
             return run_on_hosts(runs_file, runs_yaml, study, data, **how, scheduler=arguments.scheduler)
-        beside = runs_yaml.absolute().parent / "notebooks"
-        notebooks = beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
-        runner = LocalRunner(notebooks, runs_yaml)
+        runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         budget = budget_on(this_host())
         how = {"archive": arguments.archive, "budget": budget, "hours": hours, "another": arguments.occasion}
         return run_study(runs_file, study, data=data, runner=runner, **how)
@@ -280,6 +278,37 @@ def run(arguments: argparse.Namespace) -> Call:
         return code
 
     return call
+
+
+def bisect(arguments: argparse.Namespace) -> Call:
+    from rqps.schedule.bisection import bisection
+    from rqps.schedule.run_study import LocalRunner
+
+    runs_yaml, runs_file, data = _asked(arguments)
+    asked = bisection(
+        runs_file,
+        arguments.study,
+        arguments.step,
+        (arguments.good, arguments.bad),
+        arguments.builds,
+        counts=arguments.count,
+        data=data,
+        runner=LocalRunner(_notebooks(runs_yaml), runs_yaml),
+        say=_say,
+    )
+
+    def call() -> int:
+        text, code = asked.run()
+        print(text)
+        return code
+
+    return call
+
+
+def _notebooks(runs_yaml: Path) -> Path:
+    """The notebooks beside runs.yaml, or those of the library's checkout."""
+    beside = runs_yaml.absolute().parent / "notebooks"
+    return beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
 
 
 def _hours(arguments: argparse.Namespace) -> "Hours | None":

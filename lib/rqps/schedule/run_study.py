@@ -1,7 +1,7 @@
 """Measures the missing runs of a study on a runner, one after the other, each completely or not at all."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -113,22 +113,24 @@ def run_study(
     hours: Hours | None = None,
     watcher: Watcher | None = None,
     another: bool = False,
+    wanted: Mapping[str, int] | None = None,
 ) -> int:
     """Measures a study's missing runs on a host, or as many as fit a budget, occasion after occasion; returns the
-    exit code. `another` begins an occasion now. A failed run does not stop the study; its folder remains."""
+    exit code. `another` begins an occasion now. A failed run does not stop the study; its folder remains. `wanted` is
+    the number of rounds that each dbms has in the end, where they differ."""
     host = host or this_host()
     spec, runs_file = study_of(runs_file, study), on_host(runs_file, study, host)
     folder = StudyFolder.of(data.absolute(), study)
     measured = Measured() if archive else folder.measured(host)
     if measured.duets and (another or (budget and measured.occasion < spec.occasions)):
         measured = replace(measured, occasion=measured.occasion + 1)
-    runs = unfold(runs_file, study, host, measured)
+    runs = unfold(runs_file, study, host, measured, wanted)
     runner.check(runs)
     try:
         with watcher or Watcher(folder.path) as watcher, runner.measuring(study):
             with _ALONE:
                 _prepare(folder, runs, archive, set(spec.hosts) - {host}, watcher)
-            measuring = _Measuring(runs_file, study, host, folder, runner, watcher, budget, hours)
+            measuring = _Measuring(runs_file, study, host, folder, runner, watcher, budget, hours, wanted)
             code = measuring.occasion(measured.occasion)
             for occasion in range(measured.occasion + 1, spec.occasions + 1):
                 if code or another:
@@ -156,12 +158,13 @@ class _Measuring:
     watcher: Watcher
     budget: Budget | None
     hours: Hours | None
+    wanted: Mapping[str, int] | None
 
     def occasion(self, number: int) -> int:
         """Measures the missing runs of an occasion, or as many as fit the budget; returns the exit code."""
         study, folder, watcher, budget, hours = self.study, self.folder, self.watcher, self.budget, self.hours
         spec, measured = self.runs_file.studies[study], folder.measured(self.host, number)
-        runs = unfold(self.runs_file, study, self.host, measured)
+        runs = unfold(self.runs_file, study, self.host, measured, self.wanted)
         with _ALONE:
             left_out = _report_absent(runs, watcher)
             if spec.occasions > 1 or number > 1:

@@ -164,6 +164,10 @@ class Parameters(Strict, ABC):
         """The reason why the load can't change between servers in the middle of a step; empty where it can."""
         return ""
 
+    def only(self, step: str) -> Self:  # noqa: ARG002 some steps can't be done without the others
+        """The parameters of a run that does one step, and those that it needs."""
+        return self
+
     @property
     def disk_bytes(self) -> int:
         """The room on the disk that a run needs, where its load knows that; else 0."""

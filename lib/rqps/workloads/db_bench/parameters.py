@@ -92,6 +92,13 @@ class DbBenchParameters(Parameters):
         last = max((place + 1 for place, earlier in enumerate(preceding) if earlier.measured), default=0)
         return preceding[last:]
 
+    def only(self, step: str) -> "DbBenchParameters":
+        setup, one = find(step)
+        needed = self.chosen[: self.chosen.index(one)] if self.written_by is None else ()
+        return self.model_copy(
+            update={"setups": (setup.name,), "steps": (*(before.name for before in needed), one.name)}
+        )
+
     def keys_of(self, setup: Setup) -> int:
         return (self.large_keys or self.keys) if setup.large else self.keys
 

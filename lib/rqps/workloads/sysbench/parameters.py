@@ -144,6 +144,10 @@ class SysbenchParameters(Parameters):
         name, clients = known.get(step, (step, max(self.threads)))
         return find(name), self.model_copy(update={"threads": clients})
 
+    def only(self, step: str) -> "SysbenchParameters":
+        described, alone = self.alone(step)
+        return alone.model_copy(update={"steps": (described.name,)})
+
     @property
     def clients(self) -> int:
         """The most clients that there are at once."""

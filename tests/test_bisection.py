@@ -1,0 +1,169 @@
+"""Bisection: the search on levels of known changes, its list of builds, and its bad input."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rqps.cli import main
+from rqps.errors import RqpsError
+from rqps.schedule.bisection import MOST_ROUNDS, ROUNDS, Bisection, Change, Level, Search, bisection
+from rqps.schedule.run_study import LocalRunner
+from rqps.study import read_runs_file
+from rqps.workloads import PARAMETERS
+
+ROOT = Path(__file__).parent.parent
+RELEASES = 84
+
+
+class Probes:
+    """Candidates whose true levels change at known places, as probes of so many rounds measure them."""
+
+    def __init__(self, changes: Mapping[int, float], noise: float, seed: int = 0, dead: Sequence[int] = ()) -> None:
+        self.levels = np.cumsum([math.log1p(changes.get(at, 0.0)) for at in range(RELEASES)])
+        self.noise, self.dead = noise, dead
+        self.random = np.random.default_rng(seed)
+        self.rounds: dict[int, list[float]] = {}
+        self.log: list[str] = []
+        self.last = RELEASES - 1
+
+    def measure(self, at: int, more: bool) -> Level | None:
+        if at in self.dead:
+            return None
+        if at == 0:
+            return Level(0.0, 0.0)
+        values = self.rounds.setdefault(at, [])
+        if len(values) >= MOST_ROUNDS and more:
+            return None
+        if more or not values:
+            for side in {at, self.last}:  # the bad end takes part in each round
+                lucks = self.random.normal(0, self.noise, ROUNDS)
+                self.rounds.setdefault(side, []).extend((self.levels[side] + lucks).tolist())
+        return Level(float(np.mean(values)), 2.7 * self.noise / math.sqrt(len(values)))  # 99.3 %, for seven probes
+
+    def search(self, last: int = RELEASES - 1) -> list[Change]:
+        self.last = last
+        search = Search(self.measure, str, self.log.append)
+        search.settle(last)
+        return list(search.changes(0, last, 0.0))
+
+
+@pytest.mark.parametrize("size", [0.01, 0.02, 0.05])
+def test_a_change_is_found_at_its_place_as_often_as_promised(size: float) -> None:
+    placed, wide = 0, 0
+    for seed in range(200):
+        at = 1 + seed * 37 % (RELEASES - 1)
+        probes = Probes({at: size}, noise=0.005, seed=seed)
+        found = probes.search()
+        assert found, (seed, at)
+        placed += found[0].before < at <= found[0].after
+        wide += found[0].after - found[0].before > 1
+        assert len(probes.rounds) <= 2 + math.ceil(math.log2(RELEASES)) + 2 * len(found)
+    assert placed >= 190
+    assert wide <= (80 if size == 0.01 else 2)  # a half per cent of noise leaves some pairs of 1 % wide
+
+
+def test_ends_that_do_not_differ_take_no_probe() -> None:
+    probes = Probes({}, noise=0.005)
+    assert probes.search() == []
+    assert list(probes.rounds) == [RELEASES - 1]
+    assert len(probes.rounds[RELEASES - 1]) == MOST_ROUNDS
+
+
+def test_the_largest_change_comes_first_and_then_the_others() -> None:
+    found = Probes({20: -0.02, 60: -0.06}, noise=0.002).search()
+    assert [(change.before, change.after) for change in found] == [(59, 60), (19, 20)]
+    assert found[0].size.log == pytest.approx(math.log(0.94), abs=0.006)
+
+
+def test_two_changes_of_opposite_sign_end_at_one_of_the_larger_direction() -> None:
+    (found,) = Probes({10: 0.08, 70: -0.03}, noise=0.002).search()[:1]
+    assert (found.before, found.after) == (9, 10)
+
+
+def test_what_cannot_be_measured_is_left_out_and_widens_the_pair() -> None:
+    probes = Probes({42: -0.05}, noise=0.002, dead=(41, 42, 43))
+    (found,) = probes.search()
+    assert (found.before, found.after) == (40, 44)
+
+
+def test_a_candidate_that_stays_between_the_ends_is_left_out() -> None:
+    probes = Probes({41: -0.02, 42: -0.02}, noise=0.02)  # 41 is half way between both
+    found = probes.search(last=60)
+    assert found[0].before < 41 < found[0].after or found[0].after - found[0].before == 1
+
+
+def asked(
+    good: str, bad: str, names: Sequence[str] = (), study: str = "rocksdb-reads", step: str = "byrx.readrandom"
+) -> Bisection:
+    runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
+    how = {"counts": True, "data": Path("data"), "say": print}
+    runner = LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml")
+    return bisection(runs_file, study, step, (good, bad), names, runner=runner, **how)  # type: ignore[arg-type]
+
+
+def test_all_of_the_catalogue_between_two_versions_in_order() -> None:
+    of = asked("8.0.0", "8.6.7")
+    versions = [of.title(at) for at in range(len(of.dbms))]
+    assert versions == ["8.0.0", "8.1.1", "8.3.2", "8.3.3", "8.4.4", "8.5.3", "8.5.4", "8.6.7"]
+    assert of.spec.base == of.dbms[0]
+    assert of.spec.parameters.model_dump()["steps"] == ("readrandom",)
+    assert of.probes == 5
+    assert "6 builds between 8.0.0 and 8.6.7; at most 5 probes by counts of instructions" in of.plan()
+
+
+def test_a_newer_good_end_turns_the_list_around() -> None:
+    of = asked("8.4.4", "8.1.1")
+    assert [of.title(at) for at in range(len(of.dbms))] == ["8.4.4", "8.3.3", "8.3.2", "8.1.1"]
+
+
+def test_named_builds_and_versions_are_one_list() -> None:
+    of = asked("rx602", "rx973", ["7.0.4", "rx867"])
+    assert [of.title(at) for at in range(len(of.dbms))] == ["6.0.2", "7.0.4", "8.6.7", "9.7.3"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: asked("8.0.0", "8.0.0"), "are one build"),
+        (lambda: asked("8.0.0", "rx800"), "are one build"),
+        (lambda: asked("rx602", "rx973", ["rx867", "rx704"]), "not in the order of their versions"),
+        (lambda: asked("8.0.0", "8.99.1"), "neither a build nor a version of RocksDB"),
+        (lambda: asked("8.0.0", "8.6.7", step="byrx.readrandum"), "no step 'byrx.readrandum'"),
+        (lambda: asked("8.0.0", "8.6.7", study="rocksdb-raeds"), "unknown study"),
+    ],
+)
+def test_bad_input_says_what_to_write(call: Callable[[], Bisection], words: str) -> None:
+    with pytest.raises(RqpsError, match=words) as refused:
+        call()
+    assert refused.value.fix
+
+
+def test_two_builds_of_one_version_are_refused(tmp_path: Path) -> None:
+    builds = {"a": "", "b": "path: /opt/b, ", "c": "path: /opt/c, ", "d": ""}
+    versions = dict(zip(builds, ("8.0.0", "8.1.1", "8.1.1", "8.6.7"), strict=True))
+    lines = ["builds:", *(f'  {name}: {{{source}rocksdb: "{versions[name]}"}}' for name, source in builds.items())]
+    study = "question: Which?, workload: db-bench, rounds: 4, base: a.none, dbms: [a.none, d.none]"
+    lines += ["configs:", "  none: {}", "studies:", f"  s: {{{study}, parameters: {{steps: [fillseq]}}}}", ""]
+    (tmp_path / "runs.yaml").write_text("\n".join(lines))
+    runs_file = read_runs_file(tmp_path / "runs.yaml", PARAMETERS)
+    runner = LocalRunner(ROOT / "notebooks", tmp_path / "runs.yaml")
+    with pytest.raises(RqpsError, match=r"b and c are both version 8\.1\.1"):
+        bisection(
+            runs_file,
+            "s",
+            "byrx.fillseq",
+            ("a", "d"),
+            ["b", "c"],
+            counts=True,
+            data=tmp_path,
+            runner=runner,
+            say=print,
+        )
+
+
+def test_the_command_refuses_a_step_before_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bisect", "rocksdb-reads", "byrx.nothing", "--good", "8.0.0", "--bad", "8.6.7"]
+    assert main([*words, "--runs-yaml", str(ROOT / "runs.yaml")]) == 2
+    assert "no step 'byrx.nothing'" in capsys.readouterr().err
