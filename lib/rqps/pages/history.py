@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from rqps import show, stats
+from rqps import stats
 from rqps.pages import FirstPage
 from rqps.show import Clause, Sentences, came_from, finding, listed, phrase
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
@@ -49,8 +49,8 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """The headline of a study that was only counted: the course that changed most."""
+    """The headline of a study that was only counted: its step that changed most."""
     if page.study.card.rounds != 0:
         return page
-    changed = [*_changed(page.study)] or [*_flat(page.study)]
-    return replace(page, headline=show.joined(" ", changed), row=None) if changed else page
+    sentences = [*_changed(page.study), *_flat(page.study)]
+    return replace(page, headline=sentences[0], row=None) if sentences else page

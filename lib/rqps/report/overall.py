@@ -93,7 +93,7 @@ class Overall:
         return [*filter(None, clauses), self._extremes()]
 
     def causes(self) -> list[Clause]:
-        """What other configs give back."""
+        """The gains and losses of other configs."""
         clauses = [clause for host in self.hosts for clause in self._configs(host)]
         return list(filter(None, clauses))
 

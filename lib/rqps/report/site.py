@@ -38,6 +38,8 @@ NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate"
 _ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
 TICK_S = 0.5
+MOST_PROFILED = 12
+"""The dbms of a study without ordinary rounds whose profiles fit on a page."""
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
 OF_LOGS, MOST_OF_A_LOG = (".log", ".err", ".out"), 16_384
 """Endings of logs, and the characters that a page shows of one: its last."""
@@ -185,7 +187,8 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
         return False
-    if study.card.rounds == 0 and not only.keys() & {"modes", "releases"}:
+    few = len(study.card.dbms) <= MOST_PROFILED
+    if study.card.rounds == 0 and "releases" not in only and not (few and "modes" in only):
         return False  # the other pages are about time
     if len(stats.releases(study)) < only.get("releases", 0):
         return False

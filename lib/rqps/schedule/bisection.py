@@ -208,8 +208,8 @@ class Bisection:
         except Stopped:
             return "stopped; the same command goes on", self.stopped
         self._complete_card()
-        whole = search.between(0, last)
-        ends = f"{self.title(last)} relative to {self.title(0)}: {whole.words} of {self.what}"
+        of_ends = search.between(0, last)
+        ends = f"{self.title(last)} relative to {self.title(0)}: {of_ends.words} of {self.what}"
         if not lines:
             return f"{self.step}: no change is shown. {ends}", 0
         return "\n".join([f"{self.step}: {ends}", *lines, f"next: rqps report {self.study}"]), 0

@@ -35,7 +35,7 @@ from rqps.study import build_and_config
 FEWEST_RELEASES = 3
 """The least of a course: two only make a comparison."""
 FEWEST_OF_A_DRIFT = 6
-"""Of fewer, steps and a drift can't be distinguished."""
+"""Steps and a drift of fewer can't be distinguished."""
 LEAST = 0.005
 """The smallest change that is named, as a share: counts are so exact that nearly every release differs a little."""
 ROUNDS_OF_MEANS = 50
