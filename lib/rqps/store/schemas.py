@@ -200,8 +200,8 @@ ENGINE: Columns = {
     "moment": pl.String,  # before and after the step; settling: during the wait before it
     "second": pl.Float64,  # second of that wait; null otherwise
     "waited_s": pl.Float64,  # length of the wait, in the row `before`; null without one
-    "history_length": pl.Int64,  # transactions that are not purged yet
-    "dirty_kb": pl.Float64,  # dirty pages of the buffer pool
+    "history_length": pl.Int64,  # transactions that are not purged yet, or dead rows that wait for a vacuum
+    "dirty_kb": pl.Float64,  # dirty pages of the buffer pool; null where no view counts them
     "buffer_pool_kb": pl.Float64,
     "checkpoint_age_kb": pl.Float64,  # redo log that crash recovery would have to read
     "redo_capacity_kb": pl.Float64,
