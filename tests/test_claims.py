@@ -1,41 +1,14 @@
-"""Sentences carry what they claim of a frame as data; every claim of every sample's first page is recomputed."""
-
-from functools import cache
-from pathlib import Path
+"""Sentences carry what they claim of a frame as data; test_every_page recomputes the claims of all samples."""
 
 import polars as pl
 import pytest
-import rqps
-from rqps import stats
-from rqps.report.claimed import frames_of
-from rqps.report.first_page import Answer, answer
-from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
 from rqps.show import Claim, Clause, claims_of, phrase
 from rqps.show.claims import as_item, from_item, wrong
-from rqps.store import Study
 
-SAMPLE = Path(__file__).parent.parent / "data/sample"
-STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
 ROWS = pl.DataFrame(
     {"step": ["scan", "scan", "insert"], "dbms": ["a", "b", "a"], "estimate": [0.82, 0.9, 1.2], "sure": [True] * 3}
 )
 CELL = {"step": "scan", "dbms": "a"}
-
-
-@cache
-def of_sample(name: str) -> tuple[Study, list[Path], Answer]:
-    study = rqps.load(SAMPLE / f"study={name}")
-    runs = rqps.load(SAMPLE / f"study={name}", mode=None).runs
-    notebooks = [path for path in analysis_notebooks(NOTEBOOKS) if applies(path, runs, study)]
-    return study, notebooks, answer(study, *stats.relate(study), notebooks)
-
-
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_claim_of_a_first_page_is_that_of_its_frames(name: str) -> None:
-    study, notebooks, shown = of_sample(name)
-    frame = frames_of(study, notebooks)
-    assert [problem for sentence in shown.sentences for problem in wrong(sentence, frame)] == []
-    assert claims_of(*shown.sentences), "a first page says something of a frame"
 
 
 @pytest.mark.parametrize(

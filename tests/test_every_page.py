@@ -34,6 +34,7 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
     report = build(study, samples, reports).parent
     assert one_file(report).stat().st_size < 5_000_000
     frame_of = frames_of(load(study, samples), analysis_notebooks(NOTEBOOKS))
+    assert "data-claims=" in (report / "index.html").read_text(), "a first page says something of a frame"
     for page in sorted({*report.glob("*.html"), *reports.glob("*.html")} - before):
         assert wrong_claims(page.name, page.read_bytes(), frame_of) == []
         charts = page.read_text().count("data-chart=")

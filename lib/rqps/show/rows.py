@@ -59,11 +59,6 @@ def on_rows(layers: Iterable[alt.Chart], height_px: int, claim: str, how: str) -
     return titled(chart, claim, how, min_width_px=330)
 
 
-def _line_at(value: float) -> Any:
-    line = alt.Chart(pl.DataFrame({"at": [value]}))
-    return line.mark_rule(color="#8a949c", strokeDash=[4, 3]).encode(x="at:Q")
-
-
 def row_labels(base: alt.Chart, at: str) -> Any:
     """The column `label` of each row, behind the value of `at`."""
     text = base.mark_text(align="left", dx=6, fontSize=11)

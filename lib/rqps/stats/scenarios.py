@@ -93,11 +93,6 @@ def scenario_costs(study: Study) -> pl.DataFrame:
     return compared.join(throughput, on=pair, how="left", maintain_order="left")
 
 
-def cpu_costs(study: Study, against: str) -> pl.DataFrame:
-    """The rows of `scenario_costs` on server CPU, against one scenario."""
-    return scenario_costs(study).filter(metric=CPU, against=against)
-
-
 def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
     """Rows by step and build, then by cost; those whose cost the rounds leave unsure come last, by name."""
     unsure = pl.col("verdict") == "unsure"

@@ -33,7 +33,6 @@ _TITLE = re.compile(
     r"postgres: (?:\w+: )?(checkpointer|background writer|writer|walwriter|wal writer|autovacuum launcher"
     r"|autovacuum worker|stats collector|io worker|logical replication launcher|archiver|startup)\b"
 )
-_TYPES = "SELECT pid, backend_type FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 _OLDER_TITLES = {"writer": "background writer", "wal writer": "walwriter"}
 
 
