@@ -40,8 +40,8 @@ LEAST = 0.005
 """The smallest change that is named, as a share: counts are so exact that nearly every release differs a little."""
 ROUNDS_OF_MEANS = 50
 """Enough for means of rows and columns to stand still, where some cells of the table are empty."""
-FALSE_PAGES = 0.05
-"""Share of pages of equal releases on which a change may be named."""
+FALSE_PAGES = 0.03
+"""Share of pages of equal releases on which a change may be named, of normal noise: real noise has longer tails."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
 """The name of the course of the geometric mean over the steps of a study."""
