@@ -32,13 +32,16 @@ from pathlib import Path
 import psutil
 import rqps
 from child import share_cache, until
+from rqps.engines import engine_of
+from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import cache_dir, sha256
 from rqps.errors import RqpsError
 from rqps.measure.notes import noted
-from rqps.schedule.state import StudyFolder, this_host
+from rqps.schedule.state import StudyFolder, as_measured, this_host
+from rqps.schedule.tries import file_of_try
 from rqps.scratch import IN_USE, PREFIX
 from rqps.store.manifest import CARD, check_files, finished
-from rqps.study import read_runs_file, unfold
+from rqps.study import first_rounds, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from rqps.workloads.insert_benchmark.generator import MEMORY
 
@@ -85,16 +88,19 @@ studies:
     parameters: {keys: 20000, cache_mb: 64, seconds: 1, steps: [fillseq, readrandom]}
 """
 FILE = "sent/duet.rqps"
+TRIED = "mine"
+"""The folder of a build that is rebuilt before each try of it."""
 COMMANDS = {
     **{study: ("run", study) for study in ("duet", "rounds", "inserts", "lookups", "db-bench")},
     "report": ("report", "duet"),
     "report of a packed file": ("report", FILE),
     "pack": ("pack", "duet", "--out", FILE),
     "unpack": ("pack", FILE, "--unpack", "--out", "again"),
+    "try": ("try", "--build", f"./{TRIED}", "point-query", "--config", "base", "--rounds", "1"),
 }
 KINDS = (
     *("duet", "rounds", "pack", "inserts", "duet", "lookups", "report", "db-bench", "rounds", "unpack"),
-    *("duet", "inserts", "lookups", "duet", "rounds", "db-bench", "inserts", "lookups", "duet"),
+    *("try", "inserts", "lookups", "duet", "rounds", "db-bench", "inserts", "lookups", "duet"),
     "report of a packed file",
 )
 """In the order in which they get a fault, again and again."""
@@ -163,7 +169,7 @@ def faults(count: int, seed: int) -> Iterator[Fault]:
         chance = random.Random(f"{seed} {number}")
         phase = MEASURING[(number + number // len(KINDS)) % len(MEASURING)]
         victims = VICTIMS
-        if COMMANDS[kind][0] != "run":
+        if COMMANDS[kind][0] not in ("run", "try"):
             phase, victims = f"{COMMANDS[kind][0]}ing", ("rqps", "kernel", "the kernel's group", "everything")
         yield Fault(
             number=number,
@@ -205,6 +211,9 @@ class Campaign:
         published.touch()
         os.utime(published, (LATER_S, LATER_S))
         share_cache(self.cache, cache_dir())
+        if not (self.folder / TRIED).exists():
+            spec = BuildSpec.model_validate({"mysql": "5.6.24"})
+            shutil.copytree(engine_of(spec).locate("my5624", spec, say).directory, self.folder / TRIED)
 
     def do(self, fault: Fault) -> Outcome:
         """One fault, and whatever follows until all is whole again."""
@@ -284,7 +293,8 @@ class Campaign:
         return (self.folder / "words.txt").read_text(errors="replace")
 
     def study(self, name: str) -> Path:
-        return self.raw / f"study={name}"
+        own = self.raw.glob("study=try-*") if name == "try" else ()
+        return next(iter(own), self.raw / f"study={name}")
 
     def digests(self) -> dict[Path, tuple[int, str]]:
         """The inode and digest of every file of the finished runs."""
@@ -306,6 +316,14 @@ class Campaign:
                 workload = read_runs_file(self.folder / "runs.yaml", PARAMETERS).studies[name].workload
                 for made in list(self.cache.glob(f"data/*/{'' if fault.number % 3 == 0 else workload}*")):
                     shutil.rmtree(made, ignore_errors=True)
+            return
+        if command == "try":
+            if not self.study(name).exists():  # the first one keeps the build as it is
+                assert self.end_of(self.start(COMMANDS[name])) == 0, self.words()
+            made = Path(shutil.copy(self.folder / TRIED / "mysqld", self.folder / TRIED / "made"))
+            with made.open("ab") as program:
+                program.write(b"x")
+            made.replace(self.folder / TRIED / "mysqld")
             return
         shutil.rmtree(self.folder / "again", ignore_errors=True)
         for needed, made_of_it in (("duet", self.study("duet")), ("pack", self.folder / FILE)):
@@ -423,17 +441,21 @@ class Campaign:
 
     def _incomplete(self, kind: str) -> list[str]:
         """The runs that a study lacks or has too many of, after all."""
-        if COMMANDS[kind][0] != "run":
+        if COMMANDS[kind][0] not in ("run", "try"):
             made = {"report": "data/report/duet/index.html", "pack": FILE, "unpack": f"again/study=duet/{CARD}"}
             path = self.folder / made[kind.partition(" ")[0]]
             return [] if path.is_file() else [f"missing: {path}"]
-        return unlike(self._due(kind), rqps.load(kind, self.folder / "data", mode=None))
+        return unlike(self._due(kind), rqps.load(self.study(kind), mode=None))
 
     def _due(self, study: str) -> set[str]:
         """All runs of a study."""
-        runs_file, host = read_runs_file(self.folder / "runs.yaml", PARAMETERS), this_host()
-        there = StudyFolder(self.study(study)).measured(host)
-        return {member.run for run in unfold(runs_file, study, host, there) for member in run.members}
+        folder, host = StudyFolder(self.study(study)), this_host()
+        study = folder.path.name.removeprefix("study=")
+        file = file_of_try(self.folder / "data", study) or self.folder / "runs.yaml"
+        runs_file = as_measured(folder, read_runs_file(file, PARAMETERS), study, host)
+        runs_file = first_rounds(runs_file, study, 1) if study.startswith("try-") else runs_file
+        runs = unfold(runs_file, study, host, folder.measured(host))
+        return {member.run for run in runs for member in run.members}
 
 
 def unlike(due: set[str], study: rqps.Study) -> list[str]:

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,10 @@ ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
 SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
+REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
+AGAINST = "beside the version before and the base (last), or the base alone; last if not given"
+BASE = "a dbms of runs.yaml as the base; the first version of the build if not given"
+CONFIG = "its options, by the name of a config of runs.yaml; those of the base if not given"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
 DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -58,6 +63,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--occasion": {"action": "store_true", "help": "measure it once more now, from newly loaded tables"},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
+    "--rebuilt": {"action": "store_true", "help": REBUILT},
+    "--note": {
+        "metavar": "TEXT",
+        "default": "",
+        "help": "a remark on a build as it is now, such as 'without the memcpy'",
+    },
     "--out": {
         "type": Path,
         "metavar": "FOLDER",
@@ -122,7 +133,10 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "run",
         "measure the runs of a study that are missing, and no others",
         {"study": STUDY},
-        ("--rounds", "--budget", "--between", "--occasion", "--archive", "--scheduler", "--runs-yaml", "--data"),
+        (
+            *("--rounds", "--budget", "--between", "--occasion", "--archive", "--rebuilt", "--note", "--scheduler"),
+            *("--runs-yaml", "--data"),
+        ),
         (
             "rqps run demo             all that is missing",
             "rqps run demo --rounds 1  a quick try",
@@ -130,6 +144,32 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps run demo --between 22:00-06:00  at night; by day it waits",
             "rqps run demo --occasion  a further occasion: ratios of three hold for other hours too",
             "rqps run demo --archive   set aside what was measured before, and measure it all again",
+            "rqps run mine --rebuilt   a build was rebuilt: keep what was measured, and measure it as it is now",
+        ),
+    ),
+    (
+        "try",
+        "measure a build that you work on, after each make, beside what it was before",
+        {
+            "steps": {"nargs": "*", "metavar": "STEP", "help": "those of the last try if none are named, or a few"},
+            "--build": {"required": True, "metavar": "PATH", "help": "its directory, or its name in runs.yaml"},
+            "--against": {"choices": ("last", "base"), "default": "last", "help": AGAINST},
+            "--base": {
+                "metavar": "DBMS",
+                "default": "",
+                "help": BASE,
+            },
+            "--config": {
+                "metavar": "CONFIG",
+                "default": "",
+                "help": CONFIG,
+            },
+        },
+        ("--note", "--rounds", "--runs-yaml", "--data"),
+        (
+            "rqps try --build ~/db/install                    keep it as it is, as the base",
+            "rqps try --build ~/db/install --note 'no memcpy'  after make: what did the change do?",
+            "rqps try --build ~/db/install point-query --base my8033.common --against base",
         ),
     ),
     (
@@ -247,7 +287,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     code = BAD_INPUT
     try:
-        call: commands.Call = getattr(commands, arguments.command)(arguments)
+        name = f"{arguments.command}_" if iskeyword(arguments.command) else arguments.command
+        call: commands.Call = getattr(commands, name)(arguments)
         code = commands.FAILED
         code = call()
         sys.stdout.flush()

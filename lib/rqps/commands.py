@@ -43,8 +43,9 @@ def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
     runs_file = read_runs_file(runs_yaml, PARAMETERS, study)
     if study is not None and study not in runs_file.studies:
         from rqps.schedule.levels import file_of_level
+        from rqps.schedule.tries import file_of_try
 
-        runs_yaml = file_of_level(data, study) or runs_yaml
+        runs_yaml = file_of_level(data, study) or file_of_try(data, study) or runs_yaml
         runs_file = read_runs_file(runs_yaml, PARAMETERS, study)
     if study is not None:
         study_of(runs_file, study)
@@ -188,6 +189,7 @@ def plan(arguments: argparse.Namespace) -> Call:
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
         mistakes = foresee([] if named else todo)  # another host says itself what it lacks
+        mistakes += _rebuilt(runs_file, study, data)
         _print(
             plan_text(
                 states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys[host], hours, occasions
@@ -226,6 +228,15 @@ def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tupl
     return f"{words} {times}", later_s
 
 
+def _rebuilt(runs_file: "RunsFile", study: str, data: Path) -> list[RqpsError]:
+    """The error of `rqps run` where a build of a study was rebuilt since it was measured here."""
+    from rqps.schedule.rebuilds import known_versions, rebuilt, refusal
+    from rqps.schedule.state import StudyFolder, this_host
+
+    changed = rebuilt(known_versions(StudyFolder.of(data, study).path, runs_file, study, this_host()))
+    return [refusal(study, changed)] if changed else []
+
+
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
     """The source of each of a study's builds; RqpsError for a version that nobody has."""
     from rqps.engines import engine_of
@@ -244,6 +255,9 @@ def run(arguments: argparse.Namespace) -> Call:
     if arguments.scheduler and not runs_file.studies[arguments.study].hosts:
         fix = "name them in runs.yaml; each is the worker of its name"
         raise RqpsError(f"--scheduler {arguments.scheduler}: {arguments.study} names no hosts", fix=fix)
+    if arguments.rebuilt and (arguments.archive or runs_file.studies[arguments.study].hosts):
+        what = "--archive measures builds as they are now" if arguments.archive else "hosts have builds of their own"
+        raise RqpsError(f"{arguments.study}: --rebuilt is for a study of this machine that goes on: {what}")
 
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.schedule.run_study import LocalRunner, run_study
@@ -263,7 +277,9 @@ def run(arguments: argparse.Namespace) -> Call:
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         budget = budget_on(this_host())
         how = {"archive": arguments.archive, "budget": budget, "hours": hours, "another": arguments.occasion}
-        return run_study(runs_file, study, data=data, runner=runner, **how)
+        return run_study(
+            runs_file, study, data=data, runner=runner, rebuilt=arguments.rebuilt, note=arguments.note, **how
+        )
 
     def call() -> int:
         from rqps.schedule.levels import run_levels
@@ -305,9 +321,41 @@ def bisect(arguments: argparse.Namespace) -> Call:
     return call
 
 
-def _notebooks(runs_yaml: Path) -> Path:
-    """The notebooks beside runs.yaml, or those of the library's checkout."""
-    beside = runs_yaml.absolute().parent / "notebooks"
+def try_(arguments: argparse.Namespace) -> Call:
+    from rqps.schedule.tries import Try, study_of_try
+
+    data, runs_yaml = _data(arguments, arguments.runs_yaml or _nearest()), arguments.runs_yaml or _nearest()
+    asked = Try(
+        build=arguments.build,
+        steps=tuple(arguments.steps),
+        base=arguments.base,
+        config=arguments.config,
+        against=arguments.against,
+        rounds=arguments.rounds or Try.rounds,
+    )
+
+    runs_file, study = study_of_try(asked, runs_yaml, data, _say)
+
+    def call() -> int:
+        from rqps.schedule.run_study import LocalRunner, run_study
+        from rqps.schedule.tries import is_first
+        from rqps.store import load
+
+        if is_first(runs_file, study, data, arguments.note, _say):
+            what = "the build as it is now is kept, as the base"
+            return _print(f"{study}: {what}; next: rebuild it, then run the same command again")
+        runner = LocalRunner(_notebooks(runs_yaml), runs_yaml or data)
+        code = run_study(runs_file, study, data=data, runner=runner, rebuilt=True, note=arguments.note)
+        with suppress(RqpsError):  # where nothing was measured there is nothing to show
+            _show(load(study, data))
+        return code
+
+    return call
+
+
+def _notebooks(runs_yaml: Path | None) -> Path:
+    """The folder of notebooks beside a runs.yaml, or else that of the checkout."""
+    beside = (runs_yaml or Path("runs.yaml")).absolute().parent / "notebooks"
     return beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
 
 
@@ -321,9 +369,10 @@ def _hours(arguments: argparse.Namespace) -> "Hours | None":
 
 def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget | None":
     """The study's budget with the verdicts that it is spent by on a host, if it has one."""
-    from rqps.study import on_host
+    from rqps.schedule.state import StudyFolder, as_measured
 
-    spec = on_host(runs_file, study, host).studies[study]
+    folder = StudyFolder(data / "raw" / f"study={study}")  # a packed one is refused by whoever adds runs
+    spec = as_measured(folder, runs_file, study, host).studies[study]
     if spec.budget_s is None:
         return None
     from rqps.schedule.budget import Budget
@@ -336,15 +385,16 @@ def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget
 
 def _bought(runs_file: "RunsFile", study: str, data: Path, *, afresh: bool = False) -> dict[str, str]:
     """The words for what the study's budget buys, by host. Refuses a budget that is shorter than a round."""
-    from rqps.schedule.state import StudyFolder, this_host
-    from rqps.study import Measured, on_host
+    from rqps.schedule.state import StudyFolder, as_measured, this_host
+    from rqps.study import Measured
 
-    bought = {}
+    bought: dict[str, str] = {}
     for host in runs_file.studies[study].hosts or (this_host(),):
         bought[host] = ""
         if budget := _budget(runs_file, study, data, host):
-            measured = Measured() if afresh else StudyFolder.of(data, study).measured(host)
-            bought[host] = budget.plan(on_host(runs_file, study, host), study, host, measured)
+            folder = StudyFolder.of(data, study)
+            measured = Measured() if afresh else folder.measured(host)
+            bought[host] = budget.plan(as_measured(folder, runs_file, study, host), study, host, measured)
     return bought
 
 
@@ -364,6 +414,8 @@ def status(arguments: argparse.Namespace) -> Call:
                 _say(f"{study}: {error}")
             else:
                 _print(status_text(states) if arguments.study else summary(states))
+                for offer in _rebuilt(runs_file, study, data):
+                    _print(str(offer))
         for text in (under_way_text(data), reportable_text(data, arguments.study)):
             if text:
                 _print(text)
@@ -405,13 +457,24 @@ def show(arguments: argparse.Namespace) -> Call:
 
 
 def _show(study: "Study", **how: Any) -> int:
-    from rqps import show, stats
+    import polars as pl
 
-    _, compared = stats.relate(study)
-    means = stats.means_to_base(study)
-    names = dict(stats.names(study).select("dbms", "name").iter_rows())
+    from rqps import show, stats
+    from rqps.schedule.rebuilds import rebuilt_since, refusal
+    from rqps.schedule.state import this_host
+
+    now = ~pl.col("dbms").is_in(stats.superseded(study))
+    compared, means = stats.relate(study)[1].filter(now), stats.means_to_base(study).filter(now)
+    names = dict(stats.names(study).filter(now).select("dbms", "name").iter_rows())
     width = get_terminal_size().columns if sys.stdout.isatty() else 0
-    return _print(show.answer_text(compared, means, names=names, width=width, **how))
+    print(show.answer_text(compared, means, names=names, width=width, **how))
+    if text := show.versions_text(
+        stats.by_version(study), every=how.get("every", False), markdown=how.get("markdown", False)
+    ):
+        print(f"\n{text}")
+    for error in [refusal(study.card.study, changed)] if (changed := rebuilt_since(study.card, this_host())) else []:
+        _say(str(error))
+    return 0
 
 
 def report(arguments: argparse.Namespace) -> Call:

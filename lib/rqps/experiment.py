@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import polars as pl
 from pydantic import BaseModel, ValidationError
 
 from rqps import stats
+from rqps.engines import build_in
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead
 from rqps.schedule.budget import Budget
 from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.schedule.state import StudyFolder
-from rqps.show import Text, answer_text
+from rqps.show import Text, answer_text, versions_text
 from rqps.store.manifest import StudyCard, data_folder, read_study_card, study_folder
 from rqps.store.read import load
 from rqps.study import RunsFile, StudySpec, build_and_config, read_runs_file
@@ -77,11 +79,15 @@ def _measured(
     runner = LocalRunner(notebooks if (notebooks / "run").is_dir() else ROOT / "notebooks", file)
     spec = asked.studies[name]
     looks = stats.InterimAnalyses(name, root, spec, [step])
-    code = run_study(asked, name, data=root, runner=runner, budget=Budget(spec.budget_s or BUDGET_S, looks))
+    budget = Budget(spec.budget_s or BUDGET_S, looks)
+    code = run_study(asked, name, data=root, runner=runner, budget=budget, rebuilt=True)
     tried = load(name, root)
     lines = [f"{spec.question} ({name})", *(["It was stopped; the same call goes on."] if code > 1 else [])]
     if tried.runs["dbms"].n_unique() > 1:
-        lines += ["", answer_text(stats.relate(tried)[1], every=True)]
+        now = ~pl.col("dbms").is_in(stats.superseded(tried))
+        lines += ["", answer_text(stats.relate(tried)[1].filter(now), every=True)]
+        if of_versions := versions_text(stats.by_version(tried), every=True):
+            lines += ["", of_versions]
     elif code == 1:
         lines += ["It could not be measured.", *_why_not(StudyFolder.of(root, name))]
     return Text("\n".join(lines))
@@ -131,7 +137,8 @@ def _add_build(builds: dict[str, BuildSpec], build: str) -> str:
     """The name of a build, which is added to runs.yaml if it is a directory."""
     if "/" in build:
         tree = Path(build).expanduser().resolve()
-        builds[name := _as_name(tree.name)] = _valid(BuildSpec, {"path": str(tree)}, f"build={build!r}")
+        name, spec = build_in(tree, print)
+        builds[name] = spec
         return name
     if build not in builds:
         fix = "name one of runs.yaml, or give the directory of a server, with a / in it"

@@ -6,6 +6,7 @@ process that puts the load, and end with each step.
 """
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -380,6 +381,21 @@ class Engine(Protocol):
 def engine_of(spec: "BuildSpec") -> Engine:
     """The engine of a build. What starts builds is imported only here: reading runs.yaml needs none of it."""
     return cast(Engine, import_module(f"{__name__}.{spec.engine}.engine"))
+
+
+def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
+    """The build in a directory, with a name: of the engine whose program is there. Its version is promised where
+    another engine is the usual one."""
+    from rqps.engines.asked import BuildSpec
+
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"
+    spec = BuildSpec(path=str(tree))
+    for engine in ENGINES:
+        kind = cast(Engine, import_module(f"{__name__}.{engine}.engine"))
+        if engine != spec.engine and kind.source(name, spec).program:
+            version = kind.locate(name, spec, say).version
+            return name, BuildSpec.model_validate({"path": str(tree), engine: version})
+    return name, spec
 
 
 def catalogued() -> dict[str, dict[str, "BuildSpec"]]:

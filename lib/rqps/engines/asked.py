@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
-from pydantic import Field, StringConstraints, create_model, model_validator
+from pydantic import Field, PrivateAttr, StringConstraints, create_model, model_validator
 
 from rqps.engines import ENGINES, Option, Strict, Version, facts_of, facts_of_all
 
@@ -34,6 +35,7 @@ class _Source(Strict):
     on_path: Annotated[bool, Field(description="true: the server's program on PATH")] | None = None
     sha256: Sha256 | None = None
     """The archive's. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
+    _copy: Path | None = PrivateAttr(None)
 
     if TYPE_CHECKING:
 
@@ -47,6 +49,17 @@ class _Source(Strict):
         by_path = [name for name in ENGINES if str(self.path).endswith(f"/{facts_of(name).program}")]
         usual = [name for name in ENGINES if facts_of(name).usual]
         return [*promised, *by_path, *usual][0]
+
+    @property
+    def copied(self) -> Path | None:
+        """The tree with a copy of an earlier version of the build, in place of what its source has now."""
+        return self._copy
+
+    def copied_to(self, tree: Path) -> Self:
+        """An earlier version of the build, of which a copy is in `tree`; what runs.yaml says of it is the same."""
+        earlier = self.model_copy()
+        earlier._copy = tree
+        return earlier
 
     @property
     def version(self) -> str | None:

@@ -96,7 +96,7 @@ class Budget:
         """The number of rounds that each dbms should have next: one more for those in the next round."""
         spec = runs_file.studies[study]
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
-        others = [dbms for dbms in spec.dbms if dbms != spec.base and dbms not in absent]
+        others = [dbms for dbms in spec.current if dbms != spec.base and dbms not in absent]
         wanted = {dbms: done[dbms] for dbms in spec.dbms}
         if new := [dbms for dbms in others if not done[dbms]]:
             return wanted | dict.fromkeys(new, 1)
@@ -118,10 +118,14 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """The number of rounds of the occasion that each dbms shares with the base."""
+    """The number of rounds of the occasion that each dbms shares with the base, beside a build as it is now."""
+    now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides
         for (mode, _), duet in measured.duets.items()
-        if mode == "throughput" and duet.occasion == measured.occasion and spec.base in duet.sides
+        if mode == "throughput"
+        and duet.occasion == measured.occasion
+        and spec.base in duet.sides
+        and now & {*duet.sides}
     ]
     return Counter(dbms for sides in of_base for dbms in sides)

@@ -20,6 +20,7 @@ from rqps.measure.notes import noted
 from rqps.measure.run import Result
 from rqps.measure.run import measure as measure_into_folder
 from rqps.schedule import run_folder
+from rqps.schedule.rebuilds import known_versions, next_versions, rebuilt, refusal, with_versions
 from rqps.schedule.run_study import write_card
 from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.store.manifest import CARD, data_folder, read_study_card
@@ -60,12 +61,16 @@ def job_of(
     given = {name: _parsed(value) for name, value in parameters.items() if value is not None}
     original = runs_file
     runs_file, name = _with_changes(runs_file, study, chosen, round, mode, given, _parsed(options) or {})
-    run = _unit(unfold(runs_file, name, this_host()), name, chosen, round, mode)
-    if run.absent:
-        raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
     named = os.environ.get("RQPS_DATA")
     data = data_folder(named) if named else runs_yaml.parent / "data"
     place = StudyFolder.of(data.absolute(), name)
+    versions = known_versions(place.path, runs_file, name, this_host())
+    if changed := rebuilt(versions):
+        raise refusal(study, changed)
+    versions = next_versions(versions, place.path, runs_file, name, this_host())
+    run = _unit(unfold(with_versions(runs_file, name, versions), name, this_host()), name, chosen, round, mode)
+    if run.absent:
+        raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
     with run_folder.measuring(name):  # refused at once if another run is being measured
         run_folder.clear_stale(place, print)
         run_folder.remove_own(place.partial(run.unit))  # left by this kernel: the cell runs again
@@ -77,7 +82,7 @@ def job_of(
         # A run of the study writes the study's card as `rqps run` does.
         known = original if name == study else runs_file
         if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
-            write_card(place, known.studies[name], unfold(known, name, this_host()), None)
+            write_card(place, known.studies[name], unfold(known, name, this_host()), None, versions)
         partial = run_folder.begin(place, run)
     first, *others = (ready[member.dbms].job(member, partial, revision) for member in run.members)
     job = first.model_copy(update={"beside": tuple(others), "published_in": place.path})

@@ -11,12 +11,13 @@ from threading import Lock
 from typing import Protocol
 
 from rqps.engines import Say
+from rqps.engines.sources import digest_of
 from rqps.errors import RqpsError, no_room
 from rqps.measure import placement
 from rqps.measure.job import Ready, git_revision, make_ready
 from rqps.measure.notes import noted
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
-from rqps.schedule import run_folder
+from rqps.schedule import rebuilds, run_folder
 from rqps.schedule.budget import Budget
 from rqps.schedule.hours import Hours
 from rqps.schedule.run_folder import PATIENCE_S, Failure, still_running
@@ -84,6 +85,7 @@ class LocalRunner:
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         self.write_job(run, folder)
+        self.refuse_rebuilt(run)
         dbms = [member.dbms for member in run.members]
         who = dbms if run.side is not None else run.dbms
         asked = dict(zip(GIVEN, (run.study, who, run.round, run.mode, str(folder)), strict=True))
@@ -98,7 +100,18 @@ class LocalRunner:
             left = wait_until_gone(execution.remains(), PATIENCE_S, watcher.say)
         if left:
             raise still_running(left)
+        self.refuse_rebuilt(run)
         return execution.error()
+
+    def refuse_rebuilt(self, run: Run) -> None:
+        """Ends the study where a build is another one by now: each of its runs would have to be of one binary."""
+        for member in run.members:
+            build = ready.prepared.build if (ready := self._ready.get(member.dbms)) else None
+            if build and digest_of(build.program) != build.digest:
+                raise RqpsError(
+                    f"{build.program} was rebuilt while {run.words} of {run.study} was measured",
+                    fix=f"let the build end, then: rqps run {run.study} --rebuilt",
+                )
 
 
 def run_study(
@@ -114,13 +127,25 @@ def run_study(
     watcher: Watcher | None = None,
     another: bool = False,
     wanted: Mapping[str, int] | None = None,
+    rebuilt: bool = False,
+    note: str = "",
 ) -> int:
     """Measures a study's missing runs on a host, or as many as fit a budget, occasion after occasion; returns the
-    exit code. `another` begins an occasion now. A failed run does not stop the study; its folder remains. `wanted` is
-    the number of rounds that each dbms has in the end, where they differ."""
+    exit code. `another` begins an occasion now; `rebuilt` takes each build that was rebuilt as its next version, with
+    a `note`. A failed run does not stop the study; its folder remains. `wanted` is the number of rounds that each
+    dbms has in the end, where they differ."""
     host = host or this_host()
-    spec, runs_file = study_of(runs_file, study), on_host(runs_file, study, host)
     folder = StudyFolder.of(data.absolute(), study)
+    asked = on_host(runs_file, study, host)
+    known = () if archive else rebuilds.known_versions(folder.path, asked, study, host)
+    if not rebuilt and (changed := rebuilds.rebuilt(known)):
+        raise rebuilds.refusal(study, changed)
+    versions = rebuilds.next_versions(known, folder.path, asked, study, host, note)
+    runs_file = rebuilds.with_versions(asked, study, versions)
+    rebuilds.refuse_unmeasurable(runs_file, study)
+    spec = study_of(runs_file, study)
+    if budget:
+        budget.verdicts.spec = spec
     measured = Measured() if archive else folder.measured(host)
     if measured.duets and (another or (budget and measured.occasion < spec.occasions)):
         measured = replace(measured, occasion=measured.occasion + 1)
@@ -130,7 +155,8 @@ def run_study(
         with watcher or Watcher(folder.path) as watcher, runner.measuring(study):
             with _ALONE:
                 _prepare(folder, runs, archive, set(spec.hosts) - {host}, watcher)
-            measuring = _Measuring(runs_file, study, host, folder, runner, watcher, budget, hours, wanted)
+            rebuilds.copy_newest(asked, study, versions, watcher.say)
+            measuring = _Measuring(runs_file, study, host, folder, runner, watcher, budget, hours, wanted, versions)
             code = measuring.occasion(measured.occasion)
             for occasion in range(measured.occasion + 1, spec.occasions + 1):
                 if code or another:
@@ -159,6 +185,7 @@ class _Measuring:
     budget: Budget | None
     hours: Hours | None
     wanted: Mapping[str, int] | None
+    versions: rebuilds.Versions
 
     def occasion(self, number: int) -> int:
         """Measures the missing runs of an occasion, or as many as fit the budget; returns the exit code."""
@@ -171,7 +198,7 @@ class _Measuring:
                 watcher.say(f"{study}: occasion {number} of {max(spec.occasions, number)}")
             if budget and (buys := budget.plan(self.runs_file, study, self.host, measured)):
                 watcher.say(f"{study}: {buys}")
-            write_card(folder, spec, runs, budget)
+            write_card(folder, spec, runs, budget, self.versions)
         todo = [run for run in runs if run_state(folder, run).state not in ("done", "absent")]
         already = len(runs) - len(todo) - left_out
         if budget is None:
@@ -218,8 +245,11 @@ def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
     watcher.say(f"set aside: {old}")
 
 
-def write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None) -> None:
+def write_card(
+    folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget: Budget | None, versions: rebuilds.Versions = ()
+) -> None:
     before = read_study_card(folder.path) if (folder.path / CARD).is_file() else None
+    of_other_hosts = [version for version in before.builds if version.host != runs[0].host] if before else []
     card = StudyCard(
         study=runs[0].study,
         question=spec.question,
@@ -235,6 +265,7 @@ def write_card(folder: StudyFolder, spec: StudySpec, runs: Sequence[Run], budget
         parameters=spec.parameters.model_dump(mode="json"),
         what_if=None if spec.what_if is None else WhatIf(**spec.what_if.model_dump()),
         absent={run.dbms: run.absent for run in runs if run.absent},
+        builds=(*of_other_hosts, *versions),
     )
     write_study_card(folder.path, card if before is None else _looked_at(card, before))
 

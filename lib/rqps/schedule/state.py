@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rqps.errors import RqpsError
 from rqps.notebook import LOGS
+from rqps.schedule.rebuilds import known_versions, with_versions
 from rqps.store.manifest import (
     ASKED,
     CARD,
@@ -121,9 +122,15 @@ def state(
         read_study_card(folder.path)
     check_files(finished(folder.path), thorough=thorough)
     hosts = (host,) if host else study_of(runs_file, study).hosts or (this_host(),)
-    asked_of_hosts = ((on_host(runs_file, study, host), host) for host in hosts)
+    asked_of_hosts = ((as_measured(folder, runs_file, study, host), host) for host in hosts)
     runs = chain.from_iterable(unfold(asked, study, host, folder.measured(host)) for asked, host in asked_of_hosts)
     return tuple(run_state(folder, run) for run in runs)
+
+
+def as_measured(folder: StudyFolder, runs_file: RunsFile, study: str, host: str) -> RunsFile:
+    """A study as it is for a host: with the parameters that the host has of its own, and the versions of builds."""
+    own = on_host(runs_file, study, host)
+    return with_versions(own, study, known_versions(folder.path, own, study, host))
 
 
 def run_state(folder: StudyFolder, run: Run) -> RunState:

@@ -63,6 +63,52 @@ def answer_text(
     return "\n\n".join(parts)
 
 
+def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool = False) -> str:
+    """The versions of each build that was rebuilt, one row per version and step, and the last step in a sentence;
+    empty where none was. `versions` is the frame of `stats.by_version`."""
+    parts = []
+    for (build,), rows in versions.group_by("build_of", maintain_order=True):
+        for metric in [name for name in COMPARED if every or name in THROUGHPUTS]:
+            of_metric = rows.filter(pl.col("metric").is_null() | (pl.col("metric") == metric))
+            if of_metric["metric"].null_count() == of_metric.height:
+                continue
+            cells = version_cells(of_metric)
+            shown = _as_markdown(cells) if markdown else _in_columns(cells, 0)
+            parts.append("\n".join([f"{TITLES.get(metric, metric)} of {build} as it was rebuilt", *shown]))
+            parts.append(_last_step(of_metric))
+    return "\n\n".join(filter(None, parts))
+
+
+def version_cells(rows: pl.DataFrame) -> Cells:
+    """The rows of `stats.by_version` of one metric: a line per version and step, its facts in the first."""
+    base = next(iter(rows.filter(against="base")["base"]), "the base")
+    cells = [["build", "since", "commit", "step", f"to {base}", "to the one before"]]
+    for version in rows.partition_by("build", maintain_order=True):
+        first = version.row(0, named=True)
+        words = f"{first['build']}: {first['note']}" if first["note"] else first["build"]
+        since = first["since"].astimezone().strftime("%Y-%m-%d %H:%M")
+        facts = [
+            words,
+            since,
+            first["revision"][:10] + "+" * first["revision"].endswith("+") if first["revision"] else "–",
+        ]
+        for step in in_order(version["step"]):
+            by_side = {row["against"]: row for row in version.to_dicts() if row["step"] == step}
+            cells.append([*facts, step or "–", *(_ratio(by_side.get(side)) for side in ("base", "last"))])
+            facts = ["", "", ""]
+    return cells
+
+
+def _last_step(rows: pl.DataFrame) -> str:
+    """The newest version against the one before it, in a sentence."""
+    newest = rows.filter(pl.col("number") == pl.col("number").max(), against="last")
+    if newest.is_empty():
+        return ""
+    steps = [f"{row['step']} {_ratio(row)} ({row['verdict']}, n={row['n']})" for row in newest.to_dicts()]
+    first = newest.row(0, named=True)
+    return f"{first['dbms']} against {first['base']}: {', '.join(steps)}"
+
+
 def _head(rows: pl.DataFrame) -> str:
     metric, base = rows["metric"][0], rows["base"][0]
     signs = signs_of(metric)

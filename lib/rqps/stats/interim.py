@@ -41,8 +41,8 @@ class InterimAnalyses:
 
     @property
     def others(self) -> list[str]:
-        """The dbms beside the base."""
-        return [dbms for dbms in self.spec.dbms if dbms != self.spec.base]
+        """The dbms beside the base, of a build that was rebuilt its newest version."""
+        return [dbms for dbms in self.spec.current if dbms != self.spec.base]
 
     @staticmethod
     def within(rounds: int) -> int:
@@ -105,6 +105,7 @@ class InterimAnalyses:
     def _compared(self) -> pl.DataFrame:
         study = load(self.study, self.data)
         compared = compare(rounds(measured(study, COMPARED), study.runs, self.spec.base))
+        compared = compared.filter(pl.col("dbms").is_in(self.others))
         return compared.filter(host=self.host) if self.host else compared
 
     def _spreads(self) -> dict[str, float]:

@@ -151,6 +151,25 @@ class WhatIf(_Frozen):
     """In words: `buffer_size = 64M`."""
 
 
+class BuildVersion(_Frozen):
+    """A build as it was at its place on a host when it was first measured; rebuilt there, it is the next version."""
+
+    build: str
+    """Its name in runs.yaml."""
+    number: int
+    name: str
+    """The build of its runs: `mine`, and `mine@2` of the second version."""
+    host: str
+    program: str
+    digest: str
+    """sha256 of the program."""
+    since: datetime
+    revision: str | None = None
+    """The commit of its source tree, with a + where files have been changed since; None where it is in none."""
+    note: str = ""
+    """The remark of whoever built it."""
+
+
 class StudyCard(_Sealed):
     """`study.json` beside a study's runs: its question and settings, so that the data needs no runs.yaml."""
 
@@ -173,6 +192,8 @@ class StudyCard(_Sealed):
     """The smallest effect that matters, as a share. A change that is certainly smaller gets the verdict `same`."""
     parameters: dict[str, Any]
     what_if: WhatIf | None = None
+    builds: tuple[BuildVersion, ...] = ()
+    """The versions of builds that may be rebuilt at their place, those of a build in their order."""
     absent: dict[str, str] = Field(default_factory=dict)
     """Reasons by dbms, for versions that lack a feature that their config requests. These dbms have no runs."""
 

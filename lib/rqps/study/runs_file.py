@@ -25,6 +25,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from rqps.engines import NO_SCENARIOS, Option, Scenarios, Strict, facts_of, facts_of_all, option_name
 from rqps.engines.asked import BuildSpec, Connections
@@ -158,6 +159,8 @@ class Parameters(Strict, ABC):
 
     of_engines: ClassVar[tuple[str, ...]]
     """The engines that the load is for."""
+    of_a_try: ClassVar[Mapping[str, Any]] = {}
+    """Parameters for a verdict within two minutes, of a few steps if none are named; empty where it takes longer."""
 
     @property
     def not_sliced(self) -> str:
@@ -342,6 +345,11 @@ class StudySpec(Strict):
     """The study that this one tries a change of, and the change in words; `rqps.what_if` writes it."""
     level_of: Name | None = None
     """The study whose parts this one measures; `rqps run` writes it."""
+    against: Literal["last", "base"] | None = None
+    """The company of a build that was rebuilt at its place, in each round: the version before and the base (`last`),
+    or the `base` alone; `last` if not given."""
+    earlier: SkipJsonSchema[dict[str, tuple[str, ...]]] = Field(default_factory=dict)
+    """The dbms of earlier versions of a build, the last one first, by the dbms of its newest; rqps adds them."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """One of `dbms`: after the study, the parts of what its scenario records are measured by
     themselves, in levels that are studies of their own, as far as they cost something."""
@@ -357,6 +365,12 @@ class StudySpec(Strict):
         if self.budget is not None and not self.duet:
             raise ValueError("a budget is for duets of several dbms; write `rounds: 6` in its place")
         return self
+
+    @property
+    def current(self) -> tuple[str, ...]:
+        """The dbms that are to be measured: all but those of earlier versions of a build."""
+        earlier = {dbms for others in self.earlier.values() for dbms in others}
+        return tuple(dbms for dbms in self.dbms if dbms not in earlier or dbms == self.base)
 
     @property
     def apart_s(self) -> int:

@@ -209,24 +209,33 @@ def unfold(
         first_round = [run("throughput", 1, dbms, dbms) for dbms in spec.dbms]
         runs += [run for run in first_round if run.absent]
         can_be = [run.dbms for run in first_round if not run.absent]
-        runs += [
-            duet(number, one.sides, one.occasion) for number, one in _duets(spec, can_be, measured, wanted or {})
-        ]
+        beside = {
+            newest: last
+            for newest, (last, *_) in spec.earlier.items()
+            if spec.against != "base" and runs_file.builds[build_and_config(last)[0]].copied
+        }
+        duets = _duets(spec, can_be, measured, wanted or {}, beside)
+        runs += [duet(number, one.sides, one.occasion) for number, one in duets]
     elif spec.rounds:
         for number in range(1, spec.rounds * measured.occasion + 1):
-            for dbms in order(spec.dbms, seed, number):
+            for dbms in order(spec.current, seed, number):
                 runs.append(run("throughput", number, dbms, occasion=(number - 1) // spec.rounds + 1))
     for mode, rounds in one_by_one.items():
         for number in range(1, rounds + 1):
-            for dbms in order(spec.dbms, seed, number):
+            for dbms in order(spec.current, seed, number):
                 runs.append(run(mode, number, dbms))
     return tuple(runs)
 
 
 def _duets(
-    spec: StudySpec, can_be: Sequence[str], measured: Measured, wanted: Mapping[str, int]
+    spec: StudySpec,
+    can_be: Sequence[str],
+    measured: Measured,
+    wanted: Mapping[str, int],
+    beside: Mapping[str, str],
 ) -> Iterator[tuple[int, Duet]]:
-    """The number of each round with its duet: as it is there, or else the base, its twin and whoever lacks it."""
+    """The number of each round with its duet: as it is there, or else the base, its twin and whoever lacks it, with
+    the version of its build that is to be up `beside` it."""
     taken = {number: duet for (mode, number), duet in measured.duets.items() if mode == "throughput"}
     twin, others = TWIN.format(spec.base), {dbms for dbms in can_be if dbms != spec.base}
     complete = {
@@ -235,7 +244,7 @@ def _duets(
         if spec.base in duet.sides and (not others or others.intersection(duet.sides))
     }
     planned = 1 if spec.budget else spec.rounds or 1
-    lacking = {dbms: wanted.get(dbms, planned) for dbms in can_be}
+    lacking = {dbms: wanted.get(dbms, planned) if dbms in spec.current else 0 for dbms in can_be}
     for duet in complete.values():
         if duet.occasion == measured.occasion:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides if dbms != twin}
@@ -249,7 +258,8 @@ def _duets(
             continue
         elif names:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in names}
-            sides = [dbms for dbms in can_be if dbms in (spec.base, *names)]
+            together = {spec.base, *names, *(beside[name] for name in names if name in beside)}
+            sides = [dbms for dbms in can_be if dbms in together]
             yield number, Duet(measured.occasion, (*sides, *[twin] * has_twin(spec)))
         elif number > max(taken, default=0):
             return

@@ -27,6 +27,19 @@ BINARIES = (
 MESSAGES = ("share", "share/mysql", "sql/share")
 PLUGINS = ("lib/plugin", "lib64/mysql/plugin", "lib/mysql/plugin", "plugin_output_directory")
 EMPTY_DATA = "data/mysql"
+NEEDED = (
+    *(
+        "*mysqld",
+        "*.so*",
+        "*share/english/*",
+        "*share/charsets/*",
+        "*share/*.sql",
+        "*share/mysql*/*",
+        "*scripts/*.sql",
+    ),
+    f"*{EMPTY_DATA}/*",
+)
+"""The files that a server uses when it starts and runs."""
 DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
 """Its compiled-in directory for files does not exist here, and the X plugin would listen."""
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
@@ -43,7 +56,7 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    return sources.source_of(name, spec, Sought("mysqld", layout, "mysql-server-core"))
+    return sources.source_of(name, spec, Sought("mysqld", mysqld_in, "mysql-server-core", NEEDED))
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
@@ -84,6 +97,11 @@ def layout(tree: Path) -> tuple[Path, Path] | None:
     return None
 
 
+def mysqld_in(tree: Path) -> Path | None:
+    folders = layout(tree)
+    return folders[1] if folders else None
+
+
 def _folder_options(base: Path) -> tuple[str, ...]:
     """The options for what does not lie where the server was compiled to look for it."""
     messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
@@ -94,8 +112,7 @@ def _folder_options(base: Path) -> tuple[str, ...]:
 
 def known_version(tree: Path) -> str | None:
     """The cached version of the server in an installation; None if it was never asked."""
-    folders = layout(tree)
-    return sources.asked_before(folders[1] if folders else None).get("version")
+    return sources.asked_before(mysqld_in(tree)).get("version")
 
 
 def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:

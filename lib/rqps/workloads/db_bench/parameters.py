@@ -1,7 +1,7 @@
 """Parameters of db-bench that a study may set."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -25,6 +25,7 @@ SetupName = Annotated[str, *one_of(setups(), "set-up")]
 
 class DbBenchParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("rocksdb",)
+    of_a_try: ClassVar[Mapping[str, Any]] = {"steps": ["fillseq", "readrandom"], "keys": 100_000, "seconds": 2}
 
     setups: Some[SetupName] = ("byrx",)
     """Ways to keep the database. All steps are done on one, then on the next. `byrx` has it in RocksDB's block cache,

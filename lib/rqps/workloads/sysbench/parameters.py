@@ -1,5 +1,6 @@
 """Parameters of the sysbench workload that a study may set."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -60,6 +61,12 @@ def called(step: str, clients: int) -> str:
 
 class SysbenchParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
+    of_a_try: ClassVar[Mapping[str, Any]] = {
+        "steps": ["point-query", "range-covered-si", "update-index"],
+        "index_first": True,
+        "seconds": 2,
+        "warmup_seconds": 0,
+    }
 
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}

@@ -1,0 +1,50 @@
+"""Copies of builds that lie where somebody rebuilds them: an earlier version is measured from its copy."""
+
+import shutil
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rqps.engines.cache import cache_dir, made_once, sha256
+from rqps.errors import RqpsError
+from rqps.terminal import megabytes
+
+LEFT_BY_COMPILERS = ("*.o", "*.a", "*CMakeFiles/*", "*.git/*")
+MOST_COPIES, MOST_BYTES = 10, 4_000_000_000
+"""The copies that stay, those that were used last, and the size of one."""
+
+
+def copy_of(digest: str) -> Path:
+    """The tree with the build whose program has this digest, where it was copied."""
+    return cache_dir() / "copies" / digest[:16] / "tree"
+
+
+def copy_build(tree: Path, needed: tuple[str, ...], program_in: Callable[[Path], Path | None], digest: str) -> None:
+    """Copies a tree, as far as its program needs it, once for each digest of the program."""
+
+    def make(folder: Path) -> None:
+        (copied := folder / "tree").mkdir()
+        left = MOST_BYTES
+        for path in tree.rglob("*"):
+            place = path.relative_to(tree)
+            if not _is_needed(str(place), needed) or not (path.is_symlink() or path.is_file()):
+                continue
+            left -= path.lstat().st_size
+            if left < 0:
+                raise RqpsError(f"{tree} has more than {megabytes(MOST_BYTES)} of files that a server needs")
+            (copied / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copied / place, follow_symlinks=False)
+        program = program_in(copied)
+        if program is None or sha256(program) != digest:
+            raise RqpsError(f"{tree} was changed while it was copied", fix="run this again when the build has ended")
+
+    made_once(copy_of(digest).parent, make)
+    copies = sorted(copy_of(digest).parents[1].glob("[0-9a-f]*"), key=lambda copy: copy.stat().st_mtime)
+    for unused in copies[:-MOST_COPIES]:
+        shutil.rmtree(unused)
+
+
+def _is_needed(place: str, needed: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(place, glob) for glob in needed) and not any(
+        fnmatchcase(place, glob) for glob in LEFT_BY_COMPILERS
+    )

@@ -1,0 +1,186 @@
+"""Builds that are rebuilt at their place: a study keeps the versions of each, and measures the newest beside them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rqps.engines import Say, engine_of
+from rqps.engines.asked import BuildSpec
+from rqps.engines.sources import AT_THEIR_PLACE, digest_of
+from rqps.engines.sources.copies import copy_of
+from rqps.errors import RqpsError
+from rqps.measure.job import git_revision
+from rqps.store.manifest import CARD, BuildVersion, StudyCard, finished, read_study_card
+from rqps.study import RunsFile, build_and_config
+from rqps.terminal import moment
+
+Versions = tuple[BuildVersion, ...]
+"""Versions of builds on one host, those of a build in their order."""
+CMAKE_CACHE, CMAKE_SOURCE = "CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL="
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A build whose program is not the one that was measured last."""
+
+    last: BuildVersion
+    digest: str
+
+    def __str__(self) -> str:
+        last, program = self.last, Path(self.last.program)
+        at = moment(program.stat().st_mtime)
+        was = f"had {last.digest[:12]} when it was measured as {last.name}"
+        return f"{last.build} was rebuilt ({at}): {program} has sha256 {self.digest[:12]}, and {was}"
+
+
+def known_versions(folder: Path, runs_file: RunsFile, study: str, host: str) -> Versions:
+    """The versions that a study has on a host: by its card, or where that has none by the finished runs."""
+    known = [version for version in _card_versions(folder) if version.host == host]
+    for build, _, program in _at_their_place(runs_file, study):
+        runs = [run for _, run in finished(folder) if run.build == build and run.host == host]
+        if runs and not any(version.build == build for version in known):
+            first = min(runs, key=lambda run: run.started_at)
+            known.append(_version(build, 1, host, program, first.build_digest, first.started_at))
+    return tuple(known)
+
+
+def rebuilt(known: Iterable[BuildVersion]) -> tuple[Rebuilt, ...]:
+    """The builds that were rebuilt since their last version was measured; one that is gone for now is not."""
+    newest = {version.build: version for version in known}
+    now = ((version, digest_of(Path(version.program))) for version in newest.values())
+    return tuple(Rebuilt(version, digest) for version, digest in now if digest not in ("", version.digest))
+
+
+def rebuilt_since(card: StudyCard, host: str) -> tuple[Rebuilt, ...]:
+    """The builds of a study that were rebuilt on a host, by its card alone."""
+    return rebuilt(version for version in card.builds if version.host == host)
+
+
+def refusal(study: str, changed: Iterable[Rebuilt]) -> RqpsError:
+    """The error that offers to measure what was rebuilt."""
+    return RqpsError(
+        f"{study}: " + "; ".join(map(str, changed)),
+        fix=f"rqps run {study} --rebuilt keeps what was measured and measures the build as it is now beside it; "
+        "--archive sets it aside",
+    )
+
+
+def next_versions(
+    known: Versions, folder: Path, runs_file: RunsFile, study: str, host: str, note: str = ""
+) -> Versions:
+    """The versions from now on: each build as it is now, where that is not its last version, is a further one.
+
+    A version that no run has measured gives way to the next, but for the first one of a course of tries.
+    """
+    versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
+    of_tries = runs_file.studies[study].against is not None
+    for build, _, program in _at_their_place(runs_file, study):
+        last = next((version for version in reversed(versions) if version.build == build), None)
+        digest = digest_of(program)
+        if last and last.digest == digest:
+            if note:
+                versions[versions.index(last)] = last.model_copy(update={"note": note})
+            continue
+        if last and last.name not in measured and not (of_tries and last.number == 1):
+            versions.remove(last)
+            number = last.number
+        else:
+            number = last.number + 1 if last else 1
+        versions.append(_version(build, number, host, program, digest, datetime.now(UTC), note))
+    return tuple(versions)
+
+
+def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFile:
+    """A study with the versions of its builds among its builds and dbms; all but the newest are copies."""
+    spec, builds = runs_file.studies[study], dict(runs_file.builds)
+    names: dict[str, list[str]] = {}
+    for version in versions:
+        names.setdefault(version.build, []).append(version.name)
+        if version.build in runs_file.builds:
+            builds[version.name] = runs_file.builds[version.build]
+    newest = {of_build[-1] for of_build in names.values()}
+    for version in versions:
+        copy = copy_of(version.digest)
+        if version.name not in newest and version.name in builds and copy.is_dir():
+            builds[version.name] = builds[version.name].copied_to(copy)
+    dbms: list[str] = []
+    earlier: dict[str, tuple[str, ...]] = {}
+    for name in spec.dbms:
+        build, config = build_and_config(name)
+        of_config = [f"{one}.{config}" for one in names.get(build, [build])]
+        dbms += of_config
+        if len(of_config) > 1:
+            earlier[of_config[-1]] = tuple(reversed(of_config[:-1]))
+    changed = spec.model_copy(update={"dbms": tuple(dict.fromkeys(dbms)), "earlier": earlier})
+    return runs_file.model_copy(update={"builds": builds, "studies": {**runs_file.studies, study: changed}})
+
+
+def refuse_unmeasurable(runs_file: RunsFile, study: str) -> None:
+    """Refuses a study with a rebuilt build whose versions can't be measured beside each other."""
+    spec = runs_file.studies[study]
+    base, _ = build_and_config(spec.base)
+    if spec.earlier and not spec.duet:
+        raise RqpsError(
+            f"{study}: a build was rebuilt, and the dbms of this study are measured one after the other, hours apart",
+            fix=f"rqps run {study} --archive measures all of it again; or let it be measured in turns (method: duet)",
+        )
+    if any(spec.base in others for others in spec.earlier.values()) and not runs_file.builds[base].copied:
+        raise RqpsError(
+            f"{study}: the base {spec.base} was rebuilt, and there is no copy of what was measured",
+            fix=f"rqps run {study} --archive measures all of it again",
+        )
+
+
+def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -> None:
+    """Copies builds as they are now, so that they can be measured when the next version is at their place."""
+    digests = {version.build: version.digest for version in versions}
+    for build, spec, _ in _at_their_place(runs_file, study):
+        if spec.source == "path" and not copy_of(digests[build]).is_dir():
+            try:
+                engine_of(spec).source(build, spec).copy(digests[build])
+            except RqpsError as error:
+                say(f"{build}: no copy is kept for a comparison with the next version: {error}")
+
+
+def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
+    """The builds of a study that may be rebuilt, with the program of each that is there."""
+    for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):
+        spec = runs_file.builds[build]
+        if (
+            spec.source in AT_THEIR_PLACE
+            and not spec.copied
+            and (program := engine_of(spec).source(build, spec).program)
+        ):
+            yield build, spec, program
+
+
+def _card_versions(folder: Path) -> Versions:
+    return read_study_card(folder).builds if (folder / CARD).is_file() else ()
+
+
+def _version(
+    build: str, number: int, host: str, program: Path, digest: str, since: datetime, note: str = ""
+) -> BuildVersion:
+    name = build if number == 1 else f"{build}@{number}"
+    return BuildVersion(
+        build=build,
+        number=number,
+        name=name,
+        host=host,
+        program=str(program),
+        digest=digest,
+        since=since,
+        revision=source_revision(program),
+        note=note,
+    )
+
+
+def source_revision(program: Path) -> str | None:
+    """The git commit of the source tree that a program was built in, or that CMake built it from."""
+    for folder in program.resolve().parents:
+        if (cache := folder / CMAKE_CACHE).is_file():
+            lines = cache.read_text(encoding="utf-8", errors="replace").splitlines()
+            source = next((line.removeprefix(CMAKE_SOURCE) for line in lines if line.startswith(CMAKE_SOURCE)), "")
+            return git_revision(Path(source)) if source else None
+    return git_revision(program.parent)

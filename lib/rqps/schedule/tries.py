@@ -1,0 +1,183 @@
+"""Tries: a build is measured again and again while somebody works on it, each version beside the one before."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from rqps.engines import Say, build_in, engine_of
+from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import short_key
+from rqps.errors import RqpsError, instead
+from rqps.schedule import rebuilds
+from rqps.schedule.run_study import write_card
+from rqps.schedule.state import StudyFolder, this_host
+from rqps.store.write import write_text
+from rqps.study import RunsFile, build_and_config, read_runs_file, unfold
+from rqps.study.document import read_document
+from rqps.study.runs_file import Parameters
+from rqps.workloads import PARAMETERS
+
+FILE = "try.yaml"
+"""The file in a study's folder that describes it, in the form of runs.yaml."""
+NO_OPTIONS = "defaults"
+"""The config of a build that is tried with none of runs.yaml."""
+ROUNDS = 4
+"""As many as a verdict takes."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """A build as somebody asks for a try of it; what is empty is as in the try before, or chosen."""
+
+    build: str
+    """A directory, or a build of runs.yaml that has one."""
+    steps: tuple[str, ...] = ()
+    base: str = ""
+    """The dbms of runs.yaml to compare with; the first version of the build itself, if none is named."""
+    config: str = ""
+    against: Literal["last", "base"] = "last"
+    rounds: int = ROUNDS
+
+
+def file_of_try(data: Path, study: str) -> Path | None:
+    """The file of a study that `rqps try` made; None if it is no such study."""
+    file = data / "raw" / f"study={study}" / FILE
+    return file if file.is_file() else None
+
+
+def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tuple[RunsFile, str]:
+    """The study of a try, which is written down for `rqps run`, and its name."""
+    written = read_document(runs_yaml).value if runs_yaml else {}
+    described = {kind: dict(written.get(kind) or {}) for kind in ("builds", "configs")}
+    name, build = _build(asked.build, described["builds"], say)
+    spec = BuildSpec.model_validate(build)
+    engine_of(spec).source(name, spec).fetch(name, say)  # or its error says what is not there
+    before = _last_of(data, name, build)
+    if before and not (asked.steps or asked.base or asked.config):
+        study = before[1]
+    else:
+        if before and not asked.base:
+            last = before[0].studies[before[1]]
+            base = "" if build_and_config(last.base)[0] == name else last.base
+            asked = replace(asked, base=base, config=asked.config or build_and_config(last.dbms[-1])[1])
+        study = _write(asked, name, build, described, data)
+    runs_file = read_runs_file(data / "raw" / f"study={study}" / FILE, PARAMETERS)
+    changed = runs_file.studies[study].model_copy(update={"against": asked.against, "rounds": asked.rounds})
+    runs_file = runs_file.model_copy(update={"studies": {study: changed}})
+    folder = StudyFolder.of(data, study)
+    if before and before[1] != study:
+        known = rebuilds.known_versions(StudyFolder.of(data, before[1]).path, runs_file, study, this_host())
+        _begin(folder, runs_file, study, known, say)
+    return runs_file, study
+
+
+def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -> bool:
+    """True where there is nothing yet to compare with: the build as it is now is then kept, and is the base."""
+    folder, host = StudyFolder.of(data, study), this_host()
+    known = rebuilds.known_versions(folder.path, runs_file, study, host)
+    now = rebuilds.next_versions(known, folder.path, runs_file, study, host, note)
+    if len(rebuilds.with_versions(runs_file, study, now).studies[study].dbms) > 1:
+        return False
+    _begin(folder, runs_file, study, now, say)
+    return True
+
+
+def _begin(folder: StudyFolder, runs_file: RunsFile, study: str, versions: rebuilds.Versions, say: Say) -> None:
+    """Gives a study its card, with these versions of its build, before anything is measured."""
+    rebuilds.copy_newest(runs_file, study, versions, say)
+    as_known = rebuilds.with_versions(runs_file, study, versions)
+    write_card(folder, as_known.studies[study], unfold(as_known, study, this_host()), None, versions)
+
+
+def _build(build: str, builds: Mapping[str, Any], say: Say) -> tuple[str, dict[str, Any]]:
+    """The name of a build and its entry in runs.yaml."""
+    if "/" in build:
+        name, spec = build_in(Path(build).expanduser().resolve(), say)
+        return name, spec.model_dump(mode="json", exclude_none=True)
+    if build not in builds or "path" not in builds[build]:
+        fix = "name a build of runs.yaml that has a path, or give the directory itself, with a / in it"
+        known = [name for name, entry in builds.items() if "path" in entry]
+        raise RqpsError(f"--build {build}: no such build; {instead(build, known, 'builds with a path')}", fix=fix)
+    return build, dict(builds[build])
+
+
+def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile, str] | None:
+    """The study of the last try of a build."""
+    files = sorted((data / "raw").glob(f"study=*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)
+    spec = BuildSpec.model_validate(build)
+    for file in files:
+        runs_file = read_runs_file(file, PARAMETERS)
+        if runs_file.builds.get(name) == spec:
+            return runs_file, next(iter(runs_file.studies))
+    return None
+
+
+def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, dict[str, Any]], data: Path) -> str:
+    """Writes the file of a study and returns its name, which differs by steps, base and config."""
+    builds, configs = {name: build}, dict(written["configs"])
+    of_base, config = build_and_config(asked.base) if asked.base else ("", "")
+    if asked.base and (of_base not in written["builds"] or config not in configs):
+        known = f"builds {', '.join(written['builds'])}; configs {', '.join(configs)}"
+        raise RqpsError(f"--base {asked.base}: no build.config of runs.yaml; it has {known}", fix="name one of these")
+    config = asked.config or config or NO_OPTIONS
+    if of_base:
+        builds[of_base] = written["builds"][of_base]
+    if config == NO_OPTIONS:
+        configs.setdefault(NO_OPTIONS, {})
+    if config not in configs:
+        raise RqpsError(f"--config {config}: {instead(config, configs, 'configs')}", fix="name a config of runs.yaml")
+    me = f"{name}.{config}"
+    workload, parameters = _load(BuildSpec.model_validate(build).engine, asked.steps)
+    study = f"try-{name}-{short_key(build, asked.base, written['configs'].get(config), parameters)[:4]}"
+    needed = {config, build_and_config(asked.base)[1]} - {""}
+    described = {
+        "builds": builds,
+        "configs": {one: configs[one] for chosen in sorted(needed) for one in _extended(configs, chosen)},
+        "studies": {
+            study: {
+                "question": f"What did the last change of {name} do?",
+                "workload": workload,
+                "dbms": [asked.base, me] if asked.base else [me],
+                "base": asked.base or me,
+                "rounds": ROUNDS,
+                "twin": False,
+                "against": asked.against,
+                "parameters": parameters,
+            }
+        },
+    }
+    # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
+    text = json.dumps(described, indent=1, ensure_ascii=False)
+    (folder := StudyFolder.of(data, study).path).mkdir(parents=True, exist_ok=True)
+    write_text(folder / FILE, f"# Written by rqps try; its entries can be copied to a runs.yaml.\n{text}\n")
+    return study
+
+
+def _extended(configs: Mapping[str, Any], name: str) -> Iterator[str]:
+    """A config and those that it extends."""
+    while name:
+        yield name
+        name = (configs[name] or {}).get("extends", "")
+
+
+def _load(engine: str, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The workload of a short try that has these steps, and its parameters."""
+    mistakes = []
+    for workload, model in PARAMETERS.items():
+        if engine in model.of_engines and model.of_a_try:
+            parameters = {**model.of_a_try, **({"steps": list(steps)} if steps else {})}
+            try:
+                _validated(model, parameters)
+            except ValidationError as error:
+                mistakes.append(f"{workload}: {error.errors()[0]['msg'].removeprefix('Value error, ')}")
+            else:
+                return workload, parameters
+    raise RqpsError("; ".join(mistakes) or f"no workload of {engine} is short enough", fix="name other steps")
+
+
+def _validated(model: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
+    return model.model_validate_json(json.dumps(parameters))
