@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -299,7 +299,8 @@ def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, stopp
     assert len(pids) > 5
     time.sleep(0.5)
     for pid in reversed(pids) if stopped else ():
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # of a connection that started it
+            os.kill(pid, signal.SIGSTOP)
     owner.send_signal(end)
     owner.wait()
     until(lambda: not any(map(psutil.pid_exists, pids)), patience_s=30)
@@ -307,8 +308,9 @@ def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, stopp
 
 def stopped_backend(server: MeasuredServer) -> int:
     """A process of a connection that no signal but SIGKILL ends."""
-    pid = int(str(server.connect().query("SELECT pg_backend_pid()")[0][0]))
-    os.kill(pid, signal.SIGSTOP)
+    with server.connect() as connection:
+        pid = int(str(connection.query("SELECT pg_backend_pid()")[0][0]))
+        os.kill(pid, signal.SIGSTOP)
     return pid
 
 

@@ -79,7 +79,7 @@ def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
     try:
         yield
     except RqpsError as error:
-        if (free := shutil.disk_usage(folder).free) >= LITTLE_ROOM_BYTES:
+        if (free := shutil.disk_usage(folder.parent).free) >= LITTLE_ROOM_BYTES:
             raise
         fix = f"make room on the disk of {folder.parent}, or set {place} to a directory on a larger one"
         what = f"the disk of {folder.parent} is full, or nearly so: {megabytes(free)} are left"

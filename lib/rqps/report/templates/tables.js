@@ -91,7 +91,7 @@
     const [first, second] = row.cells;
     const names = [first, ...(second && Number.isNaN(number(text(row, 1))) ? [second] : [])];
     const id = [table.closest("[id]")?.id ?? "", ...[heading, ...names].map((cell) => slug(cell?.textContent ?? ""))];
-    const name = id.filter(Boolean).join("-");
+    const name = id.filter(Boolean).join("-") || "row";
     let free = name;
     for (let count = 2; document.getElementById(free); count++) free = `${name}-${count}`;
     row.id ||= free;
