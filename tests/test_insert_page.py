@@ -115,10 +115,11 @@ def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Bro
         chart = (
             "[...document.querySelectorAll('figure')].find(f => /my2.base: work of each client/.test(f.textContent))"
         )
-        rects = f"[...{chart}.querySelectorAll('.mark-rect path')].map(p => p.getBBox())"
-        heights = tab.run(f"{rects}.map(b => Math.round(b.height))")
-        assert max(heights) >= 7, "a strip is high enough to be seen"
-        assert tab.run(f"new Set({rects}.map(b => Math.round(b.y))).size") >= 20
+        rects = "function rects(of) { return of.marktype === 'rect' ? of.items : (of.items ?? []).flatMap(rects); }"
+        of_chart = f"{chart}.view.scenegraph().root"
+        strips = tab.run(f"({rects})({of_chart}).map(({{ bounds }}) => [bounds.y1, bounds.y2])")
+        assert max(bottom - top for top, bottom in strips) >= 7, "a strip is high enough to be seen"
+        assert len({round(top) for top, _ in strips}) >= 20
 
 
 def test_long_tables_are_folded(browser: Browser, many: Path) -> None:

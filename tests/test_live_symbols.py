@@ -14,7 +14,7 @@ from symbols import functions
 
 pytestmark = pytest.mark.live
 
-OLD, NEW = ("5.5.34", "5.6.14", "5.6.24"), ("8.0.33", "9.7")
+OLD, NEW = ("5.5.34", "5.6.14", "5.6.24", "5.7.22"), ("8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7")
 C_LIBRARY = {"read", "recv", "send", "write", "pwrite"}
 Names = Mapping[str, set[str]]
 

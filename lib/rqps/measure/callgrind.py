@@ -243,7 +243,7 @@ class _Reader:
                 raise ValueError(f"not {_POSITIONS}")
             case "events" if text != EVENT:
                 events = text.split()
-                if events[0] != EVENT:
+                if events[:1] != [EVENT]:
                     raise ValueError(f"not {EVENT}")
                 self._levels = [[events.index(name) for name in names] for names in _MISSES.values()]
 

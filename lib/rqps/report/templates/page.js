@@ -13,7 +13,7 @@
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
   // A chart that a notebook draws itself says nothing of its width: it takes that of the page, panel by panel, each with
   // room for labels beside it.
-  const LABELS_PX = 100, MANY_MARKS = 500;
+  const LABELS_PX = 100, MANY_MARKS = 300;
   const plain = (spec) => {
     if (spec.facet?.row && !spec.facet.column) return { axes: 170 };
     if (spec.facet && !spec.facet.column) return { panel: spec.spec.width + LABELS_PX };
@@ -44,6 +44,7 @@
     const { view } = await draw();
     place.querySelector("img")?.remove();
     figure.classList.add("drawn");
+    figure.view = view;  // for whoever looks at it in the browser's console
     figure.dispatchEvent(new CustomEvent("charted", { bubbles: true, detail: view }));
     if (panel) {
       let drawn = panels();
