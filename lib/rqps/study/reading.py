@@ -64,10 +64,12 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
         document.problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
     runs_file, problems = _read(document, workloads)
     if problems and study and (others := _studies_with(problems, document, study)):
-        for name in others:
-            del document.value["studies"][name]
+        written = document.value["studies"]
+        document.value["studies"] = {name: value for name, value in written.items() if name not in others}
         document.problems = []  # which were theirs
         runs_file, left = _read(document, workloads)
+        if left:
+            document.value["studies"] = written
         problems = problems if left else []
     if problems or runs_file is None:
         raise all_at_once(str(path), _where_they_are_written(problems, document), document)
