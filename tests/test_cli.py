@@ -278,7 +278,9 @@ def test_plan_says_what_a_budget_buys(house: House) -> None:
     house.ask(rounds=6, seconds=10, builds=3, method="duet")
     output = rqps("plan", "demo", "--budget", "20m", cwd=house.path).stdout
     assert f"3 dbms in turns, within a budget, on {this_host()}; base is my1.base" in output
-    buys = "20 min 0 s are enough for about 24 rounds of 3 dbms and a twin in turns, which resolve 2 % in 1 of 1 steps"
+    buys = (
+        "20 min 0 s are enough for about 24 rounds of 3 dbms and a twin in turns, which resolve 2 % in 1 of 1 steps"
+    )
     assert output.startswith(f"demo: 1 run, 1 missing\n  {buys}")
     too_short = rqps("plan", "demo", "--budget", "20s", cwd=house.path)
     assert (too_short.returncode, too_short.stdout) == (2, "")

@@ -68,11 +68,11 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
     """Sentences on one comparison: its cost on both sides, the parts of the difference, and what is left of it."""
     unit, sides = _SHORT[row["unit"]], [names.get(row[side], row[side]) for side in ("dbms", "base")]
     ratios = {end: 1 + row[end] / row["base_estimate"] for end in ("estimate", "low", "high")}
-    yield phrase("{}:", comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides))
+    in_times = comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides)
     cell = {name: row[name] for name in (*_CELL, "base")} | {"by": "component"}
     frame, sums = _FRAMES[row["unit"]], [(side, row[side], figure(row[side])) for side in _SIDES]
     before, after = (Clause(text, [Claim(frame, cell, cost, side, "sum", text)]) for side, cost, text in sums)
-    yield phrase("{} to {} {}, {}.", before, after, unit, added(row))
+    yield phrase("{}: {} to {} {}, {}.", in_times, before, after, unit, added(row))
     differs, few = row["low"] > 0 or row["high"] < 0, row["n"] < ROUNDS_FOR_A_VERDICT
     if row["verdict"] in ("same", "unsure") and not (differs and few):
         yield "The difference is inconclusive." if row["verdict"] == "unsure" else "That is no change."

@@ -191,7 +191,7 @@ def settling(
             while True:
                 ((workers,),) = connection.query(_AT_WORK)
                 debt = read_debt(connection)
-                if debt["history_length"] > MOST_DEAD:  # a statistic that is late, or a transaction that could see them
+                if debt["history_length"] > MOST_DEAD:  # the statistic is late, or a transaction could see them
                     yield debt, f"{debt['history_length']} dead rows are not vacuumed"
                     for table in tables:
                         connection.query(f"VACUUM {table}")
