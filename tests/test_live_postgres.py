@@ -307,10 +307,10 @@ def test_nothing_is_left_of_a_server_whose_owner_ends(end: signal.Signals, stopp
 
 
 def stopped_backend(server: MeasuredServer) -> int:
-    """A process of a connection that no signal but SIGKILL ends."""
-    with server.connect() as connection:
-        pid = int(str(connection.query("SELECT pg_backend_pid()")[0][0]))
-        os.kill(pid, signal.SIGSTOP)
+    """A process of a connection that no signal but SIGKILL ends, stopped before the connection goes."""
+    connection = server.connect()
+    pid = int(str(connection.query("SELECT pg_backend_pid()")[0][0]))
+    os.kill(pid, signal.SIGSTOP)
     return pid
 
 
