@@ -236,7 +236,7 @@ class SSHRunner(ClusterRunner):
         back = await connection.forward_remote_port(LOOPBACK, 0, LOOPBACK, port or 0)
         self._process = await connection.create_process(in_checkout(self._spec, SERVE))
         self._kept = asyncio.create_task(self._keep(self._process))
-        listens = await self._told()
+        listens = await self._next_message()
         tunnel = await connection.forward_local_port(LOOPBACK, 0, LOOPBACK, listens["port"])
         security = self._cluster.security
         order = {
@@ -246,9 +246,9 @@ class SSHRunner(ClusterRunner):
             "keys": {name: getattr(security, name) for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key")},
         }
         self._process.stdin.write(json.dumps(order) + "\n")
-        await self._told()
+        await self._next_message()
 
-    async def _told(self) -> dict[str, Any]:
+    async def _next_message(self) -> dict[str, Any]:
         """The next message of the worker's process."""
         line = await self._process.stdout.readline()
         if not line:

@@ -4,8 +4,8 @@ So deferred work, such as flushing and purging, happens in the server's own turn
 for longer than a cycle affects all servers alike. The clock of a load stands still while it is stopped.
 
 The other way to take turns is sysbench's (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each
-server, a slice ends with a transaction, and nobody is stopped, since a stop changes when a server purges
-(`benchmarks/verdicts servers`).
+server, a slice ends with a transaction, and nobody is stopped, since 5.6 took more CPU when it was
+(benchmarks/verdicts/README.md).
 """
 
 import os

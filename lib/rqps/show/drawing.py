@@ -61,7 +61,7 @@ def _draw(folder: Path) -> None:
         left.unlink()
 
 
-def _draw_until_told(folder: Path) -> None:
+def _draw_until_end(folder: Path) -> None:
     """Draws what comes until the standard input is closed, and then what is left."""
     png({"mark": "point", "data": {"values": []}})  # the first one takes half a second more
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
@@ -69,4 +69,4 @@ def _draw_until_told(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _draw_until_told(Path(sys.argv[1]))
+    _draw_until_end(Path(sys.argv[1]))

@@ -80,8 +80,8 @@ def _switch(name: str) -> str:
 
 def _distinct(named: pl.DataFrame) -> pl.DataFrame:
     """Names that two dbms share give way to names with the dbms itself in brackets."""
-    told_apart = [
+    distinguished = [
         pl.when(pl.col(column).is_unique()).then(column).otherwise(pl.format("{} ({})", column, "dbms")).alias(column)
         for column in ("name", "short")
     ]
-    return named.with_columns(told_apart)
+    return named.with_columns(distinguished)

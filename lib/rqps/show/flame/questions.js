@@ -38,7 +38,7 @@ class Questions {
     else if (used && this.notebook) this.run(this.line(best.dataset));
   }
 
-  // JupyterLab can be reached by a page where it is told so, as `make lab` and `rqps investigate` do.
+  // JupyterLab can be reached by a page if it is started so, as `make lab` and `rqps investigate` do.
   get notebook() {
     const panel = window.jupyterapp?.shell.currentWidget, cells = panel?.content?.widgets;
     const at = this.onPage || !cells ? -1 : cells.findIndex((cell) => cell.node.contains(this.root));
