@@ -7,6 +7,7 @@ import polars as pl
 
 from rqps import stats
 from rqps.pages import FirstPage
+from rqps.profile.pair import ASSUMED
 from rqps.show import Clause, Sentences, came_from, finding, listed, phrase
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
@@ -25,7 +26,13 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 def findings(study: Study) -> Sentences:
     """A sentence for each step that changed, the largest change first, and one for those that are flat."""
-    return Sentences([*_changed(study), *_flat(study)] or ["There are fewer than three releases with a measure."])
+    of_courses = [*_changed(study), *_flat(study)] or ["There are fewer than three releases with a measure."]
+    return Sentences([*of_courses, *[ASSUMED] * _once(study)])
+
+
+def _once(study: Study) -> bool:
+    """True where a release has a single round: nothing measured says how much counts differ by chance."""
+    return bool((stats.courses_of(study).points["n"] == 1).any())
 
 
 def _changed(study: Study) -> Iterator[Clause]:
@@ -53,4 +60,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     if page.study.card.rounds != 0:
         return page
     sentences = [*_changed(page.study), *_flat(page.study)]
-    return replace(page, headline=sentences[0], row=None) if sentences else page
+    if not sentences:
+        return page
+    headline = phrase("{} {}", sentences[0], ASSUMED) if _once(page.study) else sentences[0]
+    return replace(page, headline=headline, row=None)
