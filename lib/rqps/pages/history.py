@@ -26,7 +26,8 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 def findings(study: Study) -> Sentences:
     """A sentence for each step that changed, the largest change first, and one for those that are flat."""
-    of_courses = [*_changed(study), *_flat(study)] or ["There are fewer than three releases with a measure."]
+    none = "There are fewer than three releases with a measure."
+    of_courses: list[str] = [*_changed(study), *_flat(study)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * _once(study)])
 
 
