@@ -15,7 +15,7 @@ from live_server import every_build
 from rqps.errors import RqpsError
 from rqps.workloads.point_lookups import generator
 from rqps.workloads.point_lookups.generator import mysqlslap
-from rqps.workloads.point_lookups.steps import KINDS, find
+from rqps.workloads.point_lookups.steps import KINDS, PUBLISHED, find
 from rqps.workloads.point_lookups.workload import PointLookups
 
 pytestmark = pytest.mark.live
@@ -26,6 +26,7 @@ KEYS = {
     "cover-noforce": "xj ref",
     "nocover-force": "xj ref",
     "cover-force": "xjk ref",
+    "nocover-noforce": "xj ref",
 }
 """Index and access of every release, on both engines but for the exception below."""
 ON_MEMORY = KEYS | {"cover-force": "None ALL"}
@@ -37,7 +38,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lookups]:
         yield here
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PUBLISHED)
 def test_each_client_does_the_published_query_and_nothing_else(kind: str, house: Lookups) -> None:
     clients: list[Counter[str]] = []
     others: list[Counter[str]] = []
@@ -121,7 +122,7 @@ def test_one_mysqlslap_talks_to_every_release_and_every_index_is_known(dbms: str
                 checked = PointLookups().check(here.server, f"{engine}.{kind}@1", asked())
                 (plan,) = checked.plans
                 assert f"{plan['key']} {plan['access']}" == key, (engine, kind)
-                as_named = KINDS[kind].index == plan["key"]
+                as_named = plan["key"] in KINDS[kind].indexes
                 assert [warning.kind for warning in checked.warnings] == ([] if as_named else ["plan"])
         for step in ("innodb.pk@1", "innodb.cover-force@4", "memory.pk@32", "memory.cover-force@4"):
             answer, load = here.do(step, asked(queries=40, warmup_queries=3))
@@ -237,11 +238,12 @@ def test_a_memory_table_that_grows_too_large_is_reported(tmp_path: Path) -> None
     with (
         serving("my5624.common", tmp_path, parameters, {"max_heap_table_size": "1M"}, checked=False) as here,
         pytest.raises(
-            RqpsError, match=r"a table of 128000 rows could not be made with engine memory: .* full"
+            RqpsError,
+            match=r"a table of 128000 rows with engine memory: the server \S+ refused .*: 1114, .* full",
         ) as reported,
     ):
         PointLookups().prepare(here.server, parameters)
-    assert reported.value.fix == "set max_heap_table_size in the config to more, or ask for fewer rows"
+    assert str(reported.value.fix).startswith("set max_heap_table_size in the config to more")
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from rqps.engines import Access
+from rqps.engines.mysql import dialect as mysql
+from rqps.engines.postgres import dialect as postgres
 from rqps.errors import RqpsError
+from rqps.study import BuildSpec
 from rqps.workloads.point_lookups.generator import Report, complaints, mysqlslap, read_report, with_mysqlslap
 from rqps.workloads.point_lookups.parameters import PointLookupsParameters
-from rqps.workloads.point_lookups.steps import KINDS, find
+from rqps.workloads.point_lookups.steps import KINDS, PUBLISHED, find
 from rqps.workloads.point_lookups.workload import difference, statements
 
 TEN_ROWS = "(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0),(null,0,0,0)"
@@ -29,7 +33,7 @@ def refused(**parameters: object) -> str:
 
 
 def test_the_queries_are_the_published_ones() -> None:
-    assert {name: kind.query for name, kind in KINDS.items()} == {
+    assert {name: KINDS[name].query for name in PUBLISHED} == {
         "pk": "select j from foo where i = 100",
         "pk-force": "select j from foo FORCE INDEX(`PRIMARY`) where i = 100",
         "cover-noforce": "select k from foo where j = 100",
@@ -39,7 +43,7 @@ def test_the_queries_are_the_published_ones() -> None:
 
 
 def test_the_table_is_made_as_published() -> None:
-    assert list(statements("innodb", 64_000)) == [
+    assert list(statements("innodb", 64_000, mysql)) == [
         "create table foo (i int primary key auto_increment, j int, k int, l int) engine=innodb",
         *[f"insert into foo values {TEN_ROWS}"] * 100,
         *["insert into foo select null,0,0,0 from foo"] * 6,
@@ -47,6 +51,37 @@ def test_the_table_is_made_as_published() -> None:
         "create index xj on foo(j)",
         "create index xjk on foo(j,k)",
     ]
+
+
+def test_the_table_is_made_in_another_servers_sql() -> None:
+    made = list(statements("heap", 2000, postgres))
+    assert made[0] == "create table foo (i serial primary key, j int, k int, l int)"
+    assert made[1].startswith("insert into foo values (nextval('foo_i_seq'),0,0,0),")
+    assert made[101:] == [
+        "insert into foo select nextval('foo_i_seq'),0,0,0 from foo",
+        "update foo set j=i, k=i",
+        "create index xj on foo(j)",
+        "create index xjk on foo(j,k)",
+        "vacuum (analyze) foo",
+    ]
+
+
+def test_a_server_without_hints_has_the_kinds_without_them() -> None:
+    of_heap = asked(engines=["heap"])
+    assert of_heap.kinds == ("pk", "cover-noforce", "nocover-noforce")
+    assert of_heap.steps[:2] == ("heap.pk@1", "heap.cover-noforce@1")
+    assert of_heap.estimated_seconds == of_heap.estimated_duet_seconds, "sysbench asks it for so many seconds"
+    words = refused(engines=["heap"], kinds=["pk", "pk-force", "cover-force"])
+    assert words.startswith("kinds: pk-force, cover-force tell the server which index to use")
+    assert words.endswith("write some of pk, cover-noforce, nocover-noforce")
+
+
+def test_builds_and_storage_engines_have_to_fit() -> None:
+    builds = {"my": BuildSpec(mysql="8.0.33"), "pg": BuildSpec(postgres="14.0")}
+    assert str(asked().refused(builds, True)).startswith("point-lookups: pg can't have tables of the engines innodb")
+    assert str(asked(engines=["heap"]).refused(builds, True)).startswith("point-lookups: my can't have tables of the")
+    assert asked(engines=["heap"]).refused({"pg": builds["pg"]}, False) is None
+    assert asked().refused({"my": builds["my"]}, False) is None
 
 
 def test_published_sizes_are_what_is_asked_for_if_nothing_is() -> None:
@@ -68,7 +103,10 @@ def test_kinds_are_neighbours_then_clients_then_engines() -> None:
     [
         ({"kinds": ["pk-forced"]}, "unknown kind 'pk-forced'; did you mean 'pk-force'?"),
         ({"kinds": ["cover"]}, "unknown kind 'cover'; did you mean 'cover-force'?"),
-        ({"kinds": ["x"]}, "unknown kind 'x'; the kinds are pk, pk-force, cover-noforce, nocover-force, cover-force"),
+        (
+            {"kinds": ["x"]},
+            "unknown kind 'x'; the kinds are pk, pk-force, cover-noforce, nocover-force, cover-force, ",
+        ),
         ({"clients": [4, 1, 4]}, "4 is there more than once"),
         ({"engines": ["memory", "memory"]}, "'memory' is there more than once"),
         ({"table_rows": 65_000}, "65000 rows can't be made by doubling 1000; write 64000 or 128000"),
@@ -125,25 +163,28 @@ def test_the_report_of_mysqlslap_is_read_from_between_other_lines(ms: int, clien
     assert complaints(lines) == ["mysqlslap: Error, in 1.000 of 2"]
 
 
-def plan(**changes: object) -> dict[str, object]:
-    return {"type": "ref", "key": "xjk", "rows": 1, "Extra": "Using index"} | changes
+def plan(key: str | None = "xjk", *, covers: bool = False, scans: bool = False) -> Access:
+    return Access(key, covers, {"rows": 64000 if scans else 1}, "", scans)
 
 
 @pytest.mark.parametrize(
     ("step", "found", "words"),
     [
-        ("innodb.pk@1", plan(type="const", key="PRIMARY", Extra=None), ""),
-        ("innodb.cover-force@1", plan(), ""),
-        ("innodb.cover-force@1", plan(Extra="Using where; Using index"), ""),
-        ("innodb.nocover-force@1", plan(key="xj", Extra="Using where"), ""),
-        ("innodb.cover-noforce@1", plan(key="xj", Extra=None), "innodb reads by index xj, not by xjk: "),
-        ("memory.cover-force@1", plan(type="ALL", key=None, rows=64000), "memory reads all of about 64000 rows by"),
-        ("innodb.cover-force@1", plan(type="index"), "innodb reads all of index xjk: "),
-        ("innodb.cover-force@1", plan(Extra=None), "innodb reads index xjk and the row with it, which is not what"),
-        ("innodb.nocover-force@1", plan(key="xj"), "innodb reads index xj alone, which is not what the kind is"),
+        ("innodb.pk@1", plan("PRIMARY"), ""),
+        ("innodb.cover-force@1", plan(covers=True), ""),
+        ("innodb.nocover-force@1", plan("xj"), ""),
+        ("innodb.cover-noforce@1", plan("xj"), "innodb reads by index xj, not by xjk: "),
+        ("memory.cover-force@1", plan(None, scans=True), "memory reads all of about 64000 rows by"),
+        ("innodb.cover-force@1", plan(covers=True, scans=True), "innodb reads all of index xjk: "),
+        ("innodb.cover-force@1", plan(), "innodb reads index xjk and the row with it, which is not what"),
+        (
+            "innodb.nocover-force@1",
+            plan("xj", covers=True),
+            "innodb reads index xj alone, which is not what the kind",
+        ),
     ],
 )
-def test_a_plan_is_compared_with_the_name_of_its_kind(step: str, found: dict[str, object], words: str) -> None:
+def test_a_plan_is_compared_with_the_name_of_its_kind(step: str, found: Access, words: str) -> None:
     reported = difference(find(step), found)
     assert reported.startswith(words)
     assert bool(reported) == bool(words)

@@ -215,6 +215,8 @@ class Access(NamedTuple):
     row: dict[str, Any]
     """The row of the table `plans`."""
     words: str
+    scans: bool
+    """True where it reads every row, or every entry of the index."""
 
 
 class Program(NamedTuple):

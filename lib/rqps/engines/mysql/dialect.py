@@ -13,6 +13,19 @@ from rqps.engines.sources.fetching import size_bytes
 __all__ = ["access", "check_connections", "query"]
 
 STORED_BY = "innodb"
+NUMBERED, NEXT_NUMBER = "int primary key auto_increment", "null"
+"""The type of a key whose values the server counts, and the value that stands for the next."""
+AT_REST = ()
+"""Statements after which a loaded `{table}` is as the server wants it for reads."""
+WHOLE_TABLE = ("ALL", "index")
+"""Kinds of access that read every row, or every entry of an index."""
+NOT_USABLE = {
+    "YES": "",
+    "DEFAULT": "",
+    "NO": "it was built without it",
+    "DISABLED": "its options disable it",
+    "FORBIDDEN": "its config disables it",
+}
 IDS_AT_ONCE = 1
 """Ids that a connection takes from the server at once; those that it does not use are gaps."""
 PUBLISHED = {
@@ -30,6 +43,19 @@ def create_table(key: str, columns: Mapping[str, str]) -> str:
     return (
         f"CREATE TABLE {{table}} ( {key} BIGINT NOT NULL AUTO_INCREMENT, {typed}PRIMARY KEY ({key})) ENGINE = InnoDB"
     )
+
+
+def stored_by(engine: str) -> str:
+    """The words behind a table's columns that name its storage engine."""
+    return f" engine={engine}"
+
+
+def storage_engines(connection: Connection) -> dict[str, str]:
+    """The storage engines that the server knows, each with the reason why it can't make a table; empty if it can."""
+    support = dict(query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine"))
+    for _, disabled in query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'"):
+        support |= dict.fromkeys(disabled.lower().split(","), "FORBIDDEN")
+    return {name: NOT_USABLE.get(str(word), "it has no such engine") for name, word in support.items() if name}
 
 
 def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
@@ -80,7 +106,8 @@ def access(connection: Connection, step: str, statement: str) -> Access:
     """The way in which the server finds a statement's rows, by EXPLAIN."""
     plan = explain(connection, statement)
     covers = "Using index" in str(plan.get("Extra")).split("; ")
-    return Access(plan.get("key"), covers, plan_row(step, statement, plan), str(plan))
+    scans = plan.get("type") in WHOLE_TABLE
+    return Access(plan.get("key"), covers, plan_row(step, statement, plan), str(plan), scans)
 
 
 def rows_deleted(connection: Connection) -> int:

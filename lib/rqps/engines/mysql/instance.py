@@ -29,6 +29,7 @@ WHOLE_TABLE_PATIENCE_S = 3600.0
 """The same for statements that make or read whole tables."""
 LAST_LINES = 15
 SEE_THE_LOG = "look in its error log for what ended it; if memory ran out, the kernel's log says so"
+TABLE_IS_FULL = 1114
 LONGEST_WORDS = 300
 """Characters of a server's own words on a statement, which may repeat all its rows."""
 GOODBYE_PATIENCE_S = 10
@@ -190,9 +191,10 @@ class Server:
             if isinstance(error, RqpsError):
                 raise
             words = ", ".join(map(str, error.args))[:LONGEST_WORDS]
-            raise RqpsError(
-                f"{what}: the server {self.name} refused a statement: {words}", fix=f"see {self.error_log}"
-            ) from None
+            fix = f"see {self.error_log}"
+            if error.args[:1] == (TABLE_IS_FULL,):
+                fix = "set max_heap_table_size in the config to more if it is a MEMORY table, or ask for fewer rows"
+            raise RqpsError(f"{what}: the server {self.name} refused a statement: {words}", fix=fix) from None
 
     def last_words(self) -> str:
         """The errors in its log, which 5.6 buries under its plugins' good-byes, or else its end."""

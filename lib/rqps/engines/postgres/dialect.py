@@ -15,6 +15,10 @@ from rqps.engines.postgres.postmaster import Server
 from rqps.errors import RqpsError
 
 STORED_BY = "heap"
+NUMBERED, NEXT_NUMBER = "serial primary key", "nextval('{table}_{key}_seq')"
+"""The type of a key whose values the server counts, and the value that stands for the next."""
+AT_REST = ("vacuum (analyze) {table}",)
+"""Statements after which a loaded `{table}` is as the server wants it for reads."""
 IDS_AT_ONCE = 1000
 """Ids that a connection takes from the server at once, as in the published client; those that it does not use are
 gaps."""
@@ -47,6 +51,16 @@ def create_table(key: str, columns: Mapping[str, str]) -> str:
         f"CREATE TABLE {{table}} ({key} BIGSERIAL, {typed}PRIMARY KEY ({key})); "
         f"ALTER SEQUENCE {{table}}_{key}_seq CACHE {IDS_AT_ONCE}"
     )
+
+
+def stored_by(engine: str) -> str:  # noqa: ARG001
+    """The words behind a table's columns that name its storage engine: none, since it has one."""
+    return ""
+
+
+def storage_engines(connection: Connection) -> dict[str, str]:  # noqa: ARG001
+    """The storage engines that the server knows, each with the reason why it can't make a table; empty if it can."""
+    return {STORED_BY: ""}
 
 
 def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
@@ -134,7 +148,7 @@ def access(connection: Connection, step: str, statement: str) -> Access:
         "rows": scan["Plan Rows"],
         "extra": " < ".join(node["Node Type"] for node in nodes),
     }
-    return Access(index, covers, row, row["extra"])
+    return Access(index, covers, row, row["extra"], scans=not any("Index Cond" in node for node in nodes))
 
 
 def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -2,12 +2,22 @@
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
-from rqps.study import Connections, Count, Parameters, Some, one_of
-from rqps.workloads.point_lookups.steps import KINDS, VOLATILE, Step, find, possible_rows
+from rqps.study import BuildSpec, Connections, Count, Parameters, Some, one_of
+from rqps.workloads.point_lookups.steps import (
+    ALONE,
+    KINDS,
+    PUBLISHED,
+    UNHINTED,
+    VOLATILE,
+    Step,
+    find,
+    possible_rows,
+)
 
 LOOKUP_US = 30.0
 """CPU time of a query, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
@@ -54,19 +64,19 @@ Program = Annotated[
 
 
 class PointLookupsParameters(Parameters):
-    of_engines: ClassVar[tuple[str, ...]] = ("mysql",)
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
 
     engines: Some[Engine] = ("innodb", "memory")
-    """Storage engines, as SHOW ENGINES of the servers names them, in small letters."""
-    kinds: Some[KindName] = tuple(KINDS)
-    """Kinds of query. Each is done on every engine, from every number of clients."""
+    """Storage engines, as SHOW ENGINES of the servers names them, in small letters; `heap` of PostgreSQL."""
+    kinds: Some[KindName] = PUBLISHED
+    """Kinds of query. Each is done on every engine, from every number of clients. The published five if not given, on
+    heap those without a hint and nocover-noforce."""
     clients: Some[Count] = (1, 4, 32)
     """Numbers of clients that ask at once."""
     seconds: Count | None = None
-    """For duets, where sysbench asks the same queries of servers in turns: the measured part of a step, for each
-    server; 1 if not given."""
+    """For duets and heap, where sysbench asks: the measured part of a step, for each server; 1 if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] | None = None
-    """For duets: before the measured part of every step, not measured; none if not given."""
+    """For duets and heap: before the measured part of every step, not measured; none if not given."""
     slice_ms: Count | None = None
     """For duets: milliseconds of a slice, in which one of the servers has all the load; 20 if not given."""
     queries: Count | None = None
@@ -85,6 +95,24 @@ class PointLookupsParameters(Parameters):
     fewer where all rows are read, of which a hundred weigh as much as a query. The same for every dbms."""
     table_rows: Count = 64_000
     """1000 rows, doubled as often as it takes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_without_hints(cls, given: Any) -> Any:
+        """The kinds of a server that takes no hints, where none are asked for."""
+        if isinstance(given, dict) and "kinds" not in given and given.get("engines") in ([ALONE], (ALONE,)):
+            return {**given, "kinds": UNHINTED}
+        return given
+
+    @model_validator(mode="after")
+    def _no_hints_on_heap(self) -> "PointLookupsParameters":
+        hinted = [kind for kind in self.kinds if KINDS[kind].hinted]
+        if ALONE in self.engines and hinted:
+            raise ValueError(
+                f"kinds: {', '.join(hinted)} tell the server which index to use, and the server of engine {ALONE} "
+                f"takes no hints; write some of {', '.join(UNHINTED)}"
+            )
+        return self
 
     @field_validator("table_rows")
     @classmethod
@@ -113,6 +141,20 @@ class PointLookupsParameters(Parameters):
     @property
     def connections(self) -> Connections:
         return Connections("clients", max(self.clients), OTHER_CONNECTIONS)
+
+    def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002
+        others = [name for name, spec in builds.items() if (spec.engine == "postgres") != (self.engines == (ALONE,))]
+        if others:
+            return (
+                f"point-lookups: {', '.join(others)} can't have tables of the engines {', '.join(self.engines)}; "
+                f"write engines: [{ALONE}] in the parameters for PostgreSQL, and others, such as innodb, for MySQL"
+            )
+        return None
+
+    @property
+    def by_sysbench(self) -> bool:
+        """True if sysbench asks single servers, too: mysqlslap can't."""
+        return ALONE in self.engines
 
     @property
     def program(self) -> str:
@@ -152,6 +194,8 @@ class PointLookupsParameters(Parameters):
             queries = step.clients * self.queries_of(step.clients, scans)
             return (queries / at_once + self.warmup_of(scans)) * each_us / 1e6
 
+        if self.by_sysbench:
+            return self.estimated_duet_seconds
         return sum(STEP_S + seconds_of(find(name)) for name in self.steps)
 
     @property

@@ -10,6 +10,8 @@ FIRST_ROWS = 1000
 """The first rows; the table is then inserted into itself until it is large enough."""
 VOLATILE = ("memory",)
 """Engines that lose their rows when the server ends."""
+ALONE = "heap"
+"""The storage of a server that has no other: its queries take no hints, and mysqlslap can't ask them."""
 NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[1-9]\d*)")
 
 
@@ -19,22 +21,31 @@ class Kind:
 
     name: str
     query: str
-    index: str
+    indexes: tuple[str, ...]
+    """One of them has to be used."""
     covers: bool
     """True if the index alone answers, as its name says; InnoDB's primary key is the row itself."""
+
+    @property
+    def hinted(self) -> bool:
+        """True if the query tells the server which index to use."""
+        return "FORCE INDEX" in self.query
 
 
 J, K = f"select j from {TABLE}", f"select k from {TABLE}"
 KINDS = {
     kind.name: kind
-    for kind in (  # in the order of the published study
-        Kind("pk", f"{J} where i = {ROW}", "PRIMARY", covers=False),
-        Kind("pk-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", "PRIMARY", covers=False),
-        Kind("cover-noforce", f"{K} where j = {ROW}", "xjk", covers=True),
-        Kind("nocover-force", f"{K} FORCE INDEX(`xj`) where j = {ROW}", "xj", covers=False),
-        Kind("cover-force", f"{K} FORCE INDEX(`xjk`) where j = {ROW}", "xjk", covers=True),
+    for kind in (  # in the order of the published study; the last is not of it
+        Kind("pk", f"{J} where i = {ROW}", ("PRIMARY",), covers=False),
+        Kind("pk-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", ("PRIMARY",), covers=False),
+        Kind("cover-noforce", f"{K} where j = {ROW}", ("xjk",), covers=True),
+        Kind("nocover-force", f"{K} FORCE INDEX(`xj`) where j = {ROW}", ("xj",), covers=False),
+        Kind("cover-force", f"{K} FORCE INDEX(`xjk`) where j = {ROW}", ("xjk",), covers=True),
+        Kind("nocover-noforce", f"select l from {TABLE} where j = {ROW}", ("xj", "xjk"), covers=False),
     )
 }
+PUBLISHED = tuple(KINDS)[:-1]
+UNHINTED = tuple(name for name, kind in KINDS.items() if not kind.hinted)
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ class Step:
 
 def database(engine: str) -> str:
     """The database of an engine's table: each engine has its own, since the queries name no other table than foo."""
-    return f"rqps_{engine}"
+    return "rqps" if engine == ALONE else f"rqps_{engine}"
 
 
 def find(name: str) -> Step:
