@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from rqps.report.claimed import frames_of
 from rqps.report.first_page import answer
 from rqps.show import Clause
 from rqps.show.claims import wrong
-from rqps.store import read_manifest, write_manifest, write_study_card
+from rqps.store import read_manifest, read_study_card, write_manifest, write_study_card
+from rqps.store.manifest import WhatIf
 
 ALL = ("point-query", "update-index", "insert")
 BUILDS = ("my56.base", "my80.base", "my97.base")
@@ -167,3 +169,60 @@ def test_a_single_step_has_no_mean(folder: Path) -> None:
     assert in_all.startswith(
         "For point-query MySQL 80.0.0 delivers 20 % and 97.0.0 20 % less throughput than 56.0.0 (6 "
     )
+
+
+def test_a_what_if_is_answered_by_its_change(folder: Path) -> None:
+    tried = {"study": "asked", "change": "cache_size = 64M"}
+    options = {"base": {"cache_size": "16M", "threads": "4"}, "more": {"cache_size": "64M", "threads": "4"}}
+    names = ("my80.base", "my80.more")
+    of_config = partial(write, options=lambda name: options[name.partition(".")[2]])
+    of_config(folder, lambda name, *_: 1.25 if "more" in name else 1.0, names, ("insert",))
+    card = read_study_card(folder)
+    write_study_card(folder, card.model_copy(update={"what_if": WhatIf(**tried)}))
+    head, *others = sentences(folder)
+    assert head.startswith(
+        "With cache_size = 64M, insert delivers 25 % more throughput than on MySQL 80.0.0, cache_size=16M (+"
+    )
+    assert head.endswith(" %, 6 rounds), CPU per operation -20 %.")
+    assert not any("improved" in other or "geometric" in other for other in others)
+
+
+def test_a_what_if_may_change_nothing(folder: Path) -> None:
+    names = ("my80.base", "my80.more")
+    write(folder, lambda *_: 1.0, names, ("insert",), options=lambda name: {"cache_size": name})
+    tried = WhatIf(study="asked", change="cache_size = 64M")
+    write_study_card(folder, read_study_card(folder).model_copy(update={"what_if": tried}))
+    head, *_ = sentences(folder)
+    assert head.startswith("With cache_size = 64M, insert is unchanged against MySQL 80.0.0, cache_size=my80.base (")
+
+
+def test_the_base_of_one_build_is_named_by_what_the_others_change(folder: Path) -> None:
+    """By its own values; where it has none of its own, by the defaults; not by more than two."""
+    options = {"base": {"format": "6"}, "old": {"format": "2"}, "cache": {"format": "6", "cache": "lru"}}
+    names = tuple(f"my80.{config}" for config in options)
+    of_config = partial(write, options=lambda name: options[name.partition(".")[2]])
+    of_config(folder, lambda name, *_: 0.8 if "old" in name else 1.0, names, ("insert",))
+    assert dict(stats.names(rqps.load(folder)).select("dbms", "short").iter_rows()) == {
+        "my80.base": "format=6",
+        "my80.old": "format=2",
+        "my80.cache": "cache=lru",
+    }
+    head, *_ = sentences(folder)
+    assert "MySQL 80.0.0, format=2 delivers 20 % less throughput than format=6; cache=lru matches format=6" in head
+
+
+def test_the_base_of_one_build_at_its_defaults(folder: Path) -> None:
+    names = ("my80.base", "my80.other")
+    write(folder, lambda *_: 1.0, names, options=lambda name: {"cache": "lru"} if "other" in name else {})
+    assert stats.names(rqps.load(folder))["short"].to_list() == ["cache=its default", "cache=lru"]
+
+
+def test_one_number_for_a_drift_over_releases(folder: Path) -> None:
+    """The release that is last has one number on the page, though a straight line gives it another one."""
+    names = tuple(f"my{number}.base" for number in range(50, 58))
+    speeds = {name: 1.0 - 0.01 * place - 0.004 * (place == 7) for place, name in enumerate(names)}
+    write(folder, lambda name, _, number: speeds[name] * (1 + 0.003 * ((7 * number + int(name[2:4])) % 5 - 2)), names)
+    study = rqps.load(folder)
+    in_all, by_release, *_ = answer(study, *stats.relate(study), []).sentences
+    (last,) = re.findall(r"to (\d+\.\d %) \(57\.0\.0\)", in_all)
+    assert by_release == f"By release: -{last} of throughput from 50.0.0 to 57.0.0, as a drift over many releases."

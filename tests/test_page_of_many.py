@@ -143,6 +143,30 @@ def test_rounds_stand_below_their_verdict_and_are_chosen_by_name(browser: Browse
         assert tab.run("document.querySelector('.filter').textContent").endswith(f"{len(titles)} of {every} rows")
 
 
+def test_rounds_are_made_when_they_are_unfolded_and_each_has_its_address(browser: Browser, report: Path) -> None:
+    rounds = report / "rounds.html"
+    with opened(browser, rounds, DESKTOP) as tab:
+        first, tables = (
+            "document.querySelector('details.rounds')",
+            "document.querySelectorAll('details.rounds table')",
+        )
+        assert tab.run(f"{tables}.length") == 0
+        tab.run(f"{first}.querySelector('summary').click()")
+        assert tab.wait_for(f"{tables}.length") == 1
+        assert tab.run(f"{first}.querySelectorAll('li').length") > 1
+        fragment = tab.run(f"[...{first}.querySelectorAll('a.here')].at(-1).hash")
+    with opened(browser, rounds, DESKTOP, fragment=fragment) as tab:
+        row = f"document.getElementById(decodeURIComponent('{fragment[1:]}'))"
+        tab.wait_for(f"{row}?.checkVisibility()")
+        assert tab.run(f"{tables}.length") == 1
+        assert tab.complaints() == []
+    with opened(browser, rounds, DESKTOP, scripts=False) as tab:
+        tab.call("DOM.enable")
+        document = tab.call("DOM.getFlattenedDocument", depth=-1)["nodes"]
+        names = [node["nodeName"] for node in document]
+        assert names.count("TABLE") == rounds.read_text().count('<details class="rounds"')
+
+
 def test_rows_are_chosen_by_name_and_by_what_is_sure(browser: Browser, report: Path, tmp_path: Path) -> None:
     """Of two rounds nothing is sure, so some cells are made so."""
     page = tmp_path / PAGE

@@ -87,7 +87,9 @@ class Overall:
 
     def in_all(self) -> list[Clause]:
         """The means, the releases that brought them, and the means by clients; then worst and best, which a study
-        without means has too."""
+        without means has too. The answer of a what-if is its one comparison."""
+        if tried := self._what_if():
+            return tried
         parts = (self._in_all, self._brought, self._by_clients)
         clauses = [part(host) for host in self.hosts for part in parts]
         return [*filter(None, clauses), self._extremes()]
@@ -127,6 +129,27 @@ class Overall:
                 clauses.append(phrase("{} {} {}", names, verbs[len(alike) > 1], base))
         clauses[0] = phrase("{}{}", over, clauses[0])
         return finding(phrase("{} ({})", joined("; ", clauses), self._exactness(rows, frame)), place=self.place(host))
+
+    def _what_if(self) -> list[Clause]:
+        """A sentence on the change that the study tries, for each comparison with the base; none of other studies."""
+        what_if = self.study.card.what_if
+        rows = self.compared.filter(pl.lit(what_if is not None), metric=self.metric, base=self.base).to_dicts()
+        texts: list[Clause] = []
+        for row in rows:
+            place, last = self.place(row["host"]), self.short[row["dbms"]] if len(rows) > 1 else ""
+            head = f"With {what_if.change if what_if else ''}{f' ({last})' * bool(last)}, {row['step']}"
+            base, reach = self.full[self.base], _reach(row)
+            if row["verdict"] in CHANGED:
+                verb, *_ = _IN_WORDS[self.metric]
+                what = _IN_WORDS[self.metric][2 if row["estimate"] > 1 else 1]
+                text = "{} {}s {} {} than on {}{}{}"
+                texts.append(phrase(text, head, verb, _share(row, "compared"), what, base, reach, self._beside(row)))
+            else:
+                says = "is unchanged" if row["verdict"] == "same" else "is inconclusive"
+                claim = counted_rows("compared", 1, **_key(row, "compared"), verdict=row["verdict"])
+                texts.append(Clause(f"{head} {says} against {base}{reach}", [claim]))
+            texts[-1] = finding(texts[-1], place=place)
+        return texts
 
     def _undecided(self, row: Row, frame: str) -> Clause:
         """The name of a dbms that did not change, or for which it is open."""
@@ -247,7 +270,16 @@ class Overall:
         row = course.row(0, named=True)
         cell = {name: row[name] for name in ("host", "step", "metric")}
         changes = stats.courses_of(self.study).changes.filter(**cell).to_dicts()
-        return finding(phrase("By release: {}", came_from(row, changes, self.short)), place=self.place(host))
+        says = came_from(row, changes, self.short, self._total(row))
+        return finding(phrase("By release: {}", says), place=self.place(host))
+
+    def _total(self, course: Row) -> str:
+        """The number that the first sentence has for the last release of a course from the base on, if it has one."""
+        of_last = {"host": course["host"], "dbms": course["last"], "base": course["first"]}
+        mean = self.means.filter(pl.col("clients").is_null(), relation="base", **of_last)
+        single = self.compared.filter(metric=self.metric, step=course["step"], **of_last)
+        numbers = [("means", row) for row in mean.to_dicts()] + [("compared", row) for row in single.to_dicts()]
+        return next((_signed(row, frame) for frame, row in numbers), "")
 
     def _configs(self, host: str) -> Iterator[Clause]:
         """Configs within a build that the first sentence does not compare: what each gives back, or takes."""

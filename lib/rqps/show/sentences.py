@@ -223,8 +223,9 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
     return joined(", ", parts)
 
 
-def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> Clause:
+def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], total: str = "") -> Clause:
     """The releases that brought the change of a course, in percentage points of its first release, as a clause.
+    `total` is the change in all where the page has its number already.
 
     >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
     >>> changes = [{"dbms": "b", "points": -25.9}, {"dbms": "c", "points": 1.9}]
@@ -234,7 +235,7 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> 
     '-24.0 % of throughput from 5.6 to 9.7, as a drift over many releases'
     """
     written = change(course["estimate"])
-    total = Clause(written, [claim_of(course, written, frame="courses")])
+    total = total or Clause(written, [claim_of(course, written, frame="courses")])
     what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
     course_in_all = phrase("{} of {} from {} to {}", total, what, names[course["first"]], names[course["last"]])
     if course["course"] == "drift":

@@ -179,7 +179,7 @@ class _Course:
     def _summary(self, stretches: Stretches, quantile: float) -> dict[str, Any]:
         starts, levels = stretches.starts, stretches.levels
         course = "drift" if stretches.drifts else "steps" if starts else "flat"
-        change = self.values[-1] - self.values[0] if course == "flat" else levels[-1] - levels[0]
+        change = levels[-1] - levels[0] if course == "steps" else self.values[-1] - self.values[0]
         begin = max((start for start in starts if start < len(levels) - 1), default=0)
         resolves = math.expm1(quantile * math.hypot(self.errors[-1], _of_mean(self.errors[begin:-1])))
         ends = {"course": course, "first": self.dbms[0], "last": self.dbms[-1]}

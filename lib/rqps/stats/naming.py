@@ -1,6 +1,8 @@
 """Names of dbms as people say them: the engine, the version that its server reported, and the config's difference."""
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 
 import polars as pl
 
@@ -27,6 +29,8 @@ def names(study: Study) -> pl.DataFrame:
     several_builds = {version for version, count in of_version.group_by("version").len().iter_rows() if count > 1}
     one_build = of_version.height == 1
     changes = _changes(study, runs)
+    if one_build:
+        changes[study.card.base] = changes[study.card.base] or _of_base(study, changes)
     rows = []
     for dbms, engine, build, config, version, _ in runs.iter_rows():
         number = match[0] if (match := _VERSION.match(version or "")) else ""
@@ -65,6 +69,23 @@ def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
         if differ and not changed:
             changes[dbms] = f"{_switch(scenarios.SWITCH)} on" if scenarios.SWITCH in differ else config
     return changes
+
+
+def _of_base(study: Study, dbms: Iterable[str]) -> str:
+    """The base's own values of the options that other configs of its build change; empty for too many."""
+    options: dict[str, dict[str, str]] = {name: {} for name in dbms}
+    for of, _, name, value in asked_options(study.conditions).iter_rows():
+        options.setdefault(of, {})[name] = value
+    asked = options[study.card.base]
+    values = {name: {of.get(name) for of in options.values()} for name in sorted({*chain(*options.values())})}
+    varied = [name for name, of in values.items() if len(of) > 1]
+    (scenarios,) = {facts_of(engine).scenarios for engine in study.runs["engine"].unique()}
+    recorded = {scenarios.KEY, scenarios.SWITCH}
+    shown = [name for name in varied if name in asked] or varied
+    words = [f"{name}={asked.get(name, 'its default')}" for name in shown if name not in recorded]
+    if recorded & {*shown}:
+        words.insert(0, f"{_switch(scenarios.SWITCH)} {asked.get(scenarios.SWITCH, 'as it comes').lower()}")
+    return "" if len(words) > MOST_OPTIONS or any(len(text) > LONGEST for text in words) else ", ".join(words)
 
 
 def _scenario(key: str, switch: str, options: dict[str, str]) -> str:

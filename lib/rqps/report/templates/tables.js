@@ -99,9 +99,9 @@
     first.append(Object.assign(document.createElement("a"), { href, className: "here", ariaLabel: "link to this row" }));
   }
 
-  for (const table of document.querySelectorAll(".table table")) {
+  function prepare(table) {
     const body = table.tBodies[0];
-    if (!body) continue;
+    if (!body) return;
     const isHeading = (row) => row.cells.length === 1 && row.cells[0].colSpan > 1;
     const groups = [];
     for (const row of body.rows) {
@@ -110,7 +110,7 @@
     }
     for (const { heading, rows } of groups) for (const row of rows) address(table, heading, row);
     const heads = headsOf(table);
-    if (body.rows.length < FEWEST_ROWS || heads.some((head) => head.colSpan > 1)) continue;
+    if (body.rows.length < FEWEST_ROWS || heads.some((head) => head.colSpan > 1)) return;
     if (body.rows.length >= MANY_ROWS) addFilter(table.closest(".table"), groups, namesOfRow, hasSign);
     if (navigator.clipboard && !table.closest("details.rounds, .rqps-questions")) addCopy(table, heads);
     heads.forEach((head, at) => {
@@ -130,7 +130,17 @@
       });
     });
   }
+  for (const table of document.querySelectorAll(".table table")) prepare(table);
+
+  // What a list has, a browser with scripts takes for text until the list is unfolded.
+  function make(list) {
+    const text = list.querySelector("noscript");
+    if (!text) return;
+    text.parentElement.innerHTML = text.textContent;
+    for (const table of list.querySelectorAll(".table table")) prepare(table);
+  }
   const lists = [...document.querySelectorAll("main > details.rounds")];
+  for (const list of lists) list.addEventListener("toggle", () => make(list));
   if (lists.length >= MANY_ROWS) {
     const groups = [...document.querySelectorAll("main > h2")].map((heading) => ({ heading, rows: [] }));
     const isBefore = (one, other) => one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING;
@@ -153,8 +163,10 @@
 
   if (innerWidth < PHONE_PX) document.querySelector("nav details")?.removeAttribute("open");  // the page comes first
 
-  // The browser looked for the row before it had its address.
-  const asked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  // The browser looked for the row before it had its address, which begins with that of its list.
+  const hash = decodeURIComponent(location.hash.slice(1));
+  for (const list of lists) if (hash.startsWith(list.querySelector("div").id)) make(list);
+  const asked = document.getElementById(hash);
   if (asked?.matches("tr")) {
     asked.closest("details")?.setAttribute("open", "");
     asked.scrollIntoView({ block: "center" });
