@@ -113,7 +113,7 @@ def test_all_steps_on_two_releases(short: Path) -> None:
     assert study.steps.sort("position").filter(dbms="old.small")["step"].to_list() == list(asked.measured)
     assert dict(study.runs.select("dbms", "version").rows()) == {"old.small": OLD, "new.small": NEW}
     assert set(study.slices.collect()["step"]) == set(asked.measured), "releases take turns in each step"
-    assert study.runs["version_comment"].str.contains(r"GCC: \(GNU\) 7\.3\.1, zstd 1\..*crc32c in software").all()
+    assert study.runs["version_comment"].str.contains(r"gcc 7\.3\.1, zstd 1\..*crc32c in software").all()
     assert (study.steps["operations"] > 0).all()
     assert (study.steps["server_cpu_s"] > 0).all()
     assert study.steps["client_cpu_s"].null_count() == study.steps.height  # load and engine are one process

@@ -8,6 +8,8 @@ from pathlib import Path
 from textwrap import wrap
 
 from rqps.engines import engine_of, facts_of
+from rqps.engines.compiled import in_short
+from rqps.engines.sources import how_compiled
 from rqps.measure.notes import UnderWay
 from rqps.schedule.hours import Hours
 from rqps.schedule.state import Estimate, RunState
@@ -89,8 +91,8 @@ def _wrapped(head: str, names: Iterable[str]) -> str:
 
 def _servers(builds: Mapping[str, BuildSpec]) -> str:
     """One line per build, whose name may be a version of the catalogue: its engine, its version as it reported it or
-    as promised where it was not asked yet; whether it is here, size, source."""
-    cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE")]
+    as promised where it was not asked yet; whether it is here, size, source, how it was compiled."""
+    cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
     for name, spec in builds.items():
         engine = engine_of(spec)
         source = engine.source(name, spec)
@@ -98,7 +100,8 @@ def _servers(builds: Mapping[str, BuildSpec]) -> str:
         version = (engine.known_version(tree) if tree else None) or spec.version or "-"
         size = megabytes(size_bytes) if size_bytes else "-"
         title = facts_of(spec.engine).title
-        cells.append((name, title, version, "yes" if tree else "no", size, source.words))
+        how = in_short(how_compiled(source.program)) if source.program else "-"
+        cells.append((name, title, version, "yes" if tree else "no", size, source.words, how))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells

@@ -72,6 +72,8 @@ class Build:
     digest: str
     """sha256 of `program`, in hexadecimal."""
     environment: dict[str, str] = field(default_factory=dict)
+    compiled: dict[str, str] = field(default_factory=dict)
+    """How it was compiled, as `compiled.how_compiled` reads it from the program."""
 
     @property
     def number(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import polars as pl
 import rqps
 from rqps.engines import Watch, facts_of
 from rqps.engines.cache import cache_dir
+from rqps.engines.compiled import in_short
 from rqps.measure import placement
 from rqps.measure.counters import may_have_ended
 from rqps.measure.job import Job
@@ -86,6 +87,7 @@ def conditions(job: Job) -> pl.DataFrame:
         "run": f"{in_words(run.mode, run.round)} of {run.study} on {run.host}, "
         f"number {run.position + 1} in random order",
         "dbms": "; ".join(f"{dbms}: {title} {build.version} from {build.source}" for dbms, build in builds),
+        "compiled": "; ".join(f"{dbms}: {in_short(build.compiled)}" for dbms, build in builds),
         **job.prepared.in_words,
         "placement": placement.reasons(run.placement, job.placements),
         **(mode_tools(job) if run.mode == "instructions" else {}),
@@ -111,6 +113,7 @@ def _manifest(
         version_comment=server.version_comment,
         build_source=job.prepared.build.source,
         build_digest=job.prepared.build.digest,
+        compiled=job.prepared.build.compiled,
         options=dict(job.prepared.options),
         parameters=run.parameters.model_dump(mode="json"),
         placement=job.placement,

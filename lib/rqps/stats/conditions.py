@@ -6,11 +6,13 @@ from functools import lru_cache
 import polars as pl
 
 from rqps.engines import facts_of
+from rqps.engines.compiled import UNKNOWN, in_short
 from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 from rqps.study import build_and_config
 
+BUILD_COLUMNS = ("build_source", "sha256", "runs", "options")
 MOVE_NOTHING = ("defaults", "rounds", "absent", "machine state")
 """Kinds of warnings about a study that do not change any number."""
 
@@ -39,7 +41,9 @@ def all_warnings(study: Study) -> pl.DataFrame:
         .filter(pl.col("beside").is_null().all().over("host", "dbms", "step"))
         .with_columns(base=pl.lit(base), run=None, round=None)
     )
-    lasting = study.conditions.filter(pl.col("kind") != "option", ~pl.col("name").is_in(_OF_THE_MOMENT))
+    lasting = study.conditions.filter(
+        ~pl.col("kind").is_in(("option", "compiled")), ~pl.col("name").is_in(_OF_THE_MOMENT)
+    )
     changed = _spread(lasting).filter(differs).with_columns(study=pl.lit(study.card.study))
     between_rounds = (
         _variables(study)
@@ -62,9 +66,26 @@ def all_warnings(study: Study) -> pl.DataFrame:
         ("target", missed, pl.format("{} operations/s instead of {}: the rate was not reached", *rates)),
         ("conditions", changed, pl.format("{} {} differs between runs: {}", "kind", "name", found_values)),
         ("settings", between_rounds, pl.format("{} differs between rounds: {}", "name", found_values)),
+        ("compiled", _compiled_otherwise(study, base), pl.format("{}: {}, the base: {}", "name", "value", "of_base")),
         ("defaults", unasked, pl.format("settings that differ from {} though no config asks for it: {}", *counted)),
     )
     return pl.concat([study.warnings, missing_rounds(study), *(_warnings(*kind) for kind in kinds)])
+
+
+def how_compiled(study: Study) -> pl.DataFrame:
+    """How the program of each dbms was compiled: `host, dbms, name, value`, without what its file does not show."""
+    facts = study.conditions.filter(pl.col("kind") == "compiled", pl.col("value") != UNKNOWN)
+    return facts.select("host", "dbms", "name", "value").unique(maintain_order=True)
+
+
+def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
+    """Facts in which a dbms was compiled otherwise than the base, where the version differs, too: between builds of
+    one version, that is the question."""
+    versions = study.runs.select("study", "host", "dbms", "build", "config", "version").unique()
+    facts = how_compiled(study).join(versions, on=["host", "dbms"], maintain_order="left")
+    of_base = facts.filter(dbms=base).select("host", "name", of_base="value", other_version="version")
+    differs = (pl.col("value") != pl.col("of_base")) & (pl.col("version") != pl.col("other_version"))
+    return facts.join(of_base, on=["host", "name"], maintain_order="left").filter(differs)
 
 
 def missing_rounds(study: Study) -> pl.DataFrame:
@@ -219,19 +240,25 @@ def options_of_some(conditions: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFram
 
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
-    """One row per host and dbms: the server that answered, its binary and runs, and options that others lack."""
+    """One row per host and dbms: the server that answered, its binary and runs, and options that others lack; and how
+    the program was compiled, where that was read."""
     options = asked_options(conditions)
     differing = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name")
     differing = differing.group_by("dbms").agg(options=pl.format("{}={}", "name", "value").str.join(", "))
     counted = runs.group_by("host", "dbms", maintain_order=True).agg(
         pl.len().alias("runs"), pl.col("version", "version_comment", "build_source", "build_digest").first()
     )
+    facts: dict[str, dict[str, str]] = {}
+    for dbms, name, value in conditions.filter(kind="compiled").select("dbms", "name", "value").iter_rows():
+        facts.setdefault(dbms, {})[name] = value
+    how = pl.col("dbms").replace_strict({dbms: in_short(of) for dbms, of in facts.items()}, default="–")
+    compiled = [how.alias("compiled")] if facts else []
     return (
         counted.join(differing, on="dbms", how="left", maintain_order="left")
         .join(version_order(runs), on="dbms")
         .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"), pl.col("options").fill_null("–"))
         .sort("host", "rank")
-        .select("host", "dbms", "version", "version_comment", "build_source", "sha256", "runs", "options")
+        .select("host", "dbms", "version", "version_comment", *compiled, *BUILD_COLUMNS)
     )
 
 

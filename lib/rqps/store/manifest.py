@@ -106,6 +106,8 @@ class Manifest(_Sealed):
     version_comment: str
     build_source: str
     build_digest: str
+    compiled: dict[str, str] = Field(default_factory=dict)
+    """How the program was compiled, read from its file; empty in manifests from before that was read."""
     options: dict[str, str]
     """Options of the config, as they were translated for this version."""
     parameters: dict[str, Any]

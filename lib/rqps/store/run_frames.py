@@ -127,6 +127,7 @@ def _facts(manifest: Manifest) -> dict[str, dict[str, Any]]:
     }
     return {
         "option": manifest.options,
+        "compiled": manifest.compiled,
         "parameter": manifest.parameters,
         "placement": manifest.placement.model_dump() | by_clients,
         "machine": manifest.machine,

@@ -79,6 +79,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
         argv=argv,
         digest=facts["digest"],
         environment=environment,
+        compiled=sources.how_compiled(mysqld),
         options=(*_folder_options(base), *(DEBIAN_OPTIONS if of_debian else ())),
         empty_data=base / EMPTY_DATA if (base / EMPTY_DATA / "ibdata1").is_file() else None,
     )

@@ -42,7 +42,10 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     environment = library_environment(name, program, say)
     facts = sources.asked_once(program, lambda: {"version": _ask_version(program, environment)})
     sources.refuse_other_version(name, spec, origin, facts["version"])
-    return Build(name, facts["version"], origin.words, tree, program, (str(program),), facts["digest"], environment)
+    how = sources.how_compiled(program)
+    return Build(
+        name, facts["version"], origin.words, tree, program, (str(program),), facts["digest"], environment, how
+    )
 
 
 def server_in(tree: Path) -> Path | None:

@@ -19,7 +19,6 @@ DB_BENCH = "db_bench"
 LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
 DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1", "-rdynamic")
 _VERSION = re.compile(r"RocksDB version: (\d+\.\d+\.\d+)")
-_COMPILER = re.compile(rb"(GCC: \([^)]*\) [\d.]+|clang version [\d.]+)")
 _ASSERTION = re.compile(rb"rocksdb::Status rocksdb::DBImpl::\w+\(")
 """The name of a function as assert() writes it; a release build has none of them."""
 
@@ -101,6 +100,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
         digest=facts["digest"],
         words=facts["words"],
         environment=environment,
+        compiled=sources.how_compiled(program),
     )
 
 
@@ -118,8 +118,6 @@ def known_version(tree: Path) -> str | None:
 def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
     """Version and conditions of a build."""
     content = program.read_bytes()
-    compilers = {name.decode() for name in _COMPILER.findall(content)}  # the C library's beginning has its own
-    newest = sorted(compilers, key=lambda compiler: [int(part) for part in compiler.split()[-1].split(".")])[-1:]
     output, log = _asked(argv, environment)
     version = _VERSION.search(log)
     if version is None:
@@ -132,7 +130,7 @@ def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str]) -
     return {
         "version": version[1],
         "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in output,
-        "words": ", ".join([*newest, *inside, f"crc32c in {checksum}"]),
+        "words": ", ".join([sources.how_compiled(program)["compiler"], *inside, f"crc32c in {checksum}"]),
     }
 
 

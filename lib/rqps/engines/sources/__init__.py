@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rqps.engines import Say, table
+from rqps.engines import Say, compiled, table
 from rqps.engines.asked import BuildSpec, Sha256
 from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.sources import debian
@@ -116,8 +116,7 @@ def asked_once(program: Path, ask: Callable[[], Mapping[str, Any]], say: Say = p
     """The facts that `ask` finds out about a program, and its `digest`: a large file takes a while to read."""
 
     def make(folder: Path) -> None:
-        facts = {**ask(), "digest": sha256(program)}
-        (folder / FACTS).write_text(json.dumps(facts, indent=1))
+        _write(folder, {**ask(), "digest": sha256(program)})
 
     made_once(_facts_of(program).parent, make, say)
     return asked_before(program)
@@ -129,6 +128,17 @@ def asked_before(program: Path | None) -> dict[str, Any]:
     if program and (file := _facts_of(program)).exists():
         facts = json.loads(file.read_text())
     return facts
+
+
+def how_compiled(program: Path) -> dict[str, str]:
+    """How a program was compiled, read from its file once: a large one takes seconds."""
+    file = _facts_of(program).parent.with_suffix(".compiled") / FACTS
+    made_once(file.parent, lambda folder: _write(folder, compiled.how_compiled(program)), lambda _: None)
+    return dict(json.loads(file.read_text()))
+
+
+def _write(folder: Path, facts: Mapping[str, Any]) -> None:
+    (folder / FACTS).write_text(json.dumps(facts, indent=1))
 
 
 def digest_of(program: Path) -> str:
