@@ -37,6 +37,7 @@ PLACE = "its name: measured here, or came with the checkout; or its folder, its 
 BISECTED = "a study of runs.yaml, whose workload, parameters and config are taken"
 ONE_END = "one end: a build of runs.yaml, or a version of the catalogue"
 BETWEEN_ENDS = "only these between the ends, in order; all of the catalogue between them if not given"
+RENAMED = "other names for dbms, such as those of a study to set it beside"
 PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
 CHECK = "make a report again, from the data in it or else from those of the study, and compare every number"
 FETCHED = "to fetch a build of runs.yaml, or an engine and its version; to list, an engine"
@@ -215,6 +216,30 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps report demo --single-file --with-data  one file to send",
             "rqps report --check demo                    are its numbers those of its data?",
             "rqps report june.rqps demo                  two studies side by side",
+        ),
+    ),
+    (
+        "import",
+        "make a study of results that somebody else measured: folders of mytools, sysbench's output, CSV, parquet",
+        {
+            "folders": {"nargs": "+", "metavar": "DIR", "help": "folders or files; a dbms in several has rounds"},
+            "--study": {
+                "metavar": "NAME",
+                "default": "",
+                "help": "the study's name; the first folder's if not given",
+            },
+            "--base": {"metavar": "DBMS", "default": "", "help": "the base; the oldest version if not given"},
+            "--question": {"metavar": "TEXT", "default": "", "help": "the study's question, in a sentence"},
+            "--host": {"metavar": "NAME", "default": "", "help": "the host, where the results name none"},
+            "--engine": {"metavar": "ENGINE", "default": "", "help": "the engine, where the results name none"},
+            "--as": {"nargs": "+", "default": (), "metavar": "SOURCE=DBMS", "dest": "as_", "help": RENAMED},
+        },
+        ("--data",),
+        (
+            "rqps import ~/results/nov25                  one run of each dbms",
+            "rqps import round1 round2 round3 --study theirs",
+            "rqps import nov25 --as my8044_rel.z12a=my8044.common  to set it beside a study of your own",
+            "rqps report theirs ours                      two studies side by side",
         ),
     ),
     (

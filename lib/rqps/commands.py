@@ -525,6 +525,18 @@ def _check(path: Path, study: str | None, data: Path) -> int:
     return _print(f"{path}: every number on {pages} pages is that of the data")
 
 
+def import_(arguments: argparse.Namespace) -> Call:
+    from rqps.published.importing import Asked, import_study
+
+    renames = dict(word.partition("=")[::2] for word in arguments.as_)
+    if wrong := [word for word in arguments.as_ if not all(word.partition("="))]:
+        raise RqpsError(f"--as {wrong[0]}: has no name on one side", fix="write SOURCE=BUILD.CONFIG")
+    data = _data(arguments, _nearest())
+    words = {name: getattr(arguments, name) for name in ("study", "question", "base", "host", "engine")}
+    asked = Asked(tuple(map(Path, arguments.folders)), **words, renames=renames)
+    return lambda: _print(import_study(asked, data).text)
+
+
 def pack(arguments: argparse.Namespace) -> Call:
     from rqps.store.packing import pack, unpack
     from rqps.store.read import place_of

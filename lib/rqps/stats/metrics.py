@@ -155,7 +155,11 @@ DESCRIBED: dict[str, pl.Expr] = {
 }
 """Columns that describe a step, with defaults for synthetic steps that lack them."""
 
-USABLE = (pl.col("operations") > 0) & (pl.col("errors") == 0) & (pl.col("operations_per_s") > 0)
+USABLE = (
+    (pl.col("operations").is_null() | (pl.col("operations") > 0))
+    & (pl.col("errors") == 0)
+    & (pl.col("operations_per_s") > 0)
+)
 
 
 def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:

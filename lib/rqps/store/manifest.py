@@ -63,7 +63,7 @@ class Warning_(_Frozen):
 class Placement(_Frozen):
     """CPUs that the server, the load generator and the observer were pinned to."""
 
-    kind: PlacementKind | Literal["by-clients"]
+    kind: PlacementKind | Literal["by-clients", "not known"]
     server_cpus: tuple[int, ...]
     client_cpus: tuple[int, ...]
     observer_cpus: tuple[int, ...]
@@ -75,6 +75,16 @@ class File(_Frozen):
     size_bytes: int
     modified_ns: int
     sha256: str
+
+
+class Imported(_Frozen):
+    """The source of a run that was measured by somebody else, and imported."""
+
+    source: str
+    """The folder or file, as it was named."""
+    files: int
+    digest: str
+    """sha256 of the digests of all its files."""
 
 
 class Manifest(_Sealed):
@@ -129,6 +139,7 @@ class Manifest(_Sealed):
     warnings: tuple[Warning_, ...] = Field(default=())
     files: dict[str, File] = Field(default_factory=dict)
     """The tables and the request, by file name; empty in manifests from before digests were stored."""
+    imported: Imported | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -180,6 +191,8 @@ class StudyCard(_Sealed):
     question: str
     asks: Asks | None = None
     """The kind of the question; None where it follows from the dbms."""
+    imported: bool = False
+    """True for results that somebody else measured."""
     workload: str
     base: str
     dbms: tuple[str, ...]
