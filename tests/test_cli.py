@@ -22,7 +22,7 @@ from rqps.schedule.state import this_host
 from rqps.store import read_study_card, write_study_card
 from synthetic import write_study
 
-COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "investigate", "pack", "import")
+COMMANDS = ("doctor", "servers", "plan", "run", "status", "show", "report", "investigate", "pack", "watch", "import")
 RQPS = (sys.executable, "-m", "rqps.cli")
 
 

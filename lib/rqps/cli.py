@@ -29,7 +29,7 @@ environment:
   RQPS_SCRATCH  the folder of the copies that are measured; in the cache if not set
   RQPS_DATA     the folder of what was measured; data beside runs.yaml if not set
 
-exit codes: 0 all well, 1 something failed, 2 bad input, 130 stopped by Ctrl-C
+exit codes: 0 all well, 1 something failed, 2 bad input, 3 `watch` has found a step slower, 130 stopped by Ctrl-C
 """
 
 STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
@@ -46,6 +46,7 @@ BUDGET = "the time for it, such as 30m: a round of all, then rounds where they d
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
 SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
 REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
+ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of these steps are known; * is anything"
 AGAINST = "beside the version before and the base (last), or the base alone; last if not given"
 BASE = "a dbms of runs.yaml as the base; the first version of the build if not given"
 CONFIG = "its options, by the name of a config of runs.yaml; those of the base if not given"
@@ -171,6 +172,22 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps try --build ~/db/install                    keep it as it is, as the base",
             "rqps try --build ~/db/install --note 'no memcpy'  after make: what did the change do?",
             "rqps try --build ~/db/install point-query --base my8033.common --against base",
+        ),
+    ),
+    (
+        "watch",
+        "measure a build that moves whenever it is another one, and name the changes that nobody has acknowledged",
+        {
+            "study": STUDY,
+            "--acknowledge": {"nargs": "+", "default": (), "metavar": "STEP", "help": ACKNOWLEDGE},
+            "--remark": {"metavar": "TEXT", "default": "", "help": "why these changes are as they should be"},
+            "--markdown": {"action": "store_true", "help": "the answer as Markdown, for the summary of a CI job"},
+        },
+        ("--note", "--runs-yaml", "--data"),
+        (
+            "rqps watch nightly             by cron, a timer or a CI job: exit code 3 if a step is slower",
+            "rqps watch nightly --markdown  the same for the summary of a CI job",
+            "rqps watch nightly --acknowledge point-query --remark 'checks each page'",
         ),
     ),
     (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rqps.store import Study
     from rqps.study import RunsFile
 
-FAILED = 1
+FAILED, SLOWER = 1, 3
 
 Call = Callable[[], int]
 """Does it; the exit code."""
@@ -317,6 +317,30 @@ def bisect(arguments: argparse.Namespace) -> Call:
         text, code = asked.run()
         print(text)
         return code
+
+    return call
+
+
+def watch(arguments: argparse.Namespace) -> Call:
+    from rqps.schedule.looks import FILE, watch_of
+
+    runs_yaml, runs_file, data = _asked(arguments)
+    if bool(arguments.acknowledge) != bool(arguments.remark):
+        raise RqpsError("--acknowledge and --remark go together", fix="--acknowledge STEP --remark 'why it is so'")
+    asked = watch_of(runs_file, arguments.study, runs_yaml.parent / FILE, data)
+
+    def call() -> int:
+        from rqps.schedule.run_study import LocalRunner
+        from rqps.show import looks_text
+
+        if arguments.acknowledge:
+            return _print(asked.acknowledge(arguments.acknowledge, arguments.remark))
+        code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), arguments.note, _say)
+        if code:
+            return code
+        unacknowledged = asked.open()
+        _print(looks_text(arguments.study, asked.changes(), unacknowledged, markdown=arguments.markdown))
+        return SLOWER if "slower" in unacknowledged["seen"].to_list() else 0
 
     return call
 

@@ -143,6 +143,12 @@ def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -
                 say(f"{build}: no copy is kept for a comparison with the next version: {error}")
 
 
+def moving(runs_file: RunsFile, study: str) -> tuple[str, ...]:
+    """The builds of a study that may be another binary tomorrow."""
+    builds = dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms)
+    return tuple(build for build in builds if runs_file.builds[build].source in AT_THEIR_PLACE)
+
+
 def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
     """The builds of a study that may be rebuilt, with the program of each that is there."""
     for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):

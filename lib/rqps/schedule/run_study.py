@@ -271,9 +271,10 @@ def write_card(
 
 
 def _looked_at(card: StudyCard, before: StudyCard) -> StudyCard:
-    """The card with its looks and those before: rounds that are added to enough for a verdict count as a look."""
+    """The card with its looks and those before: rounds that are added to enough for a verdict count as a look, but
+    for those of a further version of a build."""
     planned, earlier = ((plan.rounds or 0) * plan.occasions for plan in (card, before))
-    again = planned > earlier >= ROUNDS_FOR_A_VERDICT
+    again = planned > earlier >= ROUNDS_FOR_A_VERDICT and len(card.builds) == len(before.builds)
     return card.model_copy(update={"looks": max(card.looks, before.looks + again)})
 
 

@@ -109,6 +109,42 @@ def _last_step(rows: pl.DataFrame) -> str:
     return f"{first['dbms']} against {first['base']}: {', '.join(steps)}"
 
 
+def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
+    """What a watch has to say: the changes that nobody has acknowledged, those that somebody has, and what was looked
+    at. `looks` is the frame of `stats.looks` with remarks."""
+    if looks.is_empty():
+        return f"{study}: its build is as it was when it was first measured"
+    newest = looks.filter(pl.col("number") == pl.col("number").max().over("build_of"))
+    about = newest.select("build", "note", "revision").unique(maintain_order=True).to_dicts()
+    commits = (f" (commit {row['revision'][:10]})" if row["revision"] else "" for row in about)
+    notes = (f": {row['note']}" if row["note"] else "" for row in about)
+    builds = (f"{row['build']}{commit}{note}" for row, commit, note in zip(about, commits, notes, strict=True))
+    last = newest.filter(against="last")
+    compared = f"{last['step'].n_unique()} steps against {', '.join(last['base'].unique(maintain_order=True))}"
+    count = f"{unacknowledged.height} changes" if unacknowledged.height != 1 else "1 change"
+    head = f"{study}: {count} not acknowledged" if unacknowledged.height else f"{study}: no change to acknowledge"
+    parts = [f"{'### ' * markdown}{head}", f"Newest: {', '.join(builds)}; {compared}"]
+    for title, rows in (("", unacknowledged), ("Acknowledged:", looks.filter(pl.col("remark").is_not_null()))):
+        of_changes = rows.filter(state="changed")
+        if of_changes.height:
+            cells = _change_cells(of_changes)
+            shown = _as_markdown(cells) if markdown else _in_columns(cells, 0)
+            above = [title, *([""] * markdown)] if title else []
+            parts.append("\n".join([*above, *shown]))
+    return "\n\n".join(parts)
+
+
+def _change_cells(rows: pl.DataFrame) -> Cells:
+    cells = [["step", "measure", "build", "relative to", "ratio", "verdict", "remark"]]
+    for row in rows.to_dicts():
+        to = row["base"] if row["against"] == "last" else f"{row['base']} since {row['level_of']}"
+        measure = TITLES.get(row["metric"], row["metric"])
+        cells.append([row["step"], measure, row["build"], to, _ratio(row), row["seen"], row["remark"] or "–"])
+    if rows["remark"].null_count() == rows.height:
+        cells = [line[:-1] for line in cells]
+    return cells
+
+
 def _head(rows: pl.DataFrame) -> str:
     metric, base = rows["metric"][0], rows["base"][0]
     signs = signs_of(metric)

@@ -1,9 +1,11 @@
 """The versions of a build that was rebuilt at its place: each one against the base, and against the one before."""
 
+from collections.abc import Iterable, Mapping
+
 import polars as pl
 
-from rqps.stats.comparison import relate, relate_pairs
-from rqps.stats.metrics import COMPARED, measured, with_counts
+from rqps.stats.comparison import change, compare, relate, relate_pairs
+from rqps.stats.metrics import COMPARED, CPU, THROUGHPUT, measured, with_counts
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.store.read import Study
 from rqps.store.schemas import Columns
@@ -16,6 +18,12 @@ VERSION: Columns = {
     "revision": pl.String,
     "note": pl.String,
 }
+WATCHED = (THROUGHPUT, CPU)
+"""The measures of a watch: each look has rounds of its own, and of counted instructions it has none."""
+CHANGED = ("slower", "faster")
+CELL = ("step", "metric")
+Levels = Mapping[tuple[str, str], str]
+"""The version, by build and step, whose level somebody has acknowledged."""
 
 
 def versions(study: Study) -> pl.DataFrame:
@@ -57,3 +65,82 @@ def superseded(study: Study) -> tuple[str, ...]:
     earlier = versions(study).join(newest, on="build", how="anti")
     runs = study.runs.filter(pl.col("build").is_in(earlier["build"].to_list()), pl.col("dbms") != study.card.base)
     return tuple(runs["dbms"].unique().sort())
+
+
+def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
+    """The differences of each version of a build while it was the newest: a row for each measure of a step.
+
+    `against` is `last` for the version before. For the newest version it is `base` as well: what it has lost or won
+    against the base since the first version, or since the one that was `acknowledged`, by more than the smallest
+    effect. `seen` is the verdict of the first look. `state` is `changed` where a second look, from newly loaded
+    tables, gives the same verdict, and `suspected` as long as there is none. Each look is judged by itself, so that
+    a verdict stays when further versions come.
+    """
+    every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
+    every = every.sort("build_of", "config", "number")
+    before = every.with_columns(last=pl.col("dbms").shift().over("build_of", "config")).drop_nulls("last")
+    of_last = _own_rounds(study, before.select("last", "dbms").rows())
+    rows = [_judged(rounds).with_columns(against=pl.lit("last")) for rounds in of_last.values()]
+    base = study.card.base
+    of_base = _own_rounds(study, [(base, dbms) for dbms in every["dbms"] if dbms != base])
+    for _, of_build in every.group_by("build_of", "config", maintain_order=True):
+        *earlier, newest = of_build.to_dicts()
+        rounds = of_base.get(newest["dbms"], pl.DataFrame(schema={"step": pl.String}))
+        for version in earlier:
+            levels = acknowledged or {}
+            steps = [
+                step
+                for step in rounds["step"].unique(maintain_order=True)
+                if levels.get((version["build_of"], step), earlier[0]["build"]) == version["build"]
+            ]
+            if steps:
+                drift = _judged(rounds.filter(pl.col("step").is_in(steps)), version["dbms"], of_base)
+                rows.append(drift.with_columns(against=pl.lit("base"), level_of=pl.lit(version["build"])))
+    if not rows:
+        columns = ("step", "metric", "against", "seen", "state")
+        return pl.DataFrame(schema=VERSION | dict.fromkeys(columns, pl.String))
+    return versions(study).join(pl.concat(rows, how="diagonal"), on="build", maintain_order="left_right")
+
+
+def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
+    """The rounds of each dbms against its base in which no later version of its build was up."""
+    of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
+    newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
+    paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")
+    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # each look has rounds of its own
+    return {str(dbms): rounds for (dbms,), rounds in alone.group_by("dbms", maintain_order=True)}
+
+
+def _judged(
+    rounds: pl.DataFrame, level: str | None = None, of_base: Mapping[str, pl.DataFrame] | None = None
+) -> pl.DataFrame:
+    """One row per step and measure with what both looks see; relative to the `level` of an earlier dbms, if given."""
+
+    def judged(part: pl.DataFrame) -> pl.DataFrame:
+        if of_base is None:
+            return compare(part)
+        return _drift(compare(part), of_base.get(str(level)))
+
+    is_first, changed = pl.col("occasion") == pl.col("occasion").min(), pl.col("seen").is_in(CHANGED)
+    again = rounds.filter(~is_first)
+    first = judged(rounds.filter(is_first)).select(*CELL, seen="verdict")
+    again = again.join(first.filter(changed), on=CELL, how="semi")
+    first = first.with_columns(again=pl.lit(None, pl.String))
+    if not again.is_empty():
+        second = judged(again).select(*CELL, again="verdict")
+        first = first.drop("again").join(second, on=CELL, how="left", maintain_order="left")
+    looked_twice = rounds["occasion"].n_unique() > 1
+    state = pl.when(changed & (pl.col("again") == pl.col("seen"))).then(pl.lit("changed"))
+    state = state if looked_twice else pl.when(changed).then(pl.lit("suspected"))
+    return judged(rounds).join(first.with_columns(state=state), on=CELL, maintain_order="left")
+
+
+def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
+    """Ratios to the base relative to those of an earlier version, where they surely differ by more than the smallest
+    effect: two hours of one machine differ by less than that."""
+    if level is not None:
+        earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
+        now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)
+        compared = now.drop("first", "second")
+    reaches = pl.max_horizontal(pl.col("sure_low") - 1, 1 - pl.col("sure_high")) > pl.col("smallest_effect")
+    return compared.with_columns(verdict=pl.when(reaches).then("verdict").otherwise(pl.lit("unsure")))

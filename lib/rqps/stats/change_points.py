@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rqps.stats.build_versions import versions
 from rqps.stats.comparison import relate
 from rqps.stats.estimate import STUDENT, USUAL_WEIGHS
 from rqps.stats.metrics import version_order
@@ -81,10 +82,13 @@ class Stretches(NamedTuple):
 
 
 def releases(study: Study) -> list[str]:
-    """The dbms with the base's config in the order of their versions, one for each version."""
+    """The dbms with the base's config in the order of their versions, one for each version, and then the versions of
+    builds that were rebuilt in theirs."""
     _, config = build_and_config(study.card.base)
     ordered = study.runs.filter(config=config).join(version_order(study.runs), on="dbms").sort("rank")
-    return ordered.unique("version", keep="first", maintain_order=True)["dbms"].to_list()
+    ordered = ordered.join(versions(study), on="build", how="left", maintain_order="left")
+    one_each = ordered.unique(["version", "build_of", "number"], keep="first", maintain_order=True)
+    return one_each.sort("build_of", "number", nulls_last=False, maintain_order=True)["dbms"].to_list()
 
 
 @lru_cache(maxsize=2)  # a page and its first page begin with them

@@ -1,0 +1,167 @@
+"""Looks of a watch: a build that moves is measured when it is another one, and new changes are named."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+from pydantic import Field, ValidationError
+
+from rqps.engines import Say, Strict
+from rqps.errors import RqpsError
+from rqps.schedule import rebuilds, tries
+from rqps.schedule.run_study import Runner, run_study
+from rqps.schedule.state import StudyFolder, this_host
+from rqps.stats import looks
+from rqps.store.read import load
+from rqps.store.write import write_text
+from rqps.study import ROUNDS_FOR_A_VERDICT, RunsFile, StudySpec, study_of
+from rqps.study.document import Problem, all_at_once, parse, read_text
+
+FILE = "acknowledged.yaml"
+"""The file beside runs.yaml with the changes that somebody has acknowledged."""
+HEAD = "# Changes that rqps watch has named and somebody has acknowledged.\n"
+MOVING = "path: DIRECTORY, on_path: true"
+
+
+class Acknowledged(Strict):
+    """A change that somebody knows of and accepts."""
+
+    study: str
+    build: str
+    """The version that brought it: `mine@7`."""
+    step: str
+    """Its step, or a pattern such as `read-*`."""
+    remark: Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The watch of a study with a build that moves."""
+
+    runs_file: RunsFile
+    study: str
+    file: Path
+    """The changes that are acknowledged."""
+    data: Path
+
+    @cached_property
+    def acknowledged(self) -> tuple[Acknowledged, ...]:
+        return read_acknowledged(self.file)
+
+    def look(self, runner: Runner, note: str, say: Say) -> int:
+        """Measures what moved, and once more from newly loaded tables what seems changed; the exit code.
+
+        A look that was stopped goes on: what is known of it are the rounds of the newest version.
+        """
+        if tries.is_first(self.runs_file, self.study, self.data, note, say):
+            say(f"{self.study}: the build as it is now is kept, as the base; a look measures when it is another one")
+            return 0
+        code = self._measure(runner, note, another=self._is_new())
+        suspected = self.changes().filter(state="suspected") if not code else None
+        if suspected is None or suspected.is_empty():
+            return code
+        steps = ", ".join(suspected["step"].unique(maintain_order=True))
+        say(f"{self.study}: {steps} may have changed; measured once more, from newly loaded tables")
+        return self._measure(runner, note, another=True)
+
+    def _measure(self, runner: Runner, note: str, *, another: bool) -> int:
+        how = {"rebuilt": True, "note": note, "another": another}
+        return run_study(self.runs_file, self.study, data=self.data, runner=runner, **how)  # type: ignore[arg-type]
+
+    def _is_new(self) -> bool:
+        """True where the builds as they are now were up together in no round yet: the look begins an occasion."""
+        folder, host = StudyFolder.of(self.data, self.study), this_host()
+        known = rebuilds.known_versions(folder.path, self.runs_file, self.study, host)
+        versions = rebuilds.next_versions(known, folder.path, self.runs_file, self.study, host)
+        newest = set(rebuilds.with_versions(self.runs_file, self.study, versions).studies[self.study].earlier)
+        duets = folder.measured(host).duets.values()
+        return bool(duets) and not any(newest <= set(duet.sides) for duet in duets)
+
+    def changes(self) -> pl.DataFrame:
+        """All that looks have seen (`stats.looks`), with the `remark` of whoever acknowledged it."""
+        study = load(self.study, self.data)
+        build_of = {version.name: version.build for version in study.card.builds}
+        steps = study.steps["step"].unique(maintain_order=True).to_list()
+        mine = [one for one in self.acknowledged if one.study == self.study and one.build in build_of]
+        known = {
+            (build_of[one.build], one.build, step): one.remark
+            for one in sorted(mine, key=lambda one: [*build_of].index(one.build))
+            for step in steps
+            if fnmatchcase(step, one.step)
+        }
+        seen = looks(study, {(build, step): version for build, version, step in known})
+        schema = {"build": pl.String, "step": pl.String, "remark": pl.String}
+        remarks = pl.DataFrame(
+            [(version, step, remark) for (_, version, step), remark in known.items()], schema, orient="row"
+        )
+        return seen.join(remarks, on=["build", "step"], how="left", maintain_order="left")
+
+    def open(self) -> pl.DataFrame:
+        """The changes that nobody has acknowledged: those against the base only where no version alone shows one."""
+        changes = self.changes().filter(pl.col("remark").is_null(), state="changed")
+        alone = changes.filter(against="last").select("build_of", "step", "metric")
+        added_up = changes.filter(against="base").join(alone, on=alone.columns, how="anti")
+        return pl.concat([changes.filter(against="last"), added_up])
+
+    def acknowledge(self, steps: Sequence[str], remark: str) -> str:
+        """Writes that the open changes of these steps are known; says what was written."""
+        rows = self.open().select("build", "step").unique(maintain_order=True)
+        named = [row for row in rows.to_dicts() if any(fnmatchcase(row["step"], step) for step in steps)]
+        if not named:
+            known = ", ".join(rows["step"].unique(maintain_order=True)) or "none"
+            fix = f"name one of: {known}" if rows.height else f"see all of it: rqps show {self.study}"
+            raise RqpsError(f"{self.study}: no open change of {', '.join(steps)}", fix=fix)
+        entries = [{"study": self.study, **row, "remark": remark} for row in named]
+        before = read_text(self.file) if self.file.is_file() else HEAD
+        # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
+        lines = [f"- {json.dumps(entry, ensure_ascii=False)}\n" for entry in entries]
+        write_text(self.file, before + "\n" * (not before.endswith("\n")) + "".join(lines))
+        return "\n".join(f"{self.file}: {row['step']} of {row['build']} is acknowledged" for row in named)
+
+
+def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
+    """The watch of a study; refuses one in which nothing moves, or whose looks could tell nothing."""
+    spec = study_of(runs_file, study)
+    if refused := _refusal(runs_file, study, spec):
+        what, fix = refused
+        raise RqpsError(f"{study}: {what}", fix=fix)
+    once = spec.model_copy(update={"occasions": 1})  # a look is an occasion of its own
+    watch = Watch(runs_file.model_copy(update={"studies": {**runs_file.studies, study: once}}), study, file, data)
+    _ = watch.acknowledged
+    return watch
+
+
+def _refusal(runs_file: RunsFile, study: str, spec: StudySpec) -> tuple[str, str] | None:
+    if spec.budget is not None or not spec.rounds or spec.rounds < ROUNDS_FOR_A_VERDICT:
+        fewest = f"rounds: {ROUNDS_FOR_A_VERDICT}"
+        return "a look takes a number of rounds, and fewer than 4 tell nothing", f"write {fewest} or more, no budget"
+    if spec.hosts:
+        return "hosts have builds of their own, which are not watched from here", "run rqps watch on the host itself"
+    if spec.method == "rounds" or spec.parameters.not_sliced:
+        return "its dbms are measured one after the other, and a look takes turns", "let it be measured in duets"
+    if not rebuilds.moving(runs_file, study):
+        return "none of its builds moves", f"give one a place where it is rebuilt: {MOVING}"
+    return None
+
+
+def read_acknowledged(file: Path) -> tuple[Acknowledged, ...]:
+    """The acknowledged changes of a file; none where there is no file. All mistakes in it at once."""
+    if not file.is_file():
+        return ()
+    document = parse(read_text(file))
+    problems, entries = list(document.problems), []
+    values = document.value if isinstance(document.value, list) else [document.value]
+    for at, value in enumerate(values if document.value is not None else ()):
+        try:
+            entries.append(Acknowledged.model_validate(value))
+        except ValidationError as error:
+            problems += [Problem((at, *detail["loc"]), detail["msg"]) for detail in error.errors()]
+    if problems:
+        example = '- {study: nightly, build: mine@7, step: point-query, remark: "checks each page"}'
+        raise RqpsError(all_at_once(str(file), problems, document).message, fix=f"write entries such as {example}")
+    return tuple(entries)

@@ -1,0 +1,74 @@
+"""A watch of real servers: a build whose binary is replaced is noticed, measured, confirmed and acknowledged."""
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+from child import Done
+from child import rqps as command
+from live_study import OLD_AND_SMALL, Place
+from rqps.engines import engine_of
+from rqps.engines.asked import BuildSpec
+
+pytestmark = pytest.mark.live
+
+STUDY = """\
+studies:
+  small:
+    question: What did the last night change?
+    workload: sysbench
+    dbms: [my5624.base, mine.base]
+    base: my5624.base
+    rounds: 4
+    seed: 1
+    twin: false
+    parameters: {steps: [point-query], table_rows: 2000, seconds: 1, warmup_seconds: 0}
+"""
+
+
+def install(version: str, path: Path) -> None:
+    """Puts a release where the build is, as `make install` puts a new one."""
+    spec = BuildSpec.model_validate({"mysql": version})
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(engine_of(spec).locate("release", spec, print).directory, path)
+
+
+def watch(place: Place, *words: str, code: int = 0) -> Done:
+    done = command("watch", "small", *words, cwd=place.path)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_a_build_alone_is_compared_with_what_it_was_first(tmp_path: Path) -> None:
+    install("5.6.24", tmp_path / "mine")
+    build = f"  mine: {{path: {tmp_path / 'mine'}}}\nconfigs:"
+    alone = STUDY.replace("my5624.base, ", "").replace("base: my5624", "base: mine")
+    place = Place(tmp_path, OLD_AND_SMALL.replace("configs:", build) + alone)
+    for _ in range(2):
+        assert "the build as it is now is kept, as the base" in watch(place).stderr
+
+
+def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path) -> None:
+    install("5.6.24", tmp_path / "mine")
+    build = f"  mine: {{path: {tmp_path / 'mine'}}}\nconfigs:"
+    place = Place(tmp_path, OLD_AND_SMALL.replace("configs:", build) + STUDY)
+    assert "its build is as it was when it was first measured" in watch(place).stdout
+    assert "0 runs measured" in watch(place).stderr, "nothing has moved"
+
+    install("8.0.33", tmp_path / "mine")
+    done = watch(place, "--note", "merged at night", code=3)
+    assert "point-query may have changed; measured once more, from newly loaded tables" in done.stderr
+    assert "Newest: mine@2: merged at night; 1 steps against mine.base" in done.stdout
+    runs = rqps.load("small", tmp_path / "data").runs
+    looks = runs.filter(dbms="mine@2.base").group_by("occasion").agg(pl.len()).sort("occasion").rows()
+    assert looks == [(2, 4), (3, 4)]
+    assert runs.filter(pl.col("occasion") > 1)["dbms"].n_unique() == 3, (
+        "the base and the version before are beside it"
+    )
+    assert "0 runs measured" in watch(place, code=3).stderr
+
+    watch(place, "--acknowledge", "point-query", "--remark", "a new major version")
+    assert "a new major version" in watch(place).stdout
+    assert not place.servers()
