@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -335,7 +335,8 @@ def watch(arguments: argparse.Namespace) -> Call:
 
         if arguments.acknowledge:
             return _print(asked.acknowledge(arguments.acknowledge, arguments.remark))
-        code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), arguments.note, _say)
+        with redirect_stdout(sys.stderr):  # the summary of a CI job takes stdout
+            code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), arguments.note, _say)
         if code:
             return code
         unacknowledged = asked.open()

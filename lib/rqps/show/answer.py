@@ -110,8 +110,8 @@ def _last_step(rows: pl.DataFrame) -> str:
 
 
 def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
-    """What a watch has to say: the changes that nobody has acknowledged, those that somebody has, and what was looked
-    at. `looks` is the frame of `stats.looks` with remarks."""
+    """The answer of a watch: the changes that nobody has acknowledged, those that somebody has, and the newest build.
+    `looks` is the frame of `stats.looks` with remarks."""
     if looks.is_empty():
         return f"{study}: its build is as it was when it was first measured"
     newest = looks.filter(pl.col("number") == pl.col("number").max().over("build_of"))

@@ -7,6 +7,7 @@ import polars as pl
 from rqps.stats.comparison import change, compare, relate, relate_pairs
 from rqps.stats.metrics import COMPARED, CPU, THROUGHPUT, measured, with_counts
 from rqps.stats.pairing import rounds_of_pairs
+from rqps.stats.verdict import beyond
 from rqps.store.read import Study
 from rqps.store.schemas import Columns
 
@@ -80,7 +81,7 @@ def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
     every = every.sort("build_of", "config", "number")
     before = every.with_columns(last=pl.col("dbms").shift().over("build_of", "config")).drop_nulls("last")
     of_last = _own_rounds(study, before.select("last", "dbms").rows())
-    rows = [_judged(rounds).with_columns(against=pl.lit("last")) for rounds in of_last.values()]
+    rows = [seen_in_looks(rounds).with_columns(against=pl.lit("last")) for rounds in of_last.values()]
     base = study.card.base
     of_base = _own_rounds(study, [(base, dbms) for dbms in every["dbms"] if dbms != base])
     for _, of_build in every.group_by("build_of", "config", maintain_order=True):
@@ -94,7 +95,7 @@ def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
                 if levels.get((version["build_of"], step), earlier[0]["build"]) == version["build"]
             ]
             if steps:
-                drift = _judged(rounds.filter(pl.col("step").is_in(steps)), version["dbms"], of_base)
+                drift = seen_in_looks(rounds.filter(pl.col("step").is_in(steps)), version["dbms"], of_base)
                 rows.append(drift.with_columns(against=pl.lit("base"), level_of=pl.lit(version["build"])))
     if not rows:
         columns = ("step", "metric", "against", "seen", "state")
@@ -111,7 +112,7 @@ def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.
     return {str(dbms): rounds for (dbms,), rounds in alone.group_by("dbms", maintain_order=True)}
 
 
-def _judged(
+def seen_in_looks(
     rounds: pl.DataFrame, level: str | None = None, of_base: Mapping[str, pl.DataFrame] | None = None
 ) -> pl.DataFrame:
     """One row per step and measure with what both looks see; relative to the `level` of an earlier dbms, if given."""
@@ -142,5 +143,4 @@ def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)
         compared = now.drop("first", "second")
-    reaches = pl.max_horizontal(pl.col("sure_low") - 1, 1 - pl.col("sure_high")) > pl.col("smallest_effect")
-    return compared.with_columns(verdict=pl.when(reaches).then("verdict").otherwise(pl.lit("unsure")))
+    return compared.with_columns(verdict=beyond(pl.col("smallest_effect")))

@@ -98,6 +98,17 @@ def decided(
     return pl.when(undecidable).then(unsure).otherwise(by_interval)
 
 
+def beyond(near: pl.Expr | float) -> pl.Expr:
+    """The verdict of a ratio that surely differs from 1 by more than `near`, and `unsure` of any other.
+
+    >>> two = pl.DataFrame({"sure_low": [0.9, 0.9], "sure_high": [0.97, 0.99], "verdict": ["slower", "slower"]})
+    >>> two.select(beyond(0.02))["verdict"].to_list()
+    ['slower', 'unsure']
+    """
+    reaches = pl.max_horizontal(pl.col("sure_low") - 1, 1 - pl.col("sure_high")) > near
+    return pl.when(reaches).then("verdict").otherwise(pl.lit("unsure"))
+
+
 def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
     """Rounds that an `unsure` comparison needs, in words; empty for the others."""
     rounds = rounds_needed(null=null, near=near)
