@@ -11,6 +11,9 @@ from child import rqps as command
 from live_study import OLD_AND_SMALL, Place
 from rqps.engines import engine_of
 from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import cache_dir, sha256
+from rqps.engines.sources.copies import copy_of
+from rqps.errors import RqpsError
 
 pytestmark = pytest.mark.live
 
@@ -72,3 +75,33 @@ def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path
     watch(place, "--acknowledge", "point-query", "--remark", "a new major version")
     assert "a new major version" in watch(place).stdout
     assert not place.servers()
+
+
+def test_the_newest_version_of_a_package_takes_the_place_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = BuildSpec.model_validate({"rocksdb": "9.7.3"})
+    older = engine_of(release).locate("release", release, print).program
+    (plugins := cache_dir() / "maven").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "maven").symlink_to(plugins)  # mvn's own plugins, which take a while
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
+    spec = BuildSpec.model_validate({"maven": "org.rocksdb:rocksdbjni:LATEST:jar:linux64", "rocksdb": "11"})
+    assert spec.moves
+    assert not release.moves
+    package = engine_of(spec).source("newest", spec)
+    package.renew("newest", print)
+    assert package.program is None, "what was never fetched is not renewed"
+    package.fetch("newest", print)
+    assert package.program
+    newest = sha256(package.program)
+    shutil.copy(older, package.program)  # as if this one had been the newest last night
+
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(RqpsError, match="mvn"):
+        package.renew("newest", print)
+    assert sha256(package.program) == sha256(older), "a package that is gone meanwhile leaves what is here"
+    monkeypatch.undo()
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
+    package.renew("newest", print)
+    assert sha256(package.program) == newest
+    assert copy_of(sha256(older)).is_dir(), "the one before can be measured beside it"

@@ -10,6 +10,8 @@ from pydantic import Field, PrivateAttr, StringConstraints, create_model, model_
 from rqps.engines import ENGINES, Option, Strict, Version, facts_of, facts_of_all
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+LATEST = "LATEST"
+"""The version of whatever is newest in Maven."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
 
 
@@ -71,6 +73,18 @@ class _Source(Strict):
     def source(self) -> str | None:
         """The key that names its source; None for a version of the catalogue."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)
+
+    @property
+    def newest(self) -> bool:
+        """The source has another version when somebody publishes one: a package of a Debian suite, or the `LATEST` of
+        Maven and a tag of npm."""
+        of_maven, of_npm = (self.maven or "").split(":")[2:3], (self.npm or "").rpartition("@")[2]
+        return self.debian is not None or of_maven == [LATEST] or of_npm[:1].isalpha()
+
+    @property
+    def moves(self) -> bool:
+        """The build may be another binary tomorrow."""
+        return self.source in ("path", "on_path") or self.newest
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -11,7 +11,7 @@ from typing import Annotated
 import polars as pl
 from pydantic import Field, ValidationError
 
-from rqps.engines import Say, Strict
+from rqps.engines import Say, Strict, engine_of
 from rqps.errors import RqpsError
 from rqps.schedule import rebuilds, tries
 from rqps.schedule.run_study import Runner, run_study
@@ -25,7 +25,7 @@ from rqps.study.document import Problem, all_at_once, parse, read_text
 FILE = "acknowledged.yaml"
 """The file beside runs.yaml with the changes that somebody has acknowledged."""
 HEAD = "# Changes that rqps watch has named and somebody has acknowledged.\n"
-MOVING = "path: DIRECTORY, on_path: true"
+MOVING = "path: DIRECTORY, on_path: true, debian: PACKAGE, maven: with LATEST as its version, npm: NAME@latest"
 
 
 class Acknowledged(Strict):
@@ -58,6 +58,10 @@ class Watch:
 
         A look that was stopped goes on: what is known of it are the rounds of the newest version.
         """
+        with runner.measuring(self.study):  # or a build would change under whoever measures it
+            for build in rebuilds.moving(self.runs_file, self.study):
+                spec = self.runs_file.builds[build]
+                engine_of(spec).source(build, spec).renew(build, say)
         if tries.is_first(self.runs_file, self.study, self.data, note, say):
             say(f"{self.study}: the build as it is now is kept, as the base; a look measures when it is another one")
             return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rqps.engines import Say, engine_of
 from rqps.engines.asked import BuildSpec
-from rqps.engines.sources import AT_THEIR_PLACE, digest_of
+from rqps.engines.sources import digest_of
 from rqps.engines.sources.copies import copy_of
 from rqps.errors import RqpsError
 from rqps.measure.job import git_revision
@@ -146,18 +146,14 @@ def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -
 def moving(runs_file: RunsFile, study: str) -> tuple[str, ...]:
     """The builds of a study that may be another binary tomorrow."""
     builds = dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms)
-    return tuple(build for build in builds if runs_file.builds[build].source in AT_THEIR_PLACE)
+    return tuple(build for build in builds if runs_file.builds[build].moves)
 
 
 def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
     """The builds of a study that may be rebuilt, with the program of each that is there."""
     for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):
         spec = runs_file.builds[build]
-        if (
-            spec.source in AT_THEIR_PLACE
-            and not spec.copied
-            and (program := engine_of(spec).source(build, spec).program)
-        ):
+        if spec.moves and not spec.copied and (program := engine_of(spec).source(build, spec).program):
             yield build, spec, program
 
 

@@ -247,6 +247,27 @@ class Source:
         self._verify(key, folder)
         return folder
 
+    def renew(self, name: str, say: Say) -> None:
+        """Fetches a package again if a newer version may be there; the one that it replaces stays in a copy.
+
+        A newest version that is gone when it is fetched leaves what is here as it was.
+        """
+        program, folder = self.program, self.folder
+        if not self.spec.newest or self.spec.copied or program is None or folder is None:
+            return
+        if self.kind == "debian" and debian.is_newest(str(self.spec.debian), self.spec.suite, folder.parent, say):
+            return
+        self.copy(digest_of(program))
+        before = folder.parent.with_name(f"{folder.parent.name}.before")
+        shutil.rmtree(before, ignore_errors=True)
+        folder.parent.rename(before)
+        try:
+            self.fetch(name, say)
+        finally:
+            if not folder.parent.exists():
+                before.rename(folder.parent)
+            shutil.rmtree(before, ignore_errors=True)
+
     def copy(self, digest: str) -> None:
         """Copies the build with this digest to the cache, for when another one is at its place."""
         copy_build(Path(str(self.folder)), self.sought.needs, self.sought.in_tree, digest)

@@ -21,6 +21,7 @@ from rqps.errors import RqpsError
 from rqps.terminal import megabytes
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+PACKAGES = "packages.txt"
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = (
     "usr/lib/x86_64-linux-gnu",
@@ -82,9 +83,18 @@ def unpacked(
         shutil.rmtree(work)
         if files:
             _remove_others(tree, files)
-        (partial / "packages.txt").write_text("".join(f"{line}\n" for line in exact))
+        (partial / PACKAGES).write_text("".join(f"{line}\n" for line in exact))
 
     return made_once(place(package, suite, files=files, alone=alone), make, say) / "tree"
+
+
+def is_newest(package: str, suite: str | None, unpacked_in: Path, say: Say) -> bool:
+    """True where a package and all that it depends on are in their newest versions."""
+    lists = cache_dir() / "apt" / (suite or "own-sources")
+    with locked(lists, lambda: say(f"{package}: waiting for another fetch of Debian packages to end")):
+        chosen = _closure(package, suite, _fresh_lists(suite, lists, package, say), alone=False)
+    here = (unpacked_in / PACKAGES).read_text().splitlines()
+    return here == [f"{one.name}={one.version}" for one in chosen]
 
 
 def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from rqps import __version__
 from rqps.engines import Say
+from rqps.engines.asked import LATEST
 from rqps.engines.cache import cache_dir, locked
 from rqps.engines.sources.archives import CHUNK_BYTES
 from rqps.errors import RqpsError
@@ -158,7 +159,7 @@ def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Pat
     """An archive by `mvn` and its settings (mirrors, proxies), taken out of its repository: no copy stays."""
     repository = (cache_dir() / "maven").resolve()
     group, artifact, version, *_ = coordinates.split(":")
-    arrives = repository / group.replace(".", "/") / artifact / version
+    arrives = repository / group.replace(".", "/") / artifact / ("" if version == LATEST else version)
     command = [
         *("mvn", "--quiet", "--batch-mode", "--update-snapshots", f"-Dmaven.repo.local={repository}"),
         *(f"{MAVEN_PLUGIN}:get", f"-Dartifact={coordinates}", "-Dtransitive=false"),
@@ -169,7 +170,7 @@ def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Pat
         arrives.mkdir(parents=True, exist_ok=True)
         try:
             run_client(command, work, progress, grows=arrives)
-            archives = [path for path in arrives.glob(f"{artifact}-*") if path.suffix in MAVEN_ARCHIVES]
+            archives = [path for path in arrives.rglob(f"{artifact}-*") if path.suffix in MAVEN_ARCHIVES]
             if len(archives) != 1:
                 raise RqpsError(
                     f"builds.{name}: maven {coordinates}: mvn fetched no archive",
