@@ -21,6 +21,18 @@ def test_a_redo_capacity_becomes_two_files_where_there_is_no_such_option() -> No
     assert put(asked, OLD).expected == {"innodb_log_file_size": "134217728", "innodb_log_files_in_group": "2"}
 
 
+def test_redo_log_files_become_a_capacity_where_a_version_has_no_others() -> None:
+    asked = {"innodb_log_file_size": Option("1G"), "innodb_log_files_in_group": Option(15)}
+    assert put(asked, NEW, "9.7.0").expected == {"innodb_redo_log_capacity": str(15 << 30)}
+    old = {**OLD, "innodb_log_files_in_group": "2"}
+    assert put(asked, old).expected == {"innodb_log_file_size": "1G", "innodb_log_files_in_group": "15"}
+
+
+def test_words_of_a_list_may_come_back_in_another_order() -> None:
+    assert mismatches({"sql_mode": "a_mode,b_mode"}, {"sql_mode": "B_MODE,A_MODE"}) == []
+    assert mismatches({"sql_mode": "a_mode,b_mode"}, {"sql_mode": "A_MODE"}) != []
+
+
 def test_what_is_switched_off_by_another_name_is_read_back_by_its_own() -> None:
     asked = {"log_bin": Option(False), "ssl": Option(False)}
     assert put(asked, OLD) == Translated(

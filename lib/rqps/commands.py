@@ -168,7 +168,7 @@ def hosts(arguments: argparse.Namespace) -> Call:
 
 
 def plan(arguments: argparse.Namespace) -> Call:
-    from rqps.overview import plan_text
+    from rqps.overview import option_files_lines, plan_text
     from rqps.schedule.state import Estimate, state, this_host
     from rqps.terminal import duration
 
@@ -190,11 +190,8 @@ def plan(arguments: argparse.Namespace) -> Call:
         todo = [now.run for now in states if now.state not in ("done", "absent")]
         mistakes = foresee([] if named else todo)  # another host says itself what it lacks
         mistakes += _rebuilt(runs_file, study, data)
-        _print(
-            plan_text(
-                states, servers, fetch_bytes, [str(mistake) for mistake in mistakes], buys[host], hours, occasions
-            )
-        )
+        wrong, files = [str(mistake) for mistake in mistakes], [*option_files_lines(runs_file, study)]
+        _print(plan_text(states, servers, fetch_bytes, wrong, buys[host], hours, occasions, files))
         return FAILED if mistakes else 0, Estimate.of(todo).left_s() + later_s
 
     def call() -> int:

@@ -14,7 +14,7 @@ from rqps.measure.notes import UnderWay
 from rqps.schedule.hours import Hours
 from rqps.schedule.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
-from rqps.study import BuildSpec, Option, Run, in_words
+from rqps.study import BuildSpec, Option, Run, RunsFile, build_and_config, in_words, option_files
 from rqps.terminal import counted, duration, megabytes
 from rqps.workloads import workload
 
@@ -33,9 +33,10 @@ def plan_text(
     buys: str = "",
     hours: Hours | None = None,
     occasions: str = "",
+    option_files: Sequence[str] = (),
 ) -> str:
     """The time that a study takes or what its budget buys, its further occasions, what would stop it, its servers (in
-    words, by build), their options, and the runs in order."""
+    words, by build), their options, the files that those come from, and the runs in order."""
     runs = [run_state.run for run_state in states]
     members = [member for run in runs for member in run.members]
     width = max(map(len, servers))
@@ -48,10 +49,20 @@ def plan_text(
         _head(runs, buys),
         sources,
         _options(members),
+        option_files,
         _absent(runs),
         _order(states),
     ]
     return "\n\n".join(text for part in parts if (text := "\n".join(part)))
+
+
+def option_files_lines(runs_file: RunsFile, study: str) -> Iterator[str]:
+    """The files that a study's configs take options from, with each line that rqps does not take as it stands."""
+    configs = dict.fromkeys(build_and_config(dbms)[1] for dbms in runs_file.studies[study].dbms)
+    for config, file in option_files(runs_file.configs, configs):
+        taken = sum(line.taken for line in file.lines)
+        yield f"{file.path}, from which configs.{config} takes {taken} of {counted(len(file.lines), 'option')}"
+        yield from (f"  line {line.number}: {line.name} {line.note}" for line in file.lines if line.note)
 
 
 def status_text(states: Sequence[RunState]) -> str:

@@ -56,6 +56,35 @@ def option_name(key: str) -> str:
     return key.removesuffix("?").replace("-", "_")
 
 
+ALLOCATORS: Mapping[str, str] = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+"""Memory allocators by the names that the option `malloc` has for them, with their libraries."""
+
+
+class FileLine(NamedTuple):
+    """One option in a file of options, and what becomes of it."""
+
+    number: int
+    name: str
+    """As a config writes it."""
+    value: str
+    optional: bool = False
+    series: str = ""
+    """The releases that it is for, such as 8.0; empty where it is for all."""
+    note: str = ""
+    """The reason why rqps does not take it as it stands."""
+    taken: bool = True
+
+
+class OptionFiles(Protocol):
+    """A key of a config that names a file of options, in the form that an engine's own servers read."""
+
+    KEY: str
+    ABOUT: str
+
+    def read(self, text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
+        """Its options, and its mistakes with their lines. rqps sets the options `ours` itself."""
+
+
 @dataclass(frozen=True)
 class Build:
     """A build that is ready to start, verified to be the version that was promised."""
@@ -335,6 +364,7 @@ class Facts:
     serves: str = ""
     """A pattern of the functions that serve a client."""
     scenarios: Scenarios = NO_SCENARIOS
+    option_files: OptionFiles | None = None
     counters: Counters = ALL_COUNTS
     tries: tuple[Try, ...] = ()
     """Options worth a what-if."""

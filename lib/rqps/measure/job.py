@@ -29,7 +29,7 @@ from rqps.notebook import LOGS, SOCKET
 from rqps.scratch import refuse_long, socket_of_any
 from rqps.store.manifest import Placement
 from rqps.study import Run
-from rqps.terminal import megabytes
+from rqps.terminal import counted, megabytes
 from rqps.workloads import PARAMETERS, Workload, workload
 
 JOB = f"{LOGS}/job.json"
@@ -207,16 +207,18 @@ def refuse_uncountable(runs: Sequence[Run]) -> None:
 
 
 def refuse_without_memory(runs: Sequence[Run]) -> None:
-    """Refuses duets whose servers do not fit into memory together: they would swap while they are measured."""
-    together = [run.members for run in runs if run.beside]
+    """Refuses servers that do not fit into memory, of a duet together: they would swap while they are measured."""
+    together = [run.members for run in runs]
     memory = [(sum(engine_of(run.build_spec).memory_bytes(run) for run in some), len(some)) for some in together]
     needed, servers = max(memory, default=(0, 0))
     if needed > (available := psutil.virtual_memory().available):
         raise RqpsError(
-            f"{runs[0].study}: {servers} servers at once take about {needed / 1e9:.1f} GB of memory, and "
+            f"{runs[0].study}: {counted(servers, 'server')} at once take about {needed / 1e9:.1f} GB of memory, and "
             f"{available / 1e9:.1f} GB are available here",
             fix="write `method: rounds` in runs.yaml, which has one up at a time, or name fewer dbms, or smaller "
-            "buffer pools",
+            "buffer pools"
+            if servers > 1
+            else "write smaller buffer pools, or measure on a host with more memory",
         )
 
 

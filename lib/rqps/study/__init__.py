@@ -16,6 +16,7 @@ from rqps.study.runs_file import (
     Some,
     StudySpec,
     one_of,
+    option_files,
 )
 from rqps.study.unfold import (
     MODES,

@@ -11,7 +11,7 @@ from typing import Any
 from rqps.engines import facts_of_all, option_name
 from rqps.errors import instead
 from rqps.study.document import Place, Problem
-from rqps.study.runs_file import SCENARIO_KEYS, SCENARIOS
+from rqps.study.runs_file import FILE_KEYS, SCENARIO_KEYS, SCENARIOS
 
 LONGEST_CHAIN = 20
 """Configs or studies that extend one another."""
@@ -48,7 +48,7 @@ def _option_problems(place: Place, config: dict[str, Any]) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for key in config:
         here, name = (*place, key), option_name(key)
-        if key == "extends" or key in SCENARIO_KEYS:
+        if key == "extends" or key in SCENARIO_KEYS or key in FILE_KEYS:
             continue
         if key.startswith("-"):
             yield Problem(here, f"write {key.lstrip('-').replace('-', '_')!r}, without the dashes in front")

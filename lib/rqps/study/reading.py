@@ -14,9 +14,10 @@ from pydantic_core import ErrorDetails
 from rqps.engines import ENGINES, facts_of, facts_of_all
 from rqps.engines.asked import BuildSpec, Connections
 from rqps.errors import instead
-from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, read_document
+from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, read_document, read_text
 from rqps.study.mistakes import complete, mistakes, with_those_it_extends
 from rqps.study.runs_file import (
+    FILE_KEYS,
     SCENARIO_KEYS,
     ConfigSpec,
     HostSpec,
@@ -62,6 +63,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     document = read_document(path)
     if document.value is None and not document.problems:
         document.problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
+    _read_option_files(document, path)
     runs_file, problems = _read(document, workloads)
     if problems and study and (others := _studies_with(problems, document, study)):
         written = document.value["studies"]
@@ -74,6 +76,28 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     if problems or runs_file is None:
         raise all_at_once(str(path), _where_they_are_written(problems, document), document)
     return runs_file
+
+
+def _read_option_files(document: Document, runs_yaml: Path) -> None:
+    """Puts the options of the files that configs start from in place of the files' names."""
+    configs = document.value.get("configs") if isinstance(document.value, dict) else None
+    for name, config in configs.items() if isinstance(configs, dict) else ():
+        for key in FILE_KEYS.keys() & (config if isinstance(config, dict) else {}):
+            place, named, facts = ("configs", name, key), config[key], FILE_KEYS[key]
+            config[key] = None
+            if not isinstance(named, str) or not named:
+                document.problems.append(
+                    Problem(place, f"is {_shown(named, None)}; a file is due, such as etc/my.cnf")
+                )
+                continue
+            file = Path(document.files.get(place[:2], runs_yaml)).parent / Path(named).expanduser()
+            if not file.is_file():
+                document.problems.append(Problem(place, f"there is no file {named!r} beside {runs_yaml.name}"))
+                continue
+            assert facts.option_files is not None
+            lines, problems = facts.option_files.read(read_text(file), facts.ours)
+            document.problems += [Problem(place, text, line, str(file)) for line, text in problems]
+            config[key] = {"path": named, "lines": lines}
 
 
 def _studies_with(problems: Sequence[Problem], document: Document, study: str) -> set[str]:
@@ -169,12 +193,12 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             loads.append((("hosts", host, "parameters", study.workload), study, of_host.connections))
     for place, study, asked in loads:
         too_few = {}
-        names = (build_and_config(dbms) for dbms in study.dbms)
-        for config, engine in dict.fromkeys((config, runs_file.builds[build].engine) for build, config in names):
-            if (limit := facts_of(engine).connections) is None:
+        for build, config in (build_and_config(dbms) for dbms in study.dbms):
+            spec = runs_file.builds[build]
+            if (limit := facts_of(spec.engine).connections) is None:
                 continue
             limited_by, default = limit
-            option = resolve(runs_file.configs, config).get(limited_by)
+            option = resolve(runs_file.configs, config, spec.version).get(limited_by)
             most = default if option is None else option.value
             # The server alone knows 1K, for instance; it is asked before the first step.
             if str(most).isdecimal() and int(most) < asked.needed:

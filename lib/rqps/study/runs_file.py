@@ -6,7 +6,7 @@ The models know no workload: whoever reads a file hands in the parameters that e
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -27,9 +27,18 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from rqps.engines import NO_SCENARIOS, Option, Scenarios, Strict, facts_of, facts_of_all, option_name
+from rqps.engines import (
+    NO_SCENARIOS,
+    FileLine,
+    Option,
+    Scenarios,
+    Strict,
+    facts_of,
+    facts_of_all,
+    option_name,
+)
 from rqps.engines.asked import BuildSpec, Connections
-from rqps.errors import instead
+from rqps.errors import RqpsError, instead
 from rqps.terminal import seconds
 
 T = TypeVar("T")
@@ -83,6 +92,30 @@ SCENARIOS: tuple[Scenarios, ...] = tuple(
 )
 SCENARIO_KEYS = {scenarios.KEY: scenarios for scenarios in SCENARIOS}
 """The keys of a config that choose a scenario of an engine, such as what a server records of itself."""
+
+
+class OptionFile(Strict):
+    """The options that a config takes from a file, which is read with runs.yaml."""
+
+    path: str
+    lines: tuple[FileLine, ...]
+
+    def options(self, version: str | None, config: str) -> dict[str, Option]:
+        """The options for a server of this version, the later line before the earlier."""
+        series = version and ".".join(version.split(".")[:2])
+        if series is None and (line := next((line for line in self.lines if line.series and line.taken), None)):
+            raise RqpsError(
+                f"{self.path}:{line.number}: {line.name} is for {line.series}, and configs.{config} is asked for a "
+                "build whose version no one promises",
+                fix="write the version beside the build's source in runs.yaml",
+            )
+        of_it = (line for line in self.lines if line.taken and line.series in ("", series))
+        return {line.name: Option(line.value, line.optional) for line in of_it}
+
+
+_AS_WRITTEN = WithJsonSchema({"type": "string", "examples": ["etc/my.cnf"]})
+FILE_KEYS = {facts.option_files.KEY: facts for facts in facts_of_all() if facts.option_files is not None}
+"""The keys of a config that name a file of options of an engine."""
 if TYPE_CHECKING:
     ConfigSpec = _Config
 else:
@@ -91,20 +124,35 @@ else:
         __base__=_Config,
         __doc__=_Config.__doc__,
         **{key: (of.MODEL | None, Field(None, description=of.ABOUT)) for key, of in SCENARIO_KEYS.items()},
+        **{
+            key: (Annotated[OptionFile | None, _AS_WRITTEN], Field(None, description=of.option_files.ABOUT))
+            for key, of in FILE_KEYS.items()
+        },
     )
 
 
-def resolve(configs: Mapping[str, ConfigSpec], name: str) -> dict[str, Option]:
-    """All options of a config: the inherited ones first, then its own."""
-    options = {
-        option_name(key): Option(value, key.endswith("?"))
-        for config in reversed(_with_what_it_extends(configs, name))
-        for key, value in config.options.items()
-    }
+def resolve(configs: Mapping[str, ConfigSpec], name: str, version: str | None = None) -> dict[str, Option]:
+    """All options of a config for a server of this version: the inherited ones first, then those of its file, then
+    its own."""
+    options: dict[str, Option] = {}
+    for config in reversed(_with_what_it_extends(configs, name)):
+        for key in FILE_KEYS:
+            if (file := getattr(config, key)) is not None:
+                options |= file.options(version, name)
+        options |= {option_name(key): Option(value, key.endswith("?")) for key, value in config.options.items()}
     for key, scenarios in SCENARIO_KEYS.items():
         if (asked := _scenario(configs, name, key)) is not None:
             options = scenarios.decide(options, asked)
     return options
+
+
+def option_files(configs: Mapping[str, ConfigSpec], names: Iterable[str]) -> Iterator[tuple[str, OptionFile]]:
+    """The files that configs and those they extend take options from, once each, with the config that names it."""
+    chains = (_with_what_it_extends(configs, name) for name in names)
+    in_use = {id(config) for chain in chains for config in chain}
+    for name, config in configs.items():
+        files = (getattr(config, key) for key in FILE_KEYS) if id(config) in in_use else ()
+        yield from ((name, file) for file in files if file is not None)
 
 
 def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str, engine: str) -> Any:

@@ -170,7 +170,7 @@ def unfold(
     def run(mode: Mode, number: int, dbms: str, side: str | None = None, occasion: int = measured.occasion) -> Run:
         build, config = build_and_config(dbms)
         build_spec = runs_file.builds[build]
-        options = resolve(runs_file.configs, config)
+        options = resolve(runs_file.configs, config, build_spec.version)
         scenario = resolve_scenario(runs_file.configs, config, build_spec.engine)
         return Run(
             study=study,

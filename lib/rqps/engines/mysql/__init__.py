@@ -3,7 +3,7 @@
 import re
 
 from rqps.engines import Counters, Facts, Program, Try
-from rqps.engines.mysql import perf_schema
+from rqps.engines.mysql import my_cnf, perf_schema
 
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
 _NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
@@ -87,6 +87,7 @@ facts = Facts(
     roles=_ROLES,
     serves=r"^(do_command|dispatch_command)(\(|$)",
     scenarios=perf_schema,
+    option_files=my_cnf,
     counters=_COUNTERS,
     tries=_TRIES,
 )

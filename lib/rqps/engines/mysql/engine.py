@@ -16,7 +16,7 @@ from rqps.engines.mysql.options import Translated, canonical, mismatches, transl
 from rqps.engines.mysql.perf_schema import absent
 from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
-from rqps.engines.sources.programs import refuse_here
+from rqps.engines.sources.programs import allocator_library, refuse_allocator, refuse_here
 from rqps.errors import RqpsError
 
 __all__ = [
@@ -55,6 +55,8 @@ def foresee(asked: Asked) -> None:
     refuse_here(asked, origin, (layout(tree) or (None, None))[1] if tree else None, locate)
     version = (known_version(tree) if tree else None) or asked.build_spec.version
     its_own = data.known_before(version) if version else {}
+    if "malloc" in asked.options:
+        refuse_allocator(str(asked.options["malloc"].value))
     if variables := its_own or data.known_before(None):
         translate(
             asked.options, variables, dbms=asked.dbms, version=version if its_own and version else "of any version"
@@ -66,6 +68,8 @@ def prepare(asked: Asked, say: Say) -> "PreparedServer":
     build = locate(asked.build, asked.build_spec, say)
     origin = data.origin(build, asked.options)
     has = data.known(origin, say)
+    malloc = asked.options.get("malloc")
+    allocator = (str(malloc.value), allocator_library(str(malloc.value), say)) if malloc else None
     translated = translate(asked.options, has.variables, dbms=asked.dbms, version=build.version)
     scenario = None
     if asked.scenario is not None:
@@ -77,7 +81,7 @@ def prepare(asked: Asked, say: Say) -> "PreparedServer":
         scenario = realise(asked.scenario, build, has, config=asked.config)
         refuse_too_large(translated.expected, has, asked.dbms)
         translated = replace(translated, arguments=(*translated.arguments, *scenario.arguments))
-    return PreparedServer(asked.dbms, asked.config, build, origin, translated, scenario)
+    return PreparedServer(asked.dbms, asked.config, build, origin, translated, scenario, allocator)
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,15 @@ class PreparedServer:
     origin: Origin
     translated: Translated
     scenario: Realised | None
+    allocator: tuple[str, Path] | None = None
+    """The memory allocator that the config asks for in place of the build's own, with its library."""
 
     @property
     def options(self) -> Mapping[str, str]:
         """As the server has to report them; a scenario stands among them as if it were an option."""
         scenario = {"perf_schema": self.scenario.scenario.name} if self.scenario else {}
-        return {**self.translated.expected, **scenario}
+        malloc = {"malloc": self.allocator[0]} if self.allocator else {}
+        return {**self.translated.expected, **scenario, **malloc}
 
     @property
     def in_words(self) -> Mapping[str, str]:
@@ -107,6 +114,8 @@ class PreparedServer:
         return data.loaded(self.origin, name, load, say)
 
     def open(self, directory: Path, asked: Start) -> "MeasuredServer":
+        preload = ("/usr/bin/env", f"LD_PRELOAD={self.allocator[1]}") if self.allocator else ()
+        asked = replace(asked, under=(*preload, *asked.under))
         server = start(self.build, directory, asked, self.translated.arguments)
         return MeasuredServer(**vars(server), prepared=self)
 
@@ -150,10 +159,21 @@ class MeasuredServer(Server):
                 fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
             )
         verified = [(name, value, reported[name]) for name, value in asked.items()]
+        verified += [self._verified_allocator(*self.prepared.allocator)] if self.prepared.allocator else []
         if self.prepared.scenario is None:
             return verified
         with events.unrecorded(self) as connection:
             return [*verified, *events.set_up(connection, self.prepared.scenario, self.prepared.dbms)]
+
+    def _verified_allocator(self, name: str, library: Path) -> tuple[str, str, str]:
+        """The allocator, which has to be among the files that the server's process has mapped."""
+        maps = Path(f"/proc/{self.pid}/maps").read_text()
+        if str(library) not in maps:
+            raise RqpsError(
+                f"{self.prepared.dbms}: malloc: {name}: the server runs without {library}",
+                fix=f"read what the loader says of it in {self.error_log}; take another library for this build",
+            )
+        return "malloc", name, name
 
     def settings(self) -> list[dict[str, Any]]:
         with closing(self.connect()) as connection:

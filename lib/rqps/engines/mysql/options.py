@@ -49,12 +49,32 @@ def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | N
     )
 
 
+def _malloc(_value: Value, _known: Mapping[str, str]) -> Translated | None:
+    """The allocator is a library that the program is started with, and no option of it."""
+    return Translated()
+
+
 FORMS: dict[str, Callable[[Value, Mapping[str, str]], Translated | None]] = {
     "log_bin": _log_bin,
     "ssl": _ssl,
     "innodb_redo_log_capacity": _redo_log_capacity,
+    "malloc": _malloc,
 }
 """Options that some versions spell otherwise. None means that the plain form is right here."""
+
+LOG_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
+
+
+def _with_capacity(asked: Mapping[str, Option], known: Mapping[str, str]) -> dict[str, Option]:
+    """Redo log files of one size become the capacity that they come to, where a version has only that."""
+    size, files = (asked.get(name) for name in LOG_FILES)
+    if size is None or "innodb_redo_log_capacity" not in known or LOG_FILES[0] in known:
+        return dict(asked)
+    number = int(canonical(files.value)) if files else 2
+    capacity = Option(int(canonical(size.value)) * number, size.optional)
+    others = {name: option for name, option in asked.items() if name not in LOG_FILES}
+    return {"innodb_redo_log_capacity": capacity, **others}
+
 
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -65,7 +85,7 @@ def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: st
     expected: dict[str, str] = {}
     left_out: list[str] = []
     unknown: list[str] = []
-    for name, option in asked.items():
+    for name, option in _with_capacity(asked, known).items():
         special = FORMS[name](option.value, known) if name in FORMS else None
         if special:
             arguments += special.arguments
@@ -91,8 +111,13 @@ def mismatches(expected: Mapping[str, str], reported: Mapping[str, str]) -> list
     return [
         f"{name}: asked for {value!r}, the server has {reported.get(name, 'no such variable')!r}"
         for name, value in expected.items()
-        if name not in reported or canonical(value) != canonical(reported[name])
+        if name not in reported or _of_any_order(value) != _of_any_order(reported[name])
     ]
+
+
+def _of_any_order(value: str) -> list[str]:
+    """The words of a list such as a mode of SQL, which a server reports in an order of its own."""
+    return sorted(map(canonical, value.split(",")))
 
 
 def canonical(value: Value) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rqps.engines import Say
+from rqps.engines import ALLOCATORS, Say
 from rqps.engines.asked import Asked, BuildSpec
 from rqps.engines.cache import cache_dir, made_once, sha256, short_key
 from rqps.engines.sources import Source, debian
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, instead
 
 SECONDS_TO_ANSWER = 60
 Locate = Callable[[str, BuildSpec, Say], object]
@@ -161,6 +161,8 @@ LIBRARY_PACKAGES = {
     "libnuma.so.1": "libnuma1",
     "libcrypt.so.1": "libcrypt1",
     "libgflags.so.2.2": "libgflags2.2",
+    "libjemalloc.so.2": "libjemalloc2",
+    "libtcmalloc_minimal.so.4": "libtcmalloc-minimal4",
 }
 """The Debian package of each library, from a suite that is old enough to run with every machine's libc."""
 LIBRARY_SUITE = "bookworm"
@@ -187,6 +189,28 @@ def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Loca
         locate(asked.build, asked.build_spec, lambda _: None)
 
 
+def allocator_library(name: str, say: Say) -> Path:
+    """The library of a memory allocator, given by name or by its file; fetched if this machine lacks it."""
+    refuse_allocator(name)
+    if name not in ALLOCATORS:
+        return Path(name).expanduser().resolve()
+    library = ALLOCATORS[name]
+    return Path(_of_the_machine(library) or folder_with(f"malloc: {name}", library, say) / library).resolve()
+
+
+def refuse_allocator(name: str) -> None:
+    """Refuses an allocator that is neither one that rqps knows nor a library on this machine."""
+    known = " or ".join(ALLOCATORS)
+    if name.startswith(("/", "~/")):
+        if not Path(name).expanduser().is_file():
+            fix = f"install the library, or write {known}, which rqps fetches"
+            raise RqpsError(f"malloc: {name}: this machine has no such library", fix=fix)
+    elif name not in ALLOCATORS:
+        hint = instead(name, ALLOCATORS, "allocators")
+        fix = f"write {known}, or the path of a library"
+        raise RqpsError(f"malloc: unknown allocator {name!r}; {hint}", fix=fix)
+
+
 def _beside(program: Path) -> list[Path]:
     """The folder of a program, if it brings libraries."""
     return [program.parent] if any(program.parent.glob("lib*.so.*")) else []
@@ -197,7 +221,7 @@ def library_environment(name: str, program: Path, say: Say) -> dict[str, str]:
     beside = _beside(program)
     environment = _search(beside)
     if lacking := missing_libraries(program, environment):
-        given = {folder_with(name, library, say) for library in lacking}
+        given = {folder_with(f"builds.{name}: its program", library, say) for library in lacking}
         environment = _search([*beside, *sorted(given)])
     return environment
 
@@ -208,12 +232,13 @@ def _search(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def folder_with(name: str, library: str, say: Say) -> Path:
-    """A folder to put on LD_LIBRARY_PATH so that a library is found, filled if need be."""
+    """A folder to put on LD_LIBRARY_PATH so that a library is found, filled if need be. `name` is the key in
+    runs.yaml that asks for it."""
     if other := _of_the_machine(SAME_BY_ANOTHER_NAME.get(library)):
         return made_once(
             cache_dir() / "renamed-libraries" / library, lambda folder: (folder / library).symlink_to(other), say
         )
-    needed = f"builds.{name}: its program needs {library}, which this machine does not have"
+    needed = f"{name} needs {library}, which this machine does not have"
     package = LIBRARY_PACKAGES.get(library)
     if package is None:
         fix = "install the package that holds it, or put it beside the program and set LD_LIBRARY_PATH"
