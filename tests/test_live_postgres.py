@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
 import pytest
-from child import until
+from child import PATIENCE_S, until
 from rqps.engines import Option, Start
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import copy_folder
@@ -279,6 +280,7 @@ def test_a_refused_statement_is_explained(server: MeasuredServer) -> None:
 OWNER = """
 import sys, time
 from pathlib import Path
+from threading import Thread
 sys.path.insert(0, {tests!r})
 from test_live_postgres import asking, opened
 server = opened(Path({folder!r}), asking())
@@ -328,6 +330,17 @@ def test_a_stuck_backend_does_not_outlive_its_keeper_and_postmaster(server: Meas
     assert psutil.pid_exists(backend)
     assert "with its keeper, which ended by SIGKILL" in server.close()
     assert not psutil.pid_exists(backend)
+
+
+def test_a_server_is_closed_in_spite_of_a_connection_to_a_stuck_backend(server: MeasuredServer) -> None:
+    with server.connect(patience_s=10 * PATIENCE_S) as connection:
+        (pid,) = (int(str(pid)) for (pid,) in connection.query("SELECT pg_backend_pid()"))
+        os.kill(pid, signal.SIGSTOP)
+        stopping = Thread(target=server.close, daemon=True)
+        stopping.start()
+        stopping.join(PATIENCE_S)
+        assert not stopping.is_alive()
+    assert not psutil.pid_exists(pid)
 
 
 def test_nothing_is_left_of_a_server_whose_keeper_is_killed(server: MeasuredServer) -> None:

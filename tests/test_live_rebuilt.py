@@ -10,11 +10,11 @@ import pytest
 import rqps
 from child import Done
 from child import rqps as command
+from executed import Notebook
 from live_study import OLD_AND_SMALL, Place
 from rqps.engines import engine_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import sha256
-from rqps.pages.relative_throughput import versions_tables
 from rqps.store.manifest import read_study_card
 
 pytestmark = pytest.mark.live
@@ -81,8 +81,13 @@ def test_a_rebuilt_build_is_noticed_kept_and_measured_beside_what_it_was(place: 
     assert digests["mine@2.base"] == [now]
     together = study.runs.filter(round=2)["dbms"].to_list()
     assert sorted(together) == ["mine.base", "mine@2.base", "my5624.base"], "the earlier one from its copy"
-    tables = "".join(table.as_raw_html() for _, table in versions_tables(study))
-    assert "mine@2: one byte more" in tables
+    page = Notebook("relative_throughput", study)
+    assert re.search(r">mine@2<.*>one byte more<.*>point-query<", page.html, re.DOTALL)
+    assert page["drawn_versions"].select("build", "note", "step").rows()[-1] == (
+        "mine@2",
+        "one byte more",
+        "point-query",
+    )
     first, second = read_study_card(place.study).builds
     assert (first.digest, second.digest, second.note) == (was, now, "one byte more")
     assert "0 runs measured" in place.run()

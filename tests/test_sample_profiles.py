@@ -1,12 +1,14 @@
 """Properties of the sample's own profiles: they add up, are whole, belong somewhere, and releases meet."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 import rqps
+from executed import Notebook
 from rqps.pages.flamegraph_breakdown import findings, sentences
 from rqps.profile import Profile, completeness, flame_trees, profile_of
 from rqps.report.claimed import frames_of
@@ -17,6 +19,7 @@ from rqps.stats import relate
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.store import Study
 from rqps.store.manifest import read_study_card
+from rqps.store.packing import unpack
 from rqps.study import Mode
 
 DATA = Path(__file__).parent.parent / "data"
@@ -118,3 +121,12 @@ def test_stacks_reach_the_roots_of_their_threads(study: Study) -> None:
     for row in completeness(sampled.stacks.collect()).to_dicts():
         assert row["root"] + row["repaired"] >= WHOLE_AT_LEAST, row
         assert row["unnamed"] < (0.2 if row["dbms"].startswith("my97") else 0.01), row
+
+
+def test_a_study_whose_base_was_profiled_and_not_timed_has_a_page(tmp_path: Path) -> None:
+    study, *_ = unpack(str(DATA / f"sample/study={STUDY}"), tmp_path / "raw")
+    for side in study.glob(f"run=r*/{CARD.base}"):
+        shutil.rmtree(side)
+    page = Notebook("flamegraph_breakdown", rqps.load(STUDY, tmp_path))
+    assert page["by_time"].operations["n"].max() == page["sampled"].runs["round"].n_unique()
+    assert "my8033.common" in page.shown("instructions")

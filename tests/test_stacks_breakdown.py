@@ -241,7 +241,8 @@ def test_an_unknown_base_lists_those_that_there_are() -> None:
 def said_of(costs: pl.DataFrame) -> list[str]:
     """The sentences on the one comparison of some costs, which are nowhere measured but in the profile."""
     parts = breakdown(costs, "my1.base", ("component", "thread", "function"))
-    profile = Profile(costs, costs, operation_costs(costs, "my1.base"), parts)
+    operations = operation_costs(costs, "my1.base")
+    profile = Profile(costs, costs, operations, parts, operations)
     (row,) = profile.operations.to_dicts()
     return list(sentences(profile, row, {}))
 

@@ -11,8 +11,7 @@ import polars as pl
 from pydantic import BaseModel, ValidationError
 
 from rqps import stats
-from rqps.engines import build_in
-from rqps.engines.asked import BuildSpec
+from rqps.engines import build_of
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead
 from rqps.schedule.budget import Budget
@@ -111,7 +110,10 @@ def _asked(
         if name not in known:
             fix = f"add the {kind}s of the study {card.study}"
             raise RqpsError(f"runs.yaml has no {kind} {name!r}, which {base} is of", fix=fix)
-    new_build = _add_build(builds, build) if build else its_build
+    new_build = its_build
+    if build:
+        new_build, spec_of_build = build_of(build, builds, print)
+        builds[new_build] = spec_of_build
     new_config = _add_config(configs, its_config, config) if config else its_config
     me = f"{new_build}.{new_config}"
     if me == base:
@@ -131,19 +133,6 @@ def _asked(
     spec = _valid(StudySpec, described, f"step={step!r}")
     name = _as_name(f"{card.study}-if-{step}-{me}-{short_key(step, base, me, parameters)[:4]}")
     return name, runs_file.model_copy(update={"builds": builds, "configs": configs, "studies": {name: spec}})
-
-
-def _add_build(builds: dict[str, BuildSpec], build: str) -> str:
-    """The name of a build, which is added to runs.yaml if it is a directory."""
-    if "/" in build:
-        tree = Path(build).expanduser().resolve()
-        name, spec = build_in(tree, print)
-        builds[name] = spec
-        return name
-    if build not in builds:
-        fix = "name one of runs.yaml, or give the directory of a server, with a / in it"
-        raise RqpsError(f"unknown build {build!r}; {instead(build, builds, 'builds')}", fix=fix)
-    return build
 
 
 def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str, Value]) -> str:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from rqps.errors import RqpsError, instead
+
 if TYPE_CHECKING:
     from rqps.engines.asked import Asked, BuildSpec
     from rqps.engines.sources import Source
@@ -415,6 +417,16 @@ class Engine(Protocol):
 def engine_of(spec: "BuildSpec") -> Engine:
     """The engine of a build. What starts builds is imported only here: reading runs.yaml needs none of it."""
     return cast(Engine, import_module(f"{__name__}.{spec.engine}.engine"))
+
+
+def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[str, BuildSpec]":
+    """One of these builds, by its name, or the build in a directory, which is given with a / in it."""
+    if "/" in asked:
+        return build_in(Path(asked).expanduser().resolve(), say)
+    if asked not in builds:
+        fix = "name one of these, or give the directory of a server, with a / in it"
+        raise RqpsError(f"{asked}: no such build; {instead(asked, builds, 'builds')}", fix=fix)
+    return asked, builds[asked]
 
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":

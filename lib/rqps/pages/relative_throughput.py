@@ -1,6 +1,6 @@
 """Relative throughput on a report's first page: all steps, or of many the groups and those that changed most."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -35,18 +35,9 @@ def on_first_page(page: FirstPage) -> FirstPage:
             (title, group_table(throughput, short)),
             ("The steps that changed most", of_steps(most)),
         ]
-    return replace(page, tables=(*page.tables, *tables, *versions_tables(page.study)))
-
-
-def versions_tables(study: Study) -> Iterator[tuple[str, GT]]:
-    """The versions of each build that was rebuilt, with its heading."""
-    for (build,), rows in stats.by_version(study).group_by("build_of", maintain_order=True):
-        head, *lines = show.version_cells(rows.filter(pl.col("metric").is_null() | (pl.col("metric") == THROUGHPUT)))
-        note = (
-            "A step from one version to the next is judged by itself; those to the base hold with all of the study."
-        )
-        frame = pl.DataFrame(lines, schema=head, orient="row")
-        yield f"{build}, as it was rebuilt", show.table(frame, name=f"versions-of-{build}", note=note)
+    if (versions := stats.by_version(page.study, THROUGHPUT)).height:
+        tables.append(("A build that was rebuilt", show.versions_table(versions, "versions")))
+    return replace(page, tables=(*page.tables, *tables))
 
 
 def means(study: Study) -> pl.DataFrame:

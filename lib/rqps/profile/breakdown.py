@@ -58,6 +58,8 @@ class Profile(NamedTuple):
     operations: pl.DataFrame
     parts: pl.DataFrame
     """Components, threads and functions of each operation."""
+    compared: pl.DataFrame
+    """The study's own comparisons, which the verdicts hold together with."""
 
 
 @lru_cache(maxsize=2)
@@ -71,8 +73,8 @@ def profile_of(study: Study, mode: Mode) -> Profile:
     else:
         profiled = instruction_costs(recorded.instructions, recorded.steps)
     if base not in set(profiled["dbms"]):
-        nothing = pl.DataFrame(schema=COSTS)
-        return Profile(nothing, nothing, pl.DataFrame(schema=OPERATIONS), pl.DataFrame(schema=BREAKDOWN))
+        schemas = (COSTS, COSTS, OPERATIONS, BREAKDOWN, pl.Schema({**OPERATIONS, "metric": pl.String()}))
+        return Profile(*(pl.DataFrame(schema=schema) for schema in schemas))
     _, compared = relate(study if base in set(study.runs["dbms"]) else recorded)
     unit = MICROSECONDS if mode == "stacks" else INSTRUCTIONS
     costs, least = (
@@ -80,7 +82,7 @@ def profile_of(study: Study, mode: Mode) -> Profile:
         study.card.smallest_effect,
     )
     parts = breakdown(costs, base, ("component", "thread", "function"), least, compared)
-    return Profile(profiled, costs, operation_costs(costs, base, least, compared), parts)
+    return Profile(profiled, costs, operation_costs(costs, base, least, compared), parts, compared)
 
 
 def sampled_parts(study: Study) -> pl.DataFrame:

@@ -258,8 +258,8 @@ class Bisection:
         """runs.yaml with the study of some candidates, in so many rounds or counts."""
         rounds = {"rounds": 0, "instructions_rounds": number} if self.counts else {"rounds": number}
         base = self.dbms[0] if self.dbms[0] in dbms else dbms[0]
-        spec = self.spec.model_copy(update={"dbms": tuple(dict.fromkeys(dbms)), "base": base, **rounds})
-        return self.runs_file.model_copy(update={"studies": {**self.runs_file.studies, self.study: spec}})
+        changes = {"dbms": tuple(dict.fromkeys(dbms)), "base": base, **rounds}
+        return self.runs_file.with_study(self.study, changes)
 
     def _levels(self) -> dict[str, tuple[Level, int]]:
         """The level and the rounds of each candidate measured so far, with intervals that hold for all probes."""
@@ -340,8 +340,7 @@ def bisection(
     }
     own |= {"dbms": tuple(dbms), "base": dbms[0], "budget": None, "hosts": (), "measure_parts_of": None}
     own |= {"occasions": 1, "stacks_rounds": 0, "parameters": only, **rounds}
-    studies = {**runs_file.studies, name: spec.model_copy(update=own)}
-    asked = runs_file.model_copy(update={"builds": builds, "studies": studies})
+    asked = runs_file.with_study(study, own, name, builds=builds)
     if not counts and not asked.studies[name].duet:
         reason = only.not_sliced or "its study asks for method: rounds"
         raise RqpsError(f"{study}: {step} can't be measured in duets: {reason}", fix="give --count")

@@ -160,8 +160,7 @@ def _with_changes(
     changes: dict[str, Any] = {"hosts": (), "measure_parts_of": None, "budget": None, "rounds": spec.rounds or round}
     changes |= rounds[mode]
     if in_study and not parameters and not options:
-        changed = spec.model_copy(update=changes)
-        return runs_file.model_copy(update={"studies": {**runs_file.studies, study: changed}}), study
+        return runs_file.with_study(study, changes), study
     chosen = dbms
     if options:
         chosen = tuple(f"{name}-{BY_HAND}" for name in dbms)
@@ -175,8 +174,7 @@ def _with_changes(
     own = f"{study}-{BY_HAND}-{short_key(dbms, dict(parameters), dict(options))[:6]}"
     changes |= {"dbms": chosen, "base": chosen[0], "question": f"By hand: {spec.question}"}
     changes["parameters"] = _parameters(spec, parameters)
-    studies = {**runs_file.studies, own: spec.model_copy(update=changes)}
-    return runs_file.model_copy(update={"configs": configs, "studies": studies}), own
+    return runs_file.with_study(study, changes, own, configs=configs), own
 
 
 def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:

@@ -112,8 +112,7 @@ def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFi
         dbms += of_config
         if len(of_config) > 1:
             earlier[of_config[-1]] = tuple(reversed(of_config[:-1]))
-    changed = spec.model_copy(update={"dbms": tuple(dict.fromkeys(dbms)), "earlier": earlier})
-    return runs_file.model_copy(update={"builds": builds, "studies": {**runs_file.studies, study: changed}})
+    return runs_file.with_study(study, {"dbms": tuple(dict.fromkeys(dbms)), "earlier": earlier}, builds=builds)
 
 
 def refuse_unmeasurable(runs_file: RunsFile, study: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from rqps.engines import Say, build_in, engine_of
+from rqps.engines import Say, build_of, engine_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead
@@ -53,8 +53,9 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
     """The study of a try, which is written down for `rqps run`, and its name."""
     written = read_document(runs_yaml).value if runs_yaml else {}
     described = {kind: dict(written.get(kind) or {}) for kind in ("builds", "configs")}
-    name, build = _build(asked.build, described["builds"], say)
-    spec = BuildSpec.model_validate(build)
+    entries = ((name, BuildSpec.model_validate(entry)) for name, entry in described["builds"].items())
+    name, spec = build_of(asked.build, {name: entry for name, entry in entries if entry.path}, say)
+    build = spec.model_dump(mode="json", exclude_none=True)
     engine_of(spec).source(name, spec).fetch(name, say)  # or its error says what is not there
     before = _last_of(data, name, build)
     if before and not (asked.steps or asked.base or asked.config):
@@ -66,8 +67,7 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
             asked = replace(asked, base=base, config=asked.config or build_and_config(last.dbms[-1])[1])
         study = _write(asked, name, build, described, data)
     runs_file = read_runs_file(data / "raw" / f"study={study}" / FILE, PARAMETERS)
-    changed = runs_file.studies[study].model_copy(update={"against": asked.against, "rounds": asked.rounds})
-    runs_file = runs_file.model_copy(update={"studies": {study: changed}})
+    runs_file = runs_file.with_study(study, {"against": asked.against, "rounds": asked.rounds})
     folder = StudyFolder.of(data, study)
     if before and before[1] != study:
         known = rebuilds.known_versions(StudyFolder.of(data, before[1]).path, runs_file, study, this_host())
@@ -91,18 +91,6 @@ def _begin(folder: StudyFolder, runs_file: RunsFile, study: str, versions: rebui
     rebuilds.copy_newest(runs_file, study, versions, say)
     as_known = rebuilds.with_versions(runs_file, study, versions)
     write_card(folder, as_known.studies[study], unfold(as_known, study, this_host()), None, versions)
-
-
-def _build(build: str, builds: Mapping[str, Any], say: Say) -> tuple[str, dict[str, Any]]:
-    """The name of a build and its entry in runs.yaml."""
-    if "/" in build:
-        name, spec = build_in(Path(build).expanduser().resolve(), say)
-        return name, spec.model_dump(mode="json", exclude_none=True)
-    if build not in builds or "path" not in builds[build]:
-        fix = "name a build of runs.yaml that has a path, or give the directory itself, with a / in it"
-        known = [name for name, entry in builds.items() if "path" in entry]
-        raise RqpsError(f"--build {build}: no such build; {instead(build, known, 'builds with a path')}", fix=fix)
-    return build, dict(builds[build])
 
 
 def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile, str] | None:

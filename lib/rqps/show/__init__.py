@@ -8,12 +8,13 @@
 """
 
 from rqps.show import renderer
-from rqps.show.answer import answer_text, looks_text, version_cells, versions_text
+from rqps.show.answer import answer_text, looks_text
 from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
 from rqps.show.duet import duet
 from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
 from rqps.show.lines import counters, throughput
 from rqps.show.questions import Question, questions
+from rqps.show.rebuilt import versions_table, versions_text
 from rqps.show.rows import (
     ROW_PX,
     on_rows,

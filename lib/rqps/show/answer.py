@@ -58,55 +58,9 @@ def answer_text(
         if every or metric in THROUGHPUTS:
             of_metric = rows.filter(metric=metric)
             cells = _cells(of_metric, means.filter(metric=metric))
-            shown = _as_markdown(cells) if markdown else _in_columns(cells, width)
+            shown = as_markdown(cells) if markdown else in_columns(cells, width)
             parts.append("\n".join([_head(of_metric), *([""] * markdown), *shown]))
     return "\n\n".join(parts)
-
-
-def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool = False) -> str:
-    """The versions of each build that was rebuilt, one row per version and step, and the last step in a sentence;
-    empty where none was. `versions` is the frame of `stats.by_version`."""
-    parts = []
-    for (build,), rows in versions.group_by("build_of", maintain_order=True):
-        for metric in [name for name in COMPARED if every or name in THROUGHPUTS]:
-            of_metric = rows.filter(pl.col("metric").is_null() | (pl.col("metric") == metric))
-            if of_metric["metric"].null_count() == of_metric.height:
-                continue
-            cells = version_cells(of_metric)
-            shown = _as_markdown(cells) if markdown else _in_columns(cells, 0)
-            parts.append("\n".join([f"{TITLES.get(metric, metric)} of {build} as it was rebuilt", *shown]))
-            parts.append(_last_step(of_metric))
-    return "\n\n".join(filter(None, parts))
-
-
-def version_cells(rows: pl.DataFrame) -> Cells:
-    """The rows of `stats.by_version` of one metric: a line per version and step, its facts in the first."""
-    base = next(iter(rows.filter(against="base")["base"]), "the base")
-    cells = [["build", "since", "commit", "step", f"to {base}", "to the one before"]]
-    for version in rows.partition_by("build", maintain_order=True):
-        first = version.row(0, named=True)
-        words = f"{first['build']}: {first['note']}" if first["note"] else first["build"]
-        since = first["since"].astimezone().strftime("%Y-%m-%d %H:%M")
-        facts = [
-            words,
-            since,
-            first["revision"][:10] + "+" * first["revision"].endswith("+") if first["revision"] else "–",
-        ]
-        for step in in_order(version["step"]):
-            by_side = {row["against"]: row for row in version.to_dicts() if row["step"] == step}
-            cells.append([*facts, step or "–", *(_ratio(by_side.get(side)) for side in ("base", "last"))])
-            facts = ["", "", ""]
-    return cells
-
-
-def _last_step(rows: pl.DataFrame) -> str:
-    """The newest version against the one before it, in a sentence."""
-    newest = rows.filter(pl.col("number") == pl.col("number").max(), against="last")
-    if newest.is_empty():
-        return ""
-    steps = [f"{row['step']} {_ratio(row)} ({row['verdict']}, n={row['n']})" for row in newest.to_dicts()]
-    first = newest.row(0, named=True)
-    return f"{first['dbms']} against {first['base']}: {', '.join(steps)}"
 
 
 def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
@@ -128,7 +82,7 @@ def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *,
         of_changes = rows.filter(state="changed")
         if of_changes.height:
             cells = _change_cells(of_changes)
-            shown = _as_markdown(cells) if markdown else _in_columns(cells, 0)
+            shown = as_markdown(cells) if markdown else in_columns(cells, 0)
             above = [title, *([""] * markdown)] if title else []
             parts.append("\n".join([*above, *shown]))
     return "\n\n".join(parts)
@@ -139,7 +93,7 @@ def _change_cells(rows: pl.DataFrame) -> Cells:
     for row in rows.to_dicts():
         to = row["base"] if row["against"] == "last" else f"{row['base']} since {row['level_of']}"
         measure = TITLES.get(row["metric"], row["metric"])
-        cells.append([row["step"], measure, row["build"], to, _ratio(row), row["seen"], row["remark"] or "–"])
+        cells.append([row["step"], measure, row["build"], to, ratio_in_words(row), row["seen"], row["remark"] or "–"])
     if rows["remark"].null_count() == rows.height:
         cells = [line[:-1] for line in cells]
     return cells
@@ -164,15 +118,15 @@ def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
         of_step = rows.filter(step=step)
         by_dbms = {row["dbms"]: row for row in of_step.to_dicts()}
         absolute = [sized(of_step["base_estimate"][0])] if one_host else []
-        cells.append([step, *absolute, *(_ratio(by_dbms.get(name)) for name in dbms)])
+        cells.append([step, *absolute, *(ratio_in_words(by_dbms.get(name)) for name in dbms)])
     if not means.is_empty():
         of_all = {row["dbms"]: row for row in means.to_dicts()}
         last = f"geometric mean of {max(row['steps'] for row in of_all.values())} steps"
-        cells.append([last, *([""] if one_host else []), *(_ratio(of_all.get(name)) for name in dbms)])
+        cells.append([last, *([""] if one_host else []), *(ratio_in_words(of_all.get(name)) for name in dbms)])
     return cells
 
 
-def _ratio(row: Row | None) -> str:
+def ratio_in_words(row: Row | None) -> str:
     """`▼ 0.889 ± 0.006`."""
     if row is None:
         return "–"
@@ -181,7 +135,7 @@ def _ratio(row: Row | None) -> str:
     return f"{sign} {row['estimate']:.3f}{half}"
 
 
-def _in_columns(cells: Cells, width: int) -> Iterator[str]:
+def in_columns(cells: Cells, width: int) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, columns in enumerate(_blocks(widths, width)):
         if number:
@@ -207,10 +161,10 @@ def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
     yield block
 
 
-def _as_markdown(cells: Cells) -> Iterator[str]:
+def as_markdown(cells: Cells) -> Iterator[str]:
     """The lines of a table in which names stay text.
 
-    >>> list(_as_markdown([["step", "n"], ["a_b|c", "1"]]))
+    >>> list(as_markdown([["step", "n"], ["a_b|c", "1"]]))
     ['| step | n |', '|---|--:|', '| a\\\\_b\\\\|c | 1 |']
     """
     rule = "|" + "".join(chain(["---|"], ["--:|"] * (len(cells[0]) - 1)))

@@ -38,26 +38,34 @@ def versions(study: Study) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=VERSION).unique("build", keep="last").sort("build_of", "number")
 
 
-def by_version(study: Study) -> pl.DataFrame:
-    """The tidy frame of all versions of builds that were rebuilt, one row for each that stands for nothing else.
+def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
+    """The tidy frame of all versions of builds that were rebuilt, a row for each that was compared with nothing, too;
+    of one metric, if it is given.
 
     `against` is `base`, or `last` for the version before. Each step from one version to the next is judged by itself,
     so that a verdict stays when further versions come; those against the base hold together with the whole study.
     """
     every = versions(study)
-    if every.is_empty() or study.card.base not in set(study.runs["dbms"]):
+    if study.card.base not in set(study.runs["dbms"]):
         return every.with_columns(against=pl.lit(None, pl.String)).clear()
     _, compared = relate(study)
-    dbms = study.runs.select("dbms", "build", "config").unique().join(every, on="build")
-    before = dbms.sort("number").with_columns(last=pl.col("dbms").shift().over("build_of", "config"))
-    values = with_counts(measured(study, COMPARED), study)
-    paired = [rounds_of_pairs(values, [pair]) for pair in before.drop_nulls("last").select("last", "dbms").rows()]
-    steps = [relate_pairs(rounds, compared) for rounds in paired if not rounds.is_empty()]
+    steps = [] if every.is_empty() else _between_versions(study, every, compared)
     rows = [
         compared.drop("warnings", "explained").with_columns(against=pl.lit("base")),
         *(frame.with_columns(against=pl.lit("last")) for frame in steps),
     ]
-    return every.join(pl.concat(rows, how="diagonal"), on="build", how="left", maintain_order="left_right")
+    sides = pl.concat(rows, how="diagonal")
+    asked = sides if metric is None else sides.filter(metric=metric)
+    return every.join(asked, on="build", how="left", maintain_order="left_right")
+
+
+def _between_versions(study: Study, every: pl.DataFrame, compared: pl.DataFrame) -> list[pl.DataFrame]:
+    """The comparison of each version with the one before it."""
+    dbms = study.runs.select("dbms", "build", "config").unique().join(every, on="build")
+    before = dbms.sort("number").with_columns(last=pl.col("dbms").shift().over("build_of", "config"))
+    values = with_counts(measured(study, COMPARED), study)
+    paired = [rounds_of_pairs(values, [pair]) for pair in before.drop_nulls("last").select("last", "dbms").rows()]
+    return [relate_pairs(rounds, compared) for rounds in paired if not rounds.is_empty()]
 
 
 def superseded(study: Study) -> tuple[str, ...]:

@@ -458,6 +458,14 @@ class RunsFile(Strict):
     studies: dict[Name, StudySpec]
     """Questions by name, with the runs that answer them."""
 
+    def with_study(
+        self, study: str, changes: Mapping[str, Any], called: str = "", **sections: Mapping[str, Any]
+    ) -> Self:
+        """The same with changes to a study, or with the changed one beside it where it is `called` otherwise; with
+        other builds or configs where they are given."""
+        changed = self.studies[study].model_copy(update=dict(changes))
+        return self.model_copy(update={**sections, "studies": {**self.studies, called or study: changed}})
+
 
 def schema_text(workloads: Workloads) -> str:
     """The JSON schema of a runs.yaml: that of the models, in which each workload brings that of its parameters."""

@@ -307,7 +307,8 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
             f"{study}: {rounds} rounds asked for, and {most}",
             fix=f"ask for 1 to {spec.rounds or MOST_ROUNDS}, or write more into runs.yaml",
         )
-    return _with(runs_file, study, {"rounds": rounds, "budget": None, "stacks_rounds": 0, "instructions_rounds": 0})
+    profiles = dict.fromkeys(("stacks_rounds", "instructions_rounds"), 0)
+    return runs_file.with_study(study, {"rounds": rounds, "budget": None, **profiles})
 
 
 def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
@@ -315,7 +316,7 @@ def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
     spec = study_of(runs_file, study)
     if host not in spec.hosts:
         return runs_file
-    return _with(runs_file, study, {"parameters": spec.parameters_on(runs_file.hosts[host])})
+    return runs_file.with_study(study, {"parameters": spec.parameters_on(runs_file.hosts[host])})
 
 
 def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
@@ -330,12 +331,7 @@ def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
         seconds(budget)
     except ValueError as error:
         raise RqpsError(f"--budget: {error}") from None
-    return _with(runs_file, study, {"budget": budget, "rounds": spec.rounds if spec.budget else None})
-
-
-def _with(runs_file: RunsFile, study: str, changes: Mapping[str, Any]) -> RunsFile:
-    changed = runs_file.studies[study].model_copy(update=dict(changes))
-    return runs_file.model_copy(update={"studies": {**runs_file.studies, study: changed}})
+    return runs_file.with_study(study, {"budget": budget, "rounds": spec.rounds if spec.budget else None})
 
 
 def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:

@@ -57,9 +57,12 @@ class Connection:
         """The functions for its server's SQL."""
         return import_module("rqps.engines.postgres.dialect")
 
-    def close(self) -> None:
-        """Says good-bye and waits until the server has closed, so that no step has the end of this connection."""
+    def close(self, patience_s: float | None = None) -> None:
+        """Says good-bye and waits until the server has closed, so that no step has the end of this connection; not
+        longer than the connection waits for an answer, or than `patience_s`."""
         try:
+            if patience_s is not None:
+                self._line.settimeout(patience_s)
             self._line.sendall(b"X" + struct.pack("!I", 4))
             while self._in.read(1024):
                 pass

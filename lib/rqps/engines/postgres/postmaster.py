@@ -103,7 +103,7 @@ class Server:
     def close(self) -> str:
         """Stops it and waits for it. The way it ended, in words, where that was out of order."""
         for connection in list(self.connections):
-            connection.close()
+            connection.close(GREETING_PATIENCE_S)  # a backend that is stopped says nothing
         code, how = self._end()
         for outliving in self._outliving():  # where its keeper was killed
             outliving.kill()
