@@ -261,6 +261,7 @@ def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:
     assert definitions["StudySpec"]["properties"]["workload"]["enum"] == [
         "db-bench",
         "insert-benchmark",
+        "own",
         "point-lookups",
         "sysbench",
     ]

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -51,6 +52,16 @@ _FORMS = {
 }
 
 
+_folder: ContextVar[Path | None] = ContextVar("folder of the runs.yaml that was read last", default=None)
+
+
+def beside_runs_yaml(name: str) -> Path:
+    """A file that runs.yaml names, beside it: the one that was read last, or else the nearest here or above."""
+    above = (Path.cwd(), *Path.cwd().parents)
+    nearest = next((folder for folder in above if (folder / "runs.yaml").is_file()), Path.cwd())
+    return (_folder.get() or nearest) / name
+
+
 _FORMS_OF_HOSTS = {
     "ssh": "an address for SSH; write one such as me@big.example or big.example:2222, or a name in ~/.ssh/config",
     "path": "a folder for rqps; write one such as ~/rqps or /mnt/fast/rqps, of letters, digits, / . _ + -",
@@ -61,6 +72,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     """The builds, configs and studies of a runs.yaml. A mistake in a study leaves that study out, if another one is
     asked for."""
     document = read_document(path)
+    _folder.set(path.absolute().parent)
     if document.value is None and not document.problems:
         document.problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
     _read_option_files(document, path)

@@ -1,13 +1,16 @@
 """MySQL's SQL for workloads that any server with SQL can have. This module of each engine has the same functions."""
 
-from collections.abc import Generator, Mapping, Sequence
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
+
+import pymysql
 
 from rqps.engines import Access
 from rqps.engines.mysql import innodb
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.reports import check_connections, explain, plan_row, read_status
+from rqps.engines.mysql.reports import check_connections, explain, explain_all, plan_row, read_status
 from rqps.engines.sources.fetching import size_bytes
 
 __all__ = ["access", "check_connections", "query"]
@@ -28,6 +31,16 @@ NOT_USABLE = {
 }
 IDS_AT_ONCE = 1
 """Ids that a connection takes from the server at once; those that it does not use are gaps."""
+REFUSALS: tuple[type[Exception], ...] = (pymysql.err.MySQLError,)
+"""The errors of a statement."""
+BACKSLASH_ESCAPES = True
+"""True if a backslash in a text escapes what follows it."""
+_OF_ITS_DATABASE = re.compile(
+    r"(?:/\*!\d*\s*)?(?:(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA)|USE\s|SET\s+@@(?:GLOBAL|SESSION)\.|CHANGE\s)",
+    re.IGNORECASE,
+)
+_DEFINER = re.compile(r"\bDEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)(?:@(?:`[^`]*`|'[^']*'|[\w.%]+))?", re.IGNORECASE)
+_COMMENTS = re.compile(r"(?:\s+|/\*(?!!).*?\*/)+", re.DOTALL)
 PUBLISHED = {
     "innodb_idle_flush_pct": 100,
     "innodb_max_dirty_pages_pct_lwm": 1,
@@ -98,8 +111,57 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
 def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:
     """Reads every page of a table and its indexes, given with a column that each of them leads to."""
     for index, column in indexes.items():
-        some = f"{column} <> ''" if index == "PRIMARY" else f"{column} >= 0"
-        query(connection, f"SELECT COUNT({column}) FROM {table} FORCE INDEX ({index}) WHERE {some}")
+        query(connection, f"SELECT MAX(LENGTH({quoted(column)})) FROM {table} FORCE INDEX ({quoted(index)})")
+
+
+def quoted(name: str) -> str:
+    """A name of a column, an index or a table."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def literal(value: str | int | float) -> str:
+    """
+    >>> literal("it's"), literal(7)
+    ("'it\\\\'s'", '7')
+    """
+    return f"'{pymysql.converters.escape_string(value)}'" if isinstance(value, str) else repr(value)
+
+
+def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 others have more
+    """The schemas with tables of a load."""
+    return [ours]
+
+
+def analyze(connection: Connection, table: str) -> None:
+    """Renews the statistics of a table."""
+    query(connection, f"ANALYZE TABLE {table}")
+
+
+def of_a_dump(statement: str) -> str:
+    """A statement of a dump for our database and our user: empty if it is about its own database, or about nothing.
+
+    >>> of_a_dump("USE shop"), of_a_dump("CREATE DEFINER=`joe`@`%` VIEW v AS SELECT 1")
+    ('', 'CREATE  VIEW v AS SELECT 1')
+    """
+    statement = statement[match.end() :] if (match := _COMMENTS.match(statement)) else statement
+    if _OF_ITS_DATABASE.match(statement):
+        return ""
+    return _DEFINER.sub("", statement) if statement.startswith(("CREATE", "create", "/*!")) else statement
+
+
+def takes_rows(statement: str) -> bool:  # noqa: ARG001
+    """True if the lines behind a statement are its rows."""
+    return False
+
+
+def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> None:
+    """Gives a statement its rows."""
+    raise NotImplementedError
+
+
+def plan(connection: Connection, step: str, statement: str) -> list[dict[str, Any]]:
+    """Rows of the table `plans` for a statement: one for each table that it reads, in the order of the plan."""
+    return [plan_row(step, statement, row) for row in explain_all(connection, statement)]
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:

@@ -55,7 +55,12 @@ def check_connections(connection: Connection, asked: Connections) -> None:
 
 
 def explain(connection: Connection, statement: str) -> Plan:
-    """The first row of a statement's plan, by the names of EXPLAIN's columns.
+    """The first row of a statement's plan."""
+    return next(iter(explain_all(connection, statement)), {})
+
+
+def explain_all(connection: Connection, statement: str) -> list[Plan]:
+    """A statement's plan, by the names of EXPLAIN's columns.
 
     Since 9.0 the plan comes as a tree unless it is asked for as rows. 5.5 neither understands that nor explains
     anything but a SELECT, and finds rows that are to be changed in the same way.
@@ -66,7 +71,7 @@ def explain(connection: Connection, statement: str) -> Plan:
         statement = re.sub(r"^(?:UPDATE|DELETE FROM) (\S+) .*?WHERE", r"SELECT * FROM \1 WHERE", statement)
     with connection.cursor(DictCursor) as cursor:
         cursor.execute(f"EXPLAIN {form}{statement}")
-        return cursor.fetchone() or {}
+        return list(cursor.fetchall())
 
 
 def plan_row(step: str, statement: str, plan: Plan) -> Plan:

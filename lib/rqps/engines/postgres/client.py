@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -48,9 +48,20 @@ class Connection:
 
     def query(self, sql: str) -> list[Row]:
         """The rows of a statement, or of several with ; between them."""
-        text = sql.encode() + b"\0"
-        self._line.sendall(b"Q" + struct.pack("!I", len(text) + 4) + text)
+        self._send(b"Q", sql.encode(errors="surrogateescape") + b"\0")
         return list(self._rows())
+
+    def copy_in(self, sql: str, lines: Iterable[str]) -> None:
+        """Does a COPY that takes these lines."""
+        self._send(b"Q", sql.encode() + b"\0")
+        kind, body = self._message()
+        if kind == b"E":
+            list(self._rows())
+            raise _error(body)
+        for line in lines:
+            self._send(b"d", line.encode(errors="surrogateescape"))
+        self._send(b"c", b"")
+        list(self._rows())
 
     @property
     def dialect(self) -> ModuleType:
@@ -88,6 +99,9 @@ class Connection:
                     if refusal:
                         raise refusal
                     return
+
+    def _send(self, kind: bytes, body: bytes) -> None:
+        self._line.sendall(kind + struct.pack("!I", len(body) + 4) + body)
 
     def _message(self) -> tuple[bytes, bytes]:
         head = self._in.read(5)

@@ -4,13 +4,13 @@ functions."""
 import json
 import re
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 from rqps.engines import Access
 from rqps.engines.asked import Connections
-from rqps.engines.postgres.client import Connection, Row
+from rqps.engines.postgres.client import Connection, Row, StatementError
 from rqps.engines.postgres.postmaster import Server
 from rqps.errors import RqpsError
 
@@ -22,6 +22,17 @@ AT_REST = ("vacuum (analyze) {table}",)
 IDS_AT_ONCE = 1000
 """Ids that a connection takes from the server at once, as in the published client; those that it does not use are
 gaps."""
+REFUSALS: tuple[type[Exception], ...] = (StatementError, OSError)
+"""The errors of a statement, and of a server that ends with it."""
+BACKSLASH_ESCAPES = False
+"""True if a backslash in a text escapes what follows it."""
+_OF_ITS_DATABASE = re.compile(
+    r"(?:(?:CREATE|DROP|ALTER)\s+DATABASE|GRANT|REVOKE|CREATE\s+SCHEMA\s+public|ALTER\s.*\sOWNER\s+TO"
+    r"|COMMENT\s+ON\s+(?:SCHEMA|EXTENSION|DATABASE)|SELECT\s+pg_catalog\.set_config\('search_path')",
+    re.IGNORECASE | re.DOTALL,
+)
+_SET = re.compile(r"SET\s+(?:SESSION\s+)?(\w+)\s*(?:=|TO)\s*'?([^']*)'?$", re.IGNORECASE)
+_COMMENTS = re.compile(r"(?:\s+|/\*.*?\*/)+", re.DOTALL)
 LONGEST_STATEMENT = 300
 TYPES = {"integer": "int", "character": "char", "character varying": "varchar"}
 TYPES |= {"timestamp without time zone": "datetime"}
@@ -121,12 +132,73 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
     return STORED_BY, columns, indexes
 
 
-def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:
+def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001 it has them
     """Reads every page of a table and its indexes, given with a column that each of them leads to."""
-    connection.query(f"SELECT COUNT(*) FROM {table} WHERE {indexes['PRIMARY']} <> ''")  # all of the heap
-    for _, column, _ in connection.query(_INDEX.format(table)):
+    of_the_heap = f"SET LOCAL enable_indexonlyscan = off; SELECT COUNT(*) FROM {table}"
+    connection.query(f"BEGIN; {of_the_heap}; COMMIT")
+    columns = {str(column) for _, column, _ in connection.query(_INDEX.format(table))}
+    for column in map(quoted, sorted(columns)):
         forced = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
-        connection.query(f"BEGIN; {forced}; SELECT COUNT({column}) FROM {table} WHERE {column} >= 0; COMMIT")
+        some = f"SELECT COUNT({column}) FROM {table} WHERE {column} IS NOT NULL"
+        connection.query(f"BEGIN; {forced}; {some}; COMMIT")
+
+
+def quoted(name: str) -> str:
+    """A name of a column, an index or a table."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def literal(value: str | int | float) -> str:
+    """
+    >>> literal("it's"), literal(7)
+    ("'it''s'", '7')
+    """
+    doubled = str(value).replace("'", "''")
+    return f"'{doubled}'" if isinstance(value, str) else repr(value)
+
+
+def schemas(connection: Connection, ours: str) -> list[str]:
+    """The schemas with tables of a load: ours, and those that a dump names."""
+    rows = connection.query(
+        "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_|^information_schema$' ORDER BY 1"
+    )
+    return [ours, *(str(name) for (name,) in rows if name != ours)]
+
+
+def analyze(connection: Connection, table: str) -> None:
+    """Renews the statistics of a table, and its map of what is visible to all."""
+    connection.query(f"VACUUM (ANALYZE) {table}")
+
+
+def of_a_dump(statement: str) -> str:
+    """A statement of a dump for our database and our user: empty if it is about its own database, its owners or
+    rights, or about nothing. An option that a release lacks stays as it is.
+
+    >>> of_a_dump("ALTER TABLE public.orders OWNER TO joe"), of_a_dump("SET row_security = off")
+    ('', "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'row_security'")
+    """
+    statement = statement[match.end() :] if (match := _COMMENTS.match(statement)) else statement
+    if _OF_ITS_DATABASE.match(statement):
+        return ""
+    if option := _SET.match(statement):
+        return f"SELECT set_config(name, '{option[2]}', false) FROM pg_settings WHERE name = '{option[1]}'"
+    return statement
+
+
+def takes_rows(statement: str) -> bool:
+    """True if the lines behind a statement are its rows."""
+    return bool(re.match(r"COPY\b.*\bFROM\s+stdin", statement, re.IGNORECASE | re.DOTALL))
+
+
+def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> None:
+    """Gives a statement its rows."""
+    connection.copy_in(statement, lines)
+
+
+def plan(connection: Connection, step: str, statement: str) -> list[dict[str, Any]]:
+    """The row of the table `plans` for a statement."""
+    return [access(connection, step, statement).row]
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:

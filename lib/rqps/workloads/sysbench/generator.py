@@ -45,6 +45,8 @@ class Generator(LoadGenerator):
 
     patience_s = 3600.0
     """Seconds to wait for the last transaction, such as a scan, or for a server under callgrind."""
+    slice_patience_s = SLICED_PATIENCE_S
+    script = LUA / "statements.lua"
 
     def __init__(
         self, servers: Sequence[Any], step: Step, parameters: SysbenchParameters, **how: Unpack[How]
@@ -57,7 +59,7 @@ class Generator(LoadGenerator):
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
         """Seconds within which the last transactions begin, if transactions are measured whole."""
         if self.sliced:
-            self.patience_s = SLICED_PATIENCE_S
+            self.patience_s = self.slice_patience_s
             self.warmup_s = float(parameters.warmup_seconds)
             duration: Options = {
                 "warmup-seconds": parameters.warmup_seconds * len(servers),
@@ -90,7 +92,7 @@ class Generator(LoadGenerator):
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
         self._started_ns = time.monotonic_ns()
-        call = sysbench_call(LUA / "statements.lua", servers, options)
+        call = sysbench_call(self.script, servers, options)
         super().__init__(call, servers, step.name, parameters.clients, how)
 
     def wait_for_begin(self) -> int:

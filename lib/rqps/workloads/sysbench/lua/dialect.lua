@@ -7,6 +7,7 @@ local mysql = {
    stored = "ENGINE = InnoDB",
    analyze = "ANALYZE TABLE",
    text = "CHAR",
+   begins = "SET NAMES utf8mb4",
 }
 
 -- The driver gives each new connection the next socket of its list, whichever thread asks for it: one at a time does.
@@ -35,7 +36,8 @@ function mysql.spelled(sql) return sql end
 
 -- Its driver prepares with the first values that are bound: without any it never does. A text bound as CHAR would be
 -- one character. The process that serves a connection serves no other.
-local pgsql = {id = "SERIAL", stored = "", analyze = "VACUUM (ANALYZE)", text = "VARCHAR", process_each = true}
+local pgsql = {id = "SERIAL", stored = "", analyze = "VACUUM (ANALYZE)", text = "VARCHAR", process_each = true,
+   begins = "SET client_encoding = 'UTF8'"}
 
 -- The driver takes one host; without one, libpq asks the environment.
 function pgsql.connect(driver, socket)
@@ -47,7 +49,15 @@ function pgsql.process_of(connection)
    return connection:query_row("SELECT pg_backend_pid()")
 end
 
-function pgsql.prepares(parsed) return #parsed.makers > 0 end
+-- A text of one's own may be a date or a number to the statement, which as VARCHAR it would not be.
+function pgsql.prepares(parsed)
+   for _, maker in ipairs(parsed.makers) do
+      if type(maker) == "table" and maker.form then
+         return false
+      end
+   end
+   return #parsed.makers > 0
+end
 
 -- Callgrind writes what it has counted before each call of this function.
 function pgsql.mark(connection) connection:query("SELECT pg_sleep(0)") end

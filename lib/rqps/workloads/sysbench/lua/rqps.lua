@@ -19,6 +19,7 @@ sysbench.cmdline.options = {
    prepared = {"Use prepared statements", true},
    index_first = {"Create the secondary index before the rows are loaded, not after", false},
    statements = {"One transaction: its statements, with ; between them", ""},
+   program = {"Or a file in Lua with transactions of one's own", ""},
    whole = {"Begin and end the measured part with a transaction, so that none counts in part", false},
    counted_transactions = {"Do so many, at a signal, instead of measuring by the clock; 0 is by the clock", 0},
    counted_warmup = {"Transactions of each thread before those", 0},
@@ -50,7 +51,7 @@ end
 
 -- Draws 1 to n, n as often as 1 / n^exponent says, by inversion of the integral and rejection (Hörmann and Derflinger,
 -- 1996). sysbench has it since 1.1 only.
-local function zipf(exponent, n)
+function rqps.zipf(exponent, n)
    local rest = 1 - exponent
    local function density(at) return at ^ -exponent end
    local function integral(at) return (at ^ rest - 1) / rest end
@@ -75,7 +76,8 @@ local function prepared(parsed)
    local makers, values = parsed.makers, {}
    local statement = connection:prepare(table.concat(parsed.text, "?"))
    for i, maker in ipairs(makers) do
-      values[i] = type(maker) == "string" and statement:bind_create(sysbench.sql.type[dialect.text], #maker + 1)
+      local form = type(maker) == "table" and maker.form or maker
+      values[i] = type(form) == "string" and statement:bind_create(sysbench.sql.type[dialect.text], #form + 1)
          or statement:bind_create(sysbench.sql.type.INT)
    end
    if #values > 0 then
@@ -86,11 +88,13 @@ local function prepared(parsed)
          local maker = makers[i]
          if type(maker) == "string" then
             values[i]:set_rand_str(maker)
+         elseif type(maker) == "table" then
+            values[i]:set(maker.value())
          else
             values[i]:set(maker())
          end
       end
-      statement:execute()
+      return statement:execute()
    end
 end
 
@@ -104,16 +108,21 @@ local function as_text(parsed)
    return function()
       for i = 1, #makers do
          local maker = makers[i]
-         pieces[2 * i] = type(maker) == "string" and sysbench.rand.string(maker) or maker()
+         if type(maker) == "table" then
+            pieces[2 * i] = maker.literal()
+         else
+            pieces[2 * i] = type(maker) == "string" and sysbench.rand.string(maker) or maker()
+         end
       end
-      on:query(table.concat(pieces))
+      return on:query(table.concat(pieces))
    end
 end
 
 -- The function that does a statement. It is given as text around its values and what makes each of these: a function
--- that gives a number, or the form of a random text.
-function rqps.statement(parsed)
-   return sysbench.opt.prepared and dialect.prepares(parsed) and prepared(parsed) or as_text(parsed)
+-- that gives a number, the form of a random text, or a table of functions: `value`, which gives a number, or a text no
+-- longer than `form`, and `literal`, which gives the same as SQL.
+function rqps.statement(parsed, is_text)
+   return not is_text and sysbench.opt.prepared and dialect.prepares(parsed) and prepared(parsed) or as_text(parsed)
 end
 
 -- What the threads of a load share. They have nothing in common but the process and its environment.
@@ -158,7 +167,7 @@ end
 
 function thread_init(thread)
    if sysbench.opt.zipf > 0 then
-      rqps.random_id = zipf(sysbench.opt.zipf, sysbench.opt.table_size)
+      rqps.random_id = rqps.zipf(sysbench.opt.zipf, sysbench.opt.table_size)
    end
    connect_to_all(thread)
 end
@@ -175,13 +184,13 @@ local at_work -- the server that has the load now, as its place among several
 
 -- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
 -- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
--- Gives how often it was refused.
+-- Gives how often it was refused, and the rows that it says it returned.
 local function transaction(event)
    local refused = 0
    while true do
       local done, problem = pcall(event)
       if done then
-         return refused
+         return refused, type(problem) == "number" and problem or 0 -- rows, where it counts them
       end
       if type(problem) ~= "table" or problem.errcode ~= sysbench.error.RESTART_EVENT then
          if at_work then
@@ -208,14 +217,14 @@ local function run_by_the_clock(thread)
    local counter = measuring.counter(thread, "0", origin, whole and 0 or -opt.warmup_seconds)
    local event, from = sides[1].event, measuring.now()
    while true do
-      local refused = transaction(event)
+      local refused, rows = transaction(event)
       local to = measuring.now()
       if to >= end_ns and not whole then -- it is not in the measured part
          counter.finish(end_ns, refused)
          ffi.C.usleep(100000) -- the counters of this thread are read now, and go with it
          return
       end
-      local wrote = counter.add(to, (to - from) / 1e3, 1, refused, 0)
+      local wrote = counter.add(to, (to - from) / 1e3, 1, refused, rows)
       if to >= end_ns then
          counter.finish(to)
          measuring.ended(to)
@@ -239,9 +248,9 @@ local function run_counted(thread)
    local all, threads = sysbench.opt.counted_transactions, sysbench.opt.threads
    local from = measuring.now()
    for _ = 1, math.floor(all / threads) + (thread < all % threads and 1 or 0) do
-      local refused = transaction(event)
+      local refused, rows = transaction(event)
       local to = measuring.now()
-      counter.add(to, (to - from) / 1e3, 1, refused, 0)
+      counter.add(to, (to - from) / 1e3, 1, refused, rows)
       from = to
    end
    counter.write()
@@ -340,10 +349,10 @@ local function run_in_slices(thread)
       local done, busy_ns, wrote = 0, 0, false
       local client_ns, from = now(measuring.OUR_CPU), now()
       repeat
-         local refused = transaction(event)
+         local refused, rows = transaction(event)
          local to = now()
          done, busy_ns = done + 1, busy_ns + to - from
-         local over = add(to < latest and to or latest, (to - from) / 1e3, 1, refused, 0)
+         local over = add(to < latest and to or latest, (to - from) / 1e3, 1, refused, rows)
          from, wrote = over and now() or to, wrote or over
       until to >= slice_ends
       client_ns = now(measuring.OUR_CPU) - client_ns

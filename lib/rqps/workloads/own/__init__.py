@@ -1,0 +1,1 @@
+"""A user's own statements, on tables that come as a dump."""

@@ -1,0 +1,193 @@
+"""The load of a step of one's own: its statements and values in a file for sysbench's generator."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Unpack
+
+from rqps.errors import RqpsError
+from rqps.store.manifest import Warning_
+from rqps.workloads import Answer, How
+from rqps.workloads.answers import total
+from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.own.parameters import OwnParameters
+from rqps.workloads.own.sql_text import Statement
+from rqps.workloads.own.steps import LARGEST, Scalar, StepSpec, ValuesSpec, limits, members
+from rqps.workloads.sysbench import generator as sysbench
+from rqps.workloads.sysbench.generator import read_seconds
+from rqps.workloads.sysbench.steps import Step
+
+GROUP = "Own statements"
+MOST_VALUES = 100_000
+"""Values of a column that are drawn from; of one with more rows, as many evenly spread ones."""
+ITEMS_AT_ONCE = 10_000
+"""A function of LuaJIT has at most 65,536 constants."""
+
+
+class Generator(sysbench.Generator):
+    """A running sysbench that does the transactions of a step of one's own."""
+
+    script = sysbench.LUA / "program.lua"
+
+    def __init__(self, servers: Sequence[Any], name: str, parameters: OwnParameters, **how: Unpack[How]) -> None:
+        program = how["log"].with_suffix(".lua")
+        with closing(servers[0].connect(DATABASE)) as connection:
+            program.write_bytes(program_of(connection, name, parameters))
+        self.reads = not parameters.writes(name)
+        self.slice_patience_s = 2.0 * len(servers) * parameters.patience_seconds
+        super().__init__(
+            servers, described(name, parameters, {"program": str(program)}), parameters.in_sysbench, **how
+        )
+        self.per_transaction = 1
+
+    def _answer(self, step: str, columns: Mapping[str, Any], side: int) -> Answer:
+        answer = super()._answer(step, columns, side)
+        measured = total(read_seconds(self.lines, self.threads, step, 1, self.whole_within_s, side), step)
+        if self.reads and not measured.rows_found:
+            text = f"none of {measured.transactions:,} transactions returned a row: do the values fit the tables?"
+            return replace(answer, warnings=(*answer.warnings, Warning_(kind="no rows", text=text, step=step)))
+        return answer
+
+
+def described(name: str, parameters: OwnParameters, options: dict[str, str | int | float]) -> Step:
+    """A step of one's own as one of sysbench."""
+    of = [parameters.steps[member] for member in members(parameters.steps, name)]
+    return Step(
+        name=name,
+        kind=name,
+        group=GROUP,
+        label=name,
+        range_size=1,
+        statements=("SELECT 1",) * max(len(step.statements) for step in of),
+        options=options,
+        unit="query" if all(len(step.statements) == 1 for step in of) else "transaction",
+    )
+
+
+def program_of(connection: Any, name: str, parameters: OwnParameters) -> bytes:
+    """The transactions of a step in Lua."""
+    values, transactions = list[str](), list[str]()
+    for member, weight in members(parameters.steps, name).items():
+        step, statements = parameters.steps[member], list[str]()
+        first = len(values)
+        places = {value: first + number for number, value in enumerate(step.values, 1)}
+        items = items_of(connection, step)
+        values += [_value(connection, spec, items.get(value), places) for value, spec in step.values.items()]
+        rows = step.least_and_most_rows
+        for statement in step.statements:
+            checked = ""
+            if rows and statement.reads:
+                most = "math.huge" if rows[1] is None else rows[1]
+                checked = f", least = {rows[0]}, most = {most}, asked = {_text(str(step.rows))}"
+            texts = ", ".join(map(_text, statement.texts))
+            used = ", ".join(str(places[value]) for value in statement.names)
+            prepared = str(step.prepared and _prepares(statement)).lower()
+            statements.append(f"{{text = {{{texts}}}, values = {{{used}}}, prepared = {prepared}{checked}}}")
+        draws = ", ".join(
+            str(places[value]) for value in sorted(step.values, key=lambda one: bool(step.values[one].same_row_as))
+        )
+        transactions.append(f"{{weight = {weight}, draws = {{{draws}}}, statements = {{{', '.join(statements)}}}}}")
+    body = f"return {{values = {{{', '.join(values)}}},\ntransactions = {{{', '.join(transactions)}}}}}\n"
+    return (_JOIN + body).encode("utf-8", "surrogateescape")
+
+
+_JOIN = """local function joined(...)
+   local all = {}
+   for _, part in ipairs({...}) do
+      for _, item in ipairs(part()) do all[#all + 1] = item end
+   end
+   return all
+end
+"""
+
+
+def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
+    """The values that lists and columns have; those of one row stand at the same place."""
+    items: dict[str, list[Scalar]] = {}
+    for name, spec in step.values.items():
+        if spec.list:
+            items[name] = list(spec.list)
+        elif spec.column and not spec.same_row_as:
+            together = [name, *(other for other, its in step.values.items() if its.same_row_as == name)]
+            columns = [str(step.values[one].column) for one in together]
+            rows = column_values(connection, columns)
+            items |= {one: [row[place] for row in rows] for place, one in enumerate(together)}
+    return items
+
+
+def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
+    """Rows of these columns of one table, none of them null."""
+    sql = connection.dialect
+    table = sql.quoted(columns[0].split(".")[0])
+    named = ", ".join(sql.quoted(column.split(".")[1]) for column in columns)
+    some = " AND ".join(f"{sql.quoted(column.split('.')[1])} IS NOT NULL" for column in columns)
+    try:
+        ((count,),) = sql.query(connection, f"SELECT COUNT(*) FROM {table} WHERE {some}")
+        rows = sql.query(connection, f"SELECT {named} FROM {table} WHERE {some} ORDER BY {named}")
+    except sql.REFUSALS as error:
+        raise RqpsError(
+            f"values: column {columns[0]}: {': '.join(map(str, error.args))[:300]}",
+            fix="name a table and a column that the dump has, as in orders.customer_id",
+        ) from None
+    if not rows:
+        raise RqpsError(f"values: column {', '.join(columns)}: has no value", fix="name one that is not empty")
+    apart = max(1, -(-int(count) // MOST_VALUES))
+    return [tuple(map(_scalar, row)) for row in rows[::apart]]
+
+
+def _scalar(value: Any) -> Scalar:
+    """A value of a control connection as a number or a text."""
+    if isinstance(value, str) and value.lstrip("-").isdecimal() and value == str(int(value)):
+        return int(value)
+    return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
+
+
+def _value(connection: Any, spec: ValuesSpec, items: list[Scalar] | None, places: Mapping[str, int]) -> str:
+    if items is None:
+        low, high = limits(str(spec.range))
+        words = [f"from = {low}", f"to = {high}"]
+    elif all(isinstance(item, int) and abs(item) <= LARGEST for item in items):
+        words = [f"items = {_list(map(str, items))}"]
+    else:
+        texts = list(map(str, items))
+        longest = max(len(text.encode("utf-8", "surrogateescape")) for text in texts)
+        literals = map(connection.dialect.literal, items)
+        words = [f"items = {_list(map(_text, texts))}", f"form = ('x'):rep({longest})"]
+        words += [f"literals = {_list(map(_text, literals))}"]
+    words += [f"zipf = {spec.zipf}"] if spec.zipf else []
+    words += [f"same_row_as = {places[spec.same_row_as]}"] if spec.same_row_as else []
+    return f"{{{', '.join(words)}}}"
+
+
+def _list(items: Iterable[str]) -> str:
+    written = list(items)
+    parts = (", ".join(written[at : at + ITEMS_AT_ONCE]) for at in range(0, len(written), ITEMS_AT_ONCE))
+    return f"joined({', '.join(f'function() return {{{part}}} end' for part in parts)})"
+
+
+def _text(text: str) -> str:
+    r"""A text of Lua.
+
+    >>> print(_text("it's 5\n"))
+    "it's 5\010"
+    """
+    escaped = "".join(f"\\{ord(sign):03}" if sign in '\\"' or ord(sign) < 32 else sign for sign in text)
+    return f'"{escaped}"'
+
+
+def _prepares(statement: Statement) -> bool:
+    """True if a server may prepare it: what begins and ends transactions is sent as text."""
+    words = statement.texts[0].split(None, 1)
+    return not words or words[0].upper().rstrip(";") not in {"BEGIN", "COMMIT", "ROLLBACK", "START", "SET", "CALL"}
+
+
+def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
+    """The statements of a step with values in them from the middle of those that are drawn, and what they are of."""
+    literal = connection.dialect.literal
+    for member in members(parameters.steps, name):
+        step = parameters.steps[member]
+        items = items_of(connection, step)
+        middles = {value: items[value][len(items[value]) // 2] for value in items}
+        middles |= {value: sum(limits(spec.range)) // 2 for value, spec in step.values.items() if spec.range}
+        for statement in step.statements:
+            yield member, statement.with_values({value: literal(middle) for value, middle in middles.items()})

@@ -1,0 +1,85 @@
+"""Parameters of a user's own statements that a study may set."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from rqps.study import Connections, Count, Parameters
+from rqps.workloads.own.steps import Step, StepSpec, members
+from rqps.workloads.own.tables_file import digest_of, find
+from rqps.workloads.sysbench.parameters import OUR_CONNECTIONS, SysbenchParameters
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"
+
+
+class OwnParameters(Parameters):
+    of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
+
+    tables: Annotated[str, Field(min_length=1, examples=["shop.sql"])]
+    """The file with tables and rows, from the root, or beside runs.yaml: SQL, or a dump by mysqldump or pg_dump in
+    plain text, gzipped or not; or the folder of a dump by mydumper."""
+    digest: str | None = None
+    """The first digits of the SHA-256 of `tables`, which rqps writes: other tables are another study."""
+    steps: Annotated[dict[Annotated[str, Field(pattern=_NAME)], Step], Field(min_length=1)]
+    """The steps by name, done in this order. A statement alone is a step without values."""
+    threads: Count = 1
+    """Number of clients."""
+    seconds: Count = 5
+    """The measured part of a step."""
+    warmup_seconds: Annotated[int, Field(ge=0)] = 1
+    """Before the measured part of every step, not measured."""
+    slice_ms: Count | None = None
+    """Milliseconds of a slice, in which one of the servers of a duet has all the load; 20 if not given."""
+    counted_operations: Count | None = None
+    """Statements of a step whose instructions are counted; 2000 if not given. The same for every dbms."""
+    patience_seconds: Count = 60
+    """The longest time of a transaction: one that takes longer fails the run."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_digest(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("tables"), str) and not given.get("digest"):
+            return {**given, "digest": digest_of(find(given["tables"]))}
+        return given
+
+    @model_validator(mode="after")
+    def _mixes_name_steps(self) -> Self:
+        for name, step in self.steps.items():
+            for member in step.mix or ():
+                if member not in self.steps or self.steps[member].mix:
+                    raise ValueError(f"steps.{name}.mix: {member!r} is no step with sql")
+        return self
+
+    @property
+    def file(self) -> Path:
+        return find(self.tables)
+
+    def writes(self, step: str) -> bool:
+        return any(self.steps[member].writes for member in members(self.steps, step))
+
+    def only(self, step: str) -> "OwnParameters":
+        needed: dict[str, StepSpec] = {name: self.steps[name] for name in (step, *members(self.steps, step))}
+        return self.model_copy(update={"steps": needed})
+
+    @property
+    def in_sysbench(self) -> SysbenchParameters:
+        """The same for the generator of sysbench's steps."""
+        return SysbenchParameters(
+            threads=self.threads,
+            seconds=self.seconds,
+            warmup_seconds=self.warmup_seconds,
+            slice_ms=self.slice_ms,
+            counted_operations=self.counted_operations,
+        )
+
+    @property
+    def connections(self) -> Connections:
+        return Connections("threads", self.threads, ours=OUR_CONNECTIONS)
+
+    @property
+    def estimated_seconds(self) -> float:
+        return float(len(self.steps) * (self.seconds + self.warmup_seconds))
+
+
+PARAMETERS = OwnParameters

@@ -1,0 +1,164 @@
+"""A step of one's own as runs.yaml describes it: statements, the values in them, and the rows that come back."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from rqps.engines import Strict
+from rqps.study import Count
+from rqps.workloads.own.sql_text import Statement, parse
+
+Scalar = str | int | float
+_RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
+_ROWS = re.compile(r"(\d+)(?:\.\.(\d*))?")
+_COLUMN = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
+LARGEST = 2**53
+"""Whole numbers beyond it are no numbers of LuaJIT."""
+WIDEST = 2**32 - 1
+"""sysbench draws from no more."""
+
+
+def limits(text: str) -> tuple[int, int]:
+    """
+    >>> limits("1..100000")
+    (1, 100000)
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no range; write one such as 1..100000")
+    low, high = int(match[1]), int(match[2])
+    if low > high or max(-low, high) > LARGEST or high - low >= WIDEST:
+        raise ValueError(f"{text!r} is no range: write the smaller number first; up to 2^53, and 2^32 wide")
+    return low, high
+
+
+def _of_range(text: str) -> str:
+    limits(text)
+    return text
+
+
+def _column(text: str) -> str:
+    if not _COLUMN.fullmatch(text):
+        raise ValueError(f"{text!r} is no column; write TABLE.COLUMN, such as orders.customer_id")
+    return text
+
+
+def _values(given: Any) -> Any:
+    """A range, a column or a list in short."""
+    if isinstance(given, list):
+        return {"list": given}
+    if isinstance(given, str):
+        return {"range" if _RANGE.fullmatch(given) else "column": given}
+    return given
+
+
+class ValuesSpec(Strict):
+    """The values for a place in a statement: one of a range, a list or a column is drawn for each transaction."""
+
+    range: Annotated[str, AfterValidator(_of_range)] | None = None
+    """The smallest and the largest whole number, such as 1..100000."""
+    list: Annotated[tuple[Scalar, ...], Field(strict=False, min_length=1)] | None = None
+    """These numbers or texts; a text is sent as text, never as SQL."""
+    column: Annotated[str, AfterValidator(_column)] | None = None
+    """The values of a column of a table, such as orders.customer_id, as often as they are there."""
+    same_row_as: str | None = None
+    """The name of another value of the same table: both come from one row, or from one place of two lists."""
+    zipf: Annotated[float, Field(gt=0, le=4)] | None = None
+    """The nth value is drawn as often as 1/n to this power; all alike if not given."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [kind for kind in ("range", "list", "column") if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError("values are a range, a list or a column: write one of them, such as 1..100000")
+        if self.zipf == 1:
+            raise ValueError("zipf: 1 has no such sampler here; write 0.99 or 1.01")
+        if self.same_row_as and (self.zipf or self.range):
+            raise ValueError("same_row_as takes the row of the other value: no range, and no zipf beside it")
+        return self
+
+
+def _rows(text: Any) -> str:
+    match = _ROWS.fullmatch(str(text))
+    if match is None or (match[2] and int(match[2]) < int(match[1])):
+        raise ValueError(f"{text!r} is no number of rows; write 1, or 0..10, or 1.. for one or more")
+    return str(text)
+
+
+_PLAIN = {"type": ["string", "array"], "items": {"type": ["string", "number"]}}
+Values = Annotated[ValuesSpec, BeforeValidator(_values)]
+Rows = Annotated[
+    str, BeforeValidator(_rows), WithJsonSchema({"type": ["integer", "string"], "pattern": r"^\d+(\.\.\d*)?$"})
+]
+
+
+class StepSpec(Strict):
+    """A transaction: its statements, the values in them, and the rows that come back. Or a mix of other steps."""
+
+    sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
+    """One statement, or several with ; between them. ? or {name} stands for a value."""
+    values: dict[str, Values] = Field(default_factory=dict)
+    """The values by name: those for ? in their order. A value is drawn once for each transaction."""
+    rows: Rows | None = None
+    """The rows that each statement which reads has to return, such as 1, 0..10 or 1.. for one or more; a transaction
+    with other ones fails the run."""
+    prepared: bool = True
+    """Statements are prepared once, and sent with their values; as text if false."""
+    mix: Annotated[dict[str, Count], Field(min_length=1)] | None = None
+    """The weights of other steps by name, in place of sql: each transaction is one of theirs."""
+
+    @model_validator(mode="after")
+    def _can_be_done(self) -> Self:
+        if (self.sql is None) == (self.mix is None):
+            raise ValueError("a step has either sql or a mix of other steps")
+        if self.mix and (self.values or self.rows):
+            raise ValueError("a mix has no values and no rows of its own; they stand with its steps")
+        if self.sql and not self.statements:
+            raise ValueError("sql has no statement")
+        for name, spec in self.values.items():
+            other = self.values.get(spec.same_row_as or name)
+            if other is None or (spec.same_row_as and other.same_row_as):
+                raise ValueError(f"{name}: same_row_as: {spec.same_row_as!r} is no value that is drawn by itself")
+            if spec.same_row_as and _table(other) != _table(spec):
+                raise ValueError(f"{name}: same_row_as: {spec.same_row_as!r} is of another table or length")
+        return self
+
+    @property
+    def statements(self) -> list[Statement]:
+        return parse(self.sql or "", list(self.values))
+
+    @property
+    def writes(self) -> bool:
+        """True if a statement may change rows."""
+        controls = ("BEGIN", "COMMIT", "START", "ROLLBACK", "SET", "")
+        texts = (statement.texts[0].split(None, 1) for statement in self.statements if not statement.reads)
+        return any((words or [""])[0].upper() not in controls for words in texts)
+
+    @property
+    def least_and_most_rows(self) -> tuple[int, int | None] | None:
+        """
+        >>> StepSpec(sql="SELECT 1", rows="1..").least_and_most_rows
+        (1, None)
+        """
+        if self.rows is None or (match := _ROWS.fullmatch(self.rows)) is None:
+            return None
+        least = int(match[1])
+        return least, least if match[2] is None else int(match[2]) if match[2] else None
+
+
+def _table(spec: ValuesSpec) -> str | int:
+    return len(spec.list) if spec.list else str(spec.column).split(".")[0]
+
+
+def _step(given: Any) -> Any:
+    return {"sql": given} if isinstance(given, str) else given
+
+
+Step = Annotated[StepSpec, BeforeValidator(_step)]
+
+
+def members(steps: Mapping[str, StepSpec], name: str) -> dict[str, int]:
+    """The steps that a step consists of, with their weights: itself, unless it is a mix."""
+    return dict(steps[name].mix or {name: 1})

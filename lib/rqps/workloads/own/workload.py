@@ -1,0 +1,85 @@
+"""A user's own statements on tables of their own, by sysbench with our Lua: one server, or several in turns."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Unpack
+
+from rqps.engines.sources.programs import sysbench
+from rqps.errors import RqpsError
+from rqps.workloads import Answer, Checked, How, Workload
+from rqps.workloads.load_generator import DATABASE
+from rqps.workloads.own import tables_file
+from rqps.workloads.own.generator import Generator, described, explained
+from rqps.workloads.own.parameters import OwnParameters
+
+PATIENCE_S = 3600.0
+EXPLAINED = re.compile(r"[\s(]*(?:SELECT|WITH|UPDATE|DELETE|INSERT|REPLACE|VALUES|TABLE)\b", re.IGNORECASE)
+
+
+class Own(Workload):
+    def data_name(self, parameters: OwnParameters) -> str:
+        return f"own-{parameters.digest}"
+
+    def load(self, server: Any, parameters: OwnParameters) -> None:
+        tables_file.load(server, DATABASE, tables_file.unchanged(parameters.tables, str(parameters.digest)))
+
+    def prepare(self, server: Any, parameters: OwnParameters) -> None:
+        """Read every page of all tables, so that a round does not begin with an empty buffer pool."""
+        with closing(server.connect(patience_s=PATIENCE_S)) as connection:
+            sql = connection.dialect
+            sql.check_connections(connection, parameters.connections)
+            for schema, table in tables_file.tables_of(connection, DATABASE):
+                _, columns, indexes = sql.described(connection, schema, table)
+                leads_to = {index: parts[0] for index, parts in indexes.items() if parts and parts[0] in columns}
+                sql.read_whole(connection, f"{sql.quoted(schema)}.{sql.quoted(table)}", leads_to)
+
+    def steps(self, parameters: OwnParameters) -> Sequence[str]:
+        return list(parameters.steps)
+
+    def clients(self, step: str, parameters: OwnParameters) -> int:  # noqa: ARG002 all have the same number
+        return parameters.threads
+
+    def places_connections(self, servers: int) -> bool:  # noqa: ARG002
+        return True
+
+    def check(self, server: Any, step: str, parameters: OwnParameters) -> Checked:
+        """The plans of a step's statements, which may differ between servers: that is a finding, no error."""
+        plans: list[dict[str, Any]] = []
+        with closing(server.connect(DATABASE)) as connection:
+            sql = connection.dialect
+            for member, statement in explained(connection, step, parameters):
+                if EXPLAINED.match(statement):
+                    try:
+                        plans += sql.plan(connection, step, statement)
+                    except sql.REFUSALS as error:
+                        words = ": ".join(map(str, error.args))[:300]
+                        raise RqpsError(
+                            f"steps.{member}: {server.name} refuses {statement[:200]!r}: {words}",
+                            fix="correct the statement or its values; tables are those of the dump",
+                        ) from None
+        return Checked(plans=tuple(plans))
+
+    @contextmanager
+    def generating(
+        self, servers: Sequence[Any], step: str, parameters: OwnParameters, **how: Unpack[How]
+    ) -> Iterator[Generator]:
+        with Generator(servers, step, parameters, **how) as load:
+            yield load
+
+    def answers(self, step: str, parameters: OwnParameters, load: Generator) -> Sequence[Answer]:
+        as_sysbench = described(step, parameters, {})
+        columns = {
+            "kind": step,
+            "group": as_sysbench.group,
+            "table_position": list(parameters.steps).index(step),
+            "writes": parameters.writes(step),
+            "unit": as_sysbench.unit,
+        }
+        return load.answers(step, columns)
+
+    def tools(self, parameters: OwnParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
+        return {"sysbench": sysbench().version}
+
+
+WORKLOAD = Own

@@ -1,0 +1,183 @@
+"""A user's own statements on real servers: what reaches them, what comes back, and dumps that can't be loaded."""
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_server import House, run_of, server_of
+from rqps.errors import RqpsError
+from rqps.workloads.own import tables_file
+from rqps.workloads.own.parameters import OwnParameters
+from rqps.workloads.own.workload import Own
+
+pytestmark = pytest.mark.live
+SHOP = Path(__file__).parent.parent / "data/shop/shop.sql"
+
+
+def asked(steps: dict[str, Any], tables: Path = SHOP, **parameters: Any) -> OwnParameters:
+    usual = {"tables": str(tables), "seconds": 1, "warmup_seconds": 0, "counted_operations": 200}
+    return OwnParameters.model_validate({"steps": steps, **usual, **parameters})
+
+
+class Shop(House):
+    """A server with the shop."""
+
+    workload = Own()
+
+    def do(self, step: Any, **parameters: Any) -> tuple[Any, list[str]]:
+        """The answer of a step that is done 200 times, and the statements that came to their end."""
+        with self.logging() as entries:
+            answer, _ = self.done("step", asked({"step": step}, **parameters), counted=True)
+        done = [entry.statement for entry in entries if entry.command in ("Execute", "Query")]
+        return answer, [text for text in done if re.match(r"SELECT (?!@@)|UPDATE|INSERT|BEGIN|COMMIT|DELETE", text)]
+
+
+@pytest.fixture(scope="module", params=["my5624.common", "my8033.common"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    with server_of(run_of(request.param, asked({"step": "SELECT 1"}), workload="own"), folder) as server:
+        yield Shop(server, folder)
+
+
+def test_every_value_is_one_of_those_that_were_asked_for(shop: Shop) -> None:
+    step = {"sql": "SELECT note FROM orders WHERE id = ?", "values": {"id": "7..9"}, "rows": 1}
+    answer, done = shop.do(step)
+    assert {int(text.split("=")[1]) for text in done} == {7, 8, 9}
+    assert len(done) == 200 + 50, "a quarter more to warm up"
+    assert (answer.columns["transactions"], answer.columns["operations"]) == (200, 200)
+    assert answer.warnings == ()
+
+
+def test_a_row_of_a_table_gives_values_that_belong_together(shop: Shop) -> None:
+    values = {"city": "customers.city", "id": {"column": "customers.id", "same_row_as": "city"}}
+    step = {"sql": "SELECT name FROM customers WHERE id = {id} AND city = {city}", "values": values, "rows": 1}
+    for prepared in (True, False):
+        _, done = shop.do({**step, "prepared": prepared})
+        assert len(set(done)) > 50
+
+
+def test_a_transaction_has_one_draw_for_all_of_its_statements(shop: Shop) -> None:
+    sql = "BEGIN; SELECT state FROM orders WHERE id = {id}; UPDATE orders SET state = {to} WHERE id = {id}; COMMIT"
+    values = {"id": {"range": "1..60000", "zipf": 0.8}, "to": ["done", "it's ü \\ \"\n"]}
+    answer, done = shop.do({"sql": sql, "values": values})
+    assert answer.columns["unit"] == "transaction"
+    assert answer.columns["transactions"] == 200
+    for begin, select, update, commit in zip(*[iter(done)] * 4, strict=True):
+        assert (begin, commit) == ("BEGIN", "COMMIT")
+        assert re.findall(r"id = (\d+)", select) == re.findall(r"id = (\d+)", update)
+    states = {state for (state,) in shop.ask("SELECT DISTINCT state FROM rqps.orders")}
+    assert states == {"open", "done", "it's ü \\ \"\n"}
+
+
+def test_a_mix_has_its_weights(shop: Shop) -> None:
+    steps = {"one": "SELECT 1", "two": "SELECT 2", "both": {"mix": {"one": 3, "two": 1}}}
+    with shop.logging() as entries:
+        shop.done("both", asked(steps, counted_operations=4000), counted=True)
+    done = [entry.statement for entry in entries if entry.command == "Execute"]
+    assert 0.7 < done.count("SELECT 1") / len(done) < 0.8  # 5000 draws: 0.75 with a standard error of 0.006
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"sql": "SELECT note FROM orders WHERE id = ?", "values": {"id": "60001..60002"}, "rows": 1}, "0 rows came"),
+        (
+            {"sql": "SELECT note FROM orders WHERE id < 9", "rows": "0..7"},
+            "8 rows came back, and 0..7 were asked for",
+        ),
+        ({"sql": "INSERT INTO digits VALUES (1)"}, "doesn't exist"),
+        ({"sql": "INSERT INTO customers VALUES (1, 'a', 'b', '2020-01-01')"}, "Duplicate entry '1'"),
+        ({"sql": "CREATE TABLE made (a INT)"}, "'made' already exists"),
+        ({"sql": "SELECT a FROM"}, "You have an error in your SQL syntax"),
+    ],
+)
+def test_a_statement_that_fails_ends_the_step_with_the_servers_words(step: Any, words: str, shop: Shop) -> None:
+    with pytest.raises(RqpsError) as error:
+        shop.do(step)
+    assert words in str(error.value)
+
+
+def test_values_that_fit_no_row_are_a_warning(shop: Shop) -> None:
+    answer, _ = shop.do({"sql": "SELECT note FROM orders WHERE id = ?", "values": {"id": "70000..70001"}})
+    assert [warning.kind for warning in answer.warnings] == ["no rows"]
+
+
+def test_a_wrong_column_is_named_before_anything_is_measured(shop: Shop) -> None:
+    step = {"sql": "SELECT note FROM orders WHERE id = ?", "values": {"id": "orders.ident"}}
+    with pytest.raises(RqpsError, match=r"values: column orders\.ident"):
+        shop.do(step)
+    with pytest.raises(RqpsError, match=r"steps\.step: .* refuses 'SELECT nothing FROM orders'"):
+        Own().check(shop.server, "step", asked({"step": "SELECT nothing FROM orders"}))
+
+
+def test_a_plan_has_a_row_for_each_table_in_the_order_of_the_server(shop: Shop) -> None:
+    sql = "SELECT COUNT(*) FROM customers c JOIN orders o ON o.customer_id = c.id WHERE c.city = ?"
+    checked = Own().check(shop.server, "step", asked({"step": {"sql": sql, "values": {"city": "customers.city"}}}))
+    assert [row["key"] for row in checked.plans] == ["customers_city", "orders_customer"]
+
+
+DUMP = """-- MySQL dump 10.13  Distrib 8.0.33, for Linux (x86_64)
+/*!40101 SET NAMES utf8 */;
+CREATE DATABASE `mall`;
+USE `mall`;
+DROP TABLE IF EXISTS `t`;
+CREATE TABLE `t` (`a` int, `b` varbinary(9)) ENGINE=InnoDB;
+LOCK TABLES `t` WRITE;
+INSERT INTO `t` VALUES (1,_binary '\\0\\';\\n'),(2,'ü');
+UNLOCK TABLES;
+DELIMITER ;;
+/*!50003 CREATE*/ /*!50017 DEFINER=`nobody`@`%`*/ /*!50003 TRIGGER `g` BEFORE INSERT ON `t` FOR EACH ROW
+BEGIN SET NEW.a = NEW.a + 1; END */;;
+DELIMITER ;
+CREATE ALGORITHM=UNDEFINED DEFINER=`nobody`@`%` SQL SECURITY DEFINER VIEW `v` AS select a from t;
+-- Dump completed on 2026-01-01
+"""
+
+
+@pytest.fixture(scope="module", params=["my8033.common"])
+def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("empty")
+    with server_of(run_of(request.param, asked({"step": "SELECT 1"}), workload="own"), folder) as server:
+        yield Shop(server, folder)
+
+
+def load(house: House, folder: Path, dump: str, name: str = "dump.sql") -> None:
+    house.ask("DROP DATABASE IF EXISTS rqps")
+    file = folder / name
+    file.write_bytes(gzip.compress(dump.encode()) if name.endswith(".gz") else dump.encode())
+    tables_file.load(house.server, "rqps", file)
+
+
+@pytest.mark.parametrize("name", ["dump.sql", "dump.sql.gz"])
+def test_a_dump_of_another_database_and_user_is_loaded(name: str, empty: Shop, tmp_path: Path) -> None:
+    load(empty, tmp_path, DUMP, name)
+    assert empty.ask("SELECT a, HEX(b) FROM t ORDER BY a", database="rqps") == [(1, "00273B0A"), (2, "C3BC")]
+    empty.ask("INSERT INTO t VALUES (8, 'x')", database="rqps")
+    assert empty.ask("SELECT COUNT(*) FROM v WHERE a = 9", database="rqps") == [(1,)]
+    assert ("mall",) not in empty.ask("SHOW DATABASES")
+
+
+@pytest.mark.parametrize(
+    ("dump", "words"),
+    [
+        (DUMP[: DUMP.index("'ü')")], "dump.sql: is cut off: the statement that begins in line 8 has no end"),
+        (DUMP[: DUMP.index("-- Dump completed")], "is cut off: it has no line '-- Dump completed'"),
+        ("SELECT 1;", "no table came of it"),
+        ("", "no table came of it"),
+        ("CREATE TABLE t (a INT) ENGINE=Nothing COLLATE=utf8mb4_nobody_ci;", "dump.sql, line 1: my8033 refused"),
+    ],
+)
+def test_a_dump_that_can_not_be_loaded_says_where(dump: str, words: str, empty: Shop, tmp_path: Path) -> None:
+    with pytest.raises(RqpsError) as error:
+        load(empty, tmp_path, dump)
+    assert words in str(error.value)
+
+
+def test_a_gzipped_dump_that_is_cut_off_says_so(empty: Shop, tmp_path: Path) -> None:
+    (tmp_path / "dump.sql.gz").write_bytes(gzip.compress(DUMP.encode())[:-20])
+    empty.ask("DROP DATABASE IF EXISTS rqps")
+    with pytest.raises(RqpsError, match="is cut off: it can't be unpacked to its end"):
+        tables_file.load(empty.server, "rqps", tmp_path / "dump.sql.gz")
