@@ -8,15 +8,18 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 from child import Child, running_from, until
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from rqps import show
 from rqps.errors import RqpsError
 from rqps.report import build
-from rqps.report.render import content_of, json_in_html
+from rqps.report.render import content_of, json_in_html, notebook_page
 from rqps.report.site import MOST_OF_A_LOG, NOTEBOOKS, Progress
+from rqps.show.renderer import MIME
 from rqps.show.words import NOT_COMPARED
 from rqps.store import write_manifest, write_study_card
 from rqps.terminal import Terminal
@@ -105,6 +108,36 @@ def test_a_kept_notebook_shows_tables_and_nothing_that_a_browser_would_obey(repo
     assert "<td>a cell</td>" in page
     assert [attributes for tag, attributes in Tags(page).found if {"onclick", "onerror"} & attributes.keys()] == []
     assert "<script>window.hacked" not in page
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"data": {"url": "https://example.org/rows.json"}},
+        {"encoding": {"href": {"value": "javascript:window.hacked = 1"}}},
+        {"mark": {"type": "image", "url": "file:///etc/hostname"}},
+        {"params": [{"name": "hacked", "expr": "warn('hacked')"}]},
+        {"config": {"signals": [{"name": "hacked", "update": "event.view.hacked = 1"}]}},
+        {"encoding": {"x": {"axis": {"labelExpr": "vlSelectionTuples('hacked', [])"}}}},
+        {"transform": [{"calculate": "datum.a", "as": "hacked"}]},
+        {"usermeta": {"embedOptions": {"loader": {"http": {"hacked": 1}}}}},
+    ],
+)
+def test_a_chart_of_a_kept_notebook_that_fetches_leads_or_computes_is_its_picture(
+    hostile: dict[str, Any], tmp_path: Path
+) -> None:
+    plain = {"mark": "bar", "data": {"name": "rows"}, "datasets": {"rows": [{"url": 1, "href": 2}]}}
+    pages = {}
+    for name, chart in {"plain": plain, "hostile": plain | hostile}.items():
+        output = new_output("display_data", {MIME: chart, "image/png": "cGljdHVyZQ=="})
+        nbformat.write(new_notebook(cells=[new_code_cell("chart", outputs=[output])]), tmp_path / f"{name}.ipynb")
+        _, pages[name] = notebook_page(
+            tmp_path / f"{name}.ipynb", study="any", home="..", made="today", trusted=False
+        )
+        assert 'src="data:image/png;base64,cGljdHVyZQ=="' in pages[name]
+    assert [("data-chart=" in pages[name]) for name in ("plain", "hostile")] == [True, False]
+    assert "hacked" not in pages["hostile"]
+    assert "example.org" not in pages["hostile"]
 
 
 def test_a_page_has_one_bundle_and_every_chart_its_picture(report: Path) -> None:

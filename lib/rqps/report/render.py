@@ -25,6 +25,7 @@ from rqps.scratch import replacing
 from rqps.show.claims import as_item
 from rqps.show.drawing import VEGALITE
 from rqps.show.flame import script_element, without_program
+from rqps.show.lines import NUMBERS
 from rqps.show.renderer import MIME
 from rqps.show.words import Nothing
 
@@ -46,6 +47,11 @@ _PLAIN = re.compile(r'<span class="(?!(?:k|kn|kc|s1|s2|c1|mi|mf)")\w+">([^<]*)</
 _TAG = re.compile(r"<[^>]+>")
 _NOTHING = Markup("")
 _STYLE = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OF_PROGRAMS = {
+    *("url", "href", "loader", "params", "transform", "expr", "signal", "signals"),
+    *("test", "update", "on", "expressionFunctions", "embedOptions"),
+}
+"""Keys of a chart that fetches something, leads elsewhere or computes."""
 _OF_TABLES = [
     "table",
     "caption",
@@ -173,15 +179,33 @@ def content_of(notebook: NotebookNode) -> Content:
 
 
 def _without_programs(notebook: NotebookNode) -> NotebookNode:
-    """The notebook with the tags of tables alone in its HTML, and charts without options for what draws them."""
+    """The notebook with the tags of tables alone in its HTML; a chart with a program in it has its picture left."""
     cleaner = SanitizeHTML(tags=_OF_TABLES, attributes={"*": ["class"]}, strip=True)  # type: ignore[no-untyped-call]
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         data = output.get("data", {})
-        data.get(MIME, {}).get("usermeta", {}).pop("embedOptions", None)
+        if _has_program(data.get(MIME)):
+            del data[MIME]
         if "text/html" in data:
             html = _STYLE.sub("", _of_frame("".join(data["text/html"])))
             data["text/html"] = cleaner.sanitize_html_tags(html)  # type: ignore[no-untyped-call]
     return notebook
+
+
+def _has_program(chart: Any) -> bool:
+    """True for a chart that could do more than show its own data.
+
+    >>> _has_program({"mark": "bar", "data": {"url": "https://example.org/"}}), _has_program({"mark": "bar"})
+    (True, False)
+    """
+    if isinstance(chart, list):
+        return any(map(_has_program, chart))
+    if not isinstance(chart, dict):
+        return False
+    return any(
+        key in _OF_PROGRAMS or (key.endswith("Expr") and value != NUMBERS) or _has_program(value)
+        for key, value in chart.items()
+        if key != "datasets"  # whose columns have any name
+    )
 
 
 def _leave_out_nothing(content: Content) -> None:

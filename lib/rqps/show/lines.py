@@ -13,8 +13,9 @@ PANEL_HEIGHT_PX = 130
 AXES_PX = 90
 MOST_STEPS = 6
 _SECONDS = alt.Axis(grid=False, tickMinStep=1, format="~g")
-# 40k, and 0.5 rather than 500m.
-NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr="format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')")
+NUMBERS = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
+"""The expression that writes 40k, and 0.5 rather than 500m."""
+NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr=NUMBERS)
 
 
 def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
