@@ -1,6 +1,7 @@
 """A run's result is what its own manifest says: failures are kept, shown and tried again, mixtures refused."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,20 @@ def test_a_study_is_measured_once_and_nothing_twice(house: House) -> None:
 
     house.ask(rounds=2)
     assert [state.state for state in house.states()] == ["done", "done", "missing", "missing"]
+
+
+def test_a_run_of_another_program_than_before_ends_the_study_and_is_not_kept(house: House) -> None:
+    """As a build that was rebuilt on another host, which no digest of this one tells."""
+    assert house.run()[0] == 0
+    before = house.folders()
+    house.ask(rounds=2)
+    house.script({"r2 my1.base": "rebuilt", "r2 my2.base": "rebuilt"})
+    code, words = house.run()
+    assert code == 1
+    assert re.search(r"my[12] was rebuilt on here: its program has sha256 b{12}, and had \w{12} in the runs", words)
+    assert "demo --archive" in words
+    assert house.folders() == before
+    assert house.partials() == house.failures() == []
 
 
 def test_the_order_of_steps_across_runs_with_a_failed_one(house: House) -> None:

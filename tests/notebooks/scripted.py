@@ -93,6 +93,8 @@ class Act:
         if self.fault == "nothing":
             return
         changes: dict[str, Any] = {"identity": "another"} if self.fault == "other" else {}
+        if self.fault == "rebuilt":
+            changes |= {"build_digest": 64 * "b"}
         if self.fault == "says failed":
             changes |= {"outcome": "failed", "error": "my1 did not start"}
         for asked in self.asked["members"]:

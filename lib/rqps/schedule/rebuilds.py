@@ -10,9 +10,9 @@ from rqps.engines.asked import BuildSpec
 from rqps.engines.sources import digest_of
 from rqps.engines.sources.copies import copy_of
 from rqps.errors import RqpsError
-from rqps.measure.job import git_revision
-from rqps.store.manifest import CARD, BuildVersion, StudyCard, finished, read_study_card
-from rqps.study import RunsFile, build_and_config
+from rqps.measure.job import git_revision, member_folder
+from rqps.store.manifest import CARD, BuildVersion, StudyCard, finished, read_manifest, read_study_card
+from rqps.study import Run, RunsFile, build_and_config
 from rqps.terminal import moment
 
 Versions = tuple[BuildVersion, ...]
@@ -55,6 +55,23 @@ def rebuilt(known: Iterable[BuildVersion]) -> tuple[Rebuilt, ...]:
 def rebuilt_since(card: StudyCard, host: str) -> tuple[Rebuilt, ...]:
     """The builds of a study that were rebuilt on a host, by its card alone."""
     return rebuilt(version for version in card.builds if version.host == host)
+
+
+def refuse_another_program(folder: Path, run: Run, measured: Path) -> None:
+    """Refuses a run, just measured into a folder, whose build is another program than that of its earlier runs."""
+    for member in run.members:
+        if member.build_spec.moves:
+            now = read_manifest(member_folder(measured, member)).build_digest
+            before = {
+                one.build_digest for _, one in finished(folder) if (one.build, one.host) == (member.build, run.host)
+            }
+            if other := sorted(before - {now}):
+                raise RqpsError(
+                    f"{member.build} was rebuilt on {run.host}: its program has sha256 {now[:12]}, and had "
+                    f"{other[0][:12]} in the runs of {run.study} before",
+                    fix=f"give the build as it is now a name of its own in runs.yaml, or measure all of it again: "
+                    f"rqps run {run.study} --archive",
+                )
 
 
 def refusal(study: str, changed: Iterable[Rebuilt]) -> RqpsError:
@@ -149,7 +166,10 @@ def moving(runs_file: RunsFile, study: str) -> tuple[str, ...]:
 
 
 def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
-    """The builds of a study that may be rebuilt, with the program of each that is there."""
+    """The builds of a study that may be rebuilt, with the program of each that is there. Other hosts have builds of
+    their own, which are looked at when a run of them has come home."""
+    if runs_file.studies[study].hosts:
+        return
     for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):
         spec = runs_file.builds[build]
         if spec.moves and not spec.copied and (program := engine_of(spec).source(build, spec).program):

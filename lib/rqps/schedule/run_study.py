@@ -348,6 +348,7 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
             raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")
         watcher.end(ok=reason is None)
         if reason is None:
+            rebuilds.refuse_another_program(folder.path, run, partial)
             published = run_folder.publish(folder, run)
             if error:
                 watcher.say(f"{run.words} is measured; its notebook failed afterwards, see {published}: {error}")
