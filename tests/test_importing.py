@@ -1,7 +1,10 @@
 """Results of others: files in the formats that people keep, made here, read into a study like those measured here."""
 
 import gzip
+import html
+import math
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,8 +15,12 @@ import pytest
 import rqps
 from child import rqps as command
 from rqps.errors import RqpsError
+from rqps.pages import imported_results
 from rqps.published.importing import Asked, import_study
 from rqps.published.readers import text_of
+from rqps.report import build as build_report
+from rqps.report import check as check_report
+from rqps.show.claims import wrong
 from rqps.store import Study
 from rqps.store.manifest import finished
 from rqps.store.read import check_whole
@@ -331,3 +338,73 @@ def test_bad_words_are_refused_with_what_to_do(words: str, message: str, tmp_pat
     assert message in done.stderr
     assert "what to do: " in done.stderr
     assert list((tmp_path / "data/raw").iterdir()) == []
+
+
+def test_near_a_a_pairs_give_one_run_an_interval_and_no_verdict(tmp_path: Path) -> None:
+    """Three steps and five servers: the two of 8.0 differ by 2 %, those of 9.5 and 5.6 by much more."""
+    root, speeds = tmp_path / "r", {"my5651": 1.0, "my8043": 0.70, "my8044": 0.714, "my9500": 0.5}
+    for build, speed in speeds.items():
+        steps = {step: round(1_000_000 * speed) for step in (POINTS, UPDATE, "point-query.pre.range100")}
+        write_mytools(root, f"{build}_rel.z12a", steps)
+    study, _ = imported(tmp_path / "data", root)
+    pairs = imported_results.pairs(study)
+    assert pairs.select("base", "dbms", "because").unique(maintain_order=True).rows() == [
+        ("my8043_rel.z12a", "my8044_rel.z12a", "neighbouring patch releases"),
+        *((f"{build}_rel.z12a",) * 2 + ("the same step before and after writes",) for build in speeds),
+    ]
+    # point-query has its neighbours and four equal pairs, the two others the neighbours alone
+    square = math.log(714 / 700) ** 2
+    of_all = 3 * square / 7
+    spreads = {
+        "point-query_range=100": math.sqrt((square + 4 * of_all) / (5 + 4) / 2),
+        "update-index_range=100": math.sqrt((square + 4 * of_all) / (1 + 4) / 2),
+    }
+    for row in imported_results.floors(study).filter(pl.col("step").is_in(list(spreads))).to_dicts():
+        assert row["usual_spread"] == pytest.approx(spreads[row["step"]], rel=1e-9)
+        assert math.log(row["floor_1"]) == pytest.approx(2.7764 * math.sqrt(2) * row["usual_spread"], rel=1e-4)
+        assert row["floor_1"] > row["floor_4"] > row["floor_10"] > 1
+    compared = rqps.stats.relate(study)[1].filter(metric="operations_per_s", step="update-index_range=100")
+    half = math.exp(2.7764 * math.sqrt(2) * spreads["update-index_range=100"])
+    assert (compared["high"] / compared["estimate"]).to_list() == pytest.approx([half] * 3, rel=1e-4)
+    assert set(compared["verdict"]) == {"unsure"}
+    assert set(compared["needs"]) == {"4 rounds: there are 1"}
+    sentences = imported_results.findings(study).sentences
+    assert "9 of 9 differences are above the floor of their step" in sentences[0]
+    assert "neighbouring patch releases (8.0.43 and 8.0.44: 2 % in the median step)" in sentences[1]
+    frame_of = {"imported": imported_results.beyond(study)}.__getitem__
+    assert [problem for sentence in sentences for problem in wrong(sentence, frame_of)] == []
+
+
+def test_results_without_such_a_pair_say_so(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("dbms,step,operations,elapsed_s\na.x,q,100,1\nb.x,q,50,1\n")
+    study, _ = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
+    [sentence] = imported_results.findings(study).sentences
+    assert sentence.startswith("No near-A/A pair is among these results")
+    assert rqps.stats.relate(study)[1]["low"].to_list() == [None]
+
+
+def test_four_rounds_have_verdicts_of_their_own(tmp_path: Path) -> None:
+    rates = {"a.x": (100, 101, 99, 100), "b.x": (50, 51, 49, 50)}
+    rows = [f"{dbms},q,{number},{rate},1" for dbms in rates for number, rate in enumerate(rates[dbms], start=1)]
+    (tmp_path / "t.csv").write_text("\n".join(["dbms,step,round,operations,elapsed_s", *rows]))
+    study, _ = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
+    assert rqps.stats.relate(study)[1].select("n", "verdict").rows() == [(4, "slower")]
+
+
+@pytest.mark.page
+def test_the_first_page_of_an_imported_study_answers_without_a_verdict(tmp_path: Path) -> None:
+    root = tmp_path / "r"
+    for build, speed in {"my5651": 1.0, "my8043": 0.70, "my8044": 0.714}.items():
+        write_mytools(root, f"{build}_rel.z12a", {step: round(1_000_000 * speed) for step in (POINTS, UPDATE)})
+    study, _ = imported(tmp_path / "data", root)
+    index = build_report("theirs", tmp_path / "data")
+    text = html.unescape(re.sub(r"<[^>]+>", "", index.read_text()))
+    assert "Throughput relative to MySQL 5.6.51, over 2 steps: MySQL 8.0.43 -30.0 % and MySQL 8.0.44 -28.6 %" in text
+    assert "Noise floor of one run: " in text
+    assert "Imported; files of elsewhere" in text
+    assert {page.name for page in index.parent.glob("*.html")} >= {
+        "imported_results.html",
+        "relative_throughput.html",
+    }
+    assert check_report(index.parent, None, tmp_path / "data")[1] == []
+    assert study.card.imported

@@ -119,7 +119,9 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     """Seconds a step, rows, the kind of machine, the method, and how much is decided, in one line."""
     seconds = study.steps["elapsed_s"].drop_nulls()
     low, high = (float(seconds.quantile(share) or 0) for share in (0.1, 0.9))
-    length = f"{low:.2g} to {high:.2g} s a step" if high > 1.2 * low else f"{high:.2g} s a step"
+    low_s, high_s = (f"{value:.0f}" if value >= 10 else f"{value:.2g}" for value in (low, high))
+    length = f"{low_s} to {high_s} s a step" if high > 1.2 * low else f"{high_s} s a step"
+    length = "imported" if seconds.is_empty() else f"imported, {length}" if study.card.imported else length
     asked = study.conditions.filter(pl.col("kind") == "parameter", pl.col("name").is_in(ROWS))
     sizes = sorted(map(int, asked["value"].unique()))
     tables = study.card.parameters.get("tables", 1)
@@ -132,7 +134,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
         how = f"of duets, {median(cycles):.0f} cycles each"
     undecided = decided.filter(verdict="unsure").height
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
-    measured = f"{rounds_of((decided if by_time.is_empty() else by_time)['n'])} {how}"
+    measured = rounds_of((decided if by_time.is_empty() else by_time)["n"]) + f" {how}" * (not study.card.imported)
     conclusive = f"{decided.height - undecided} of {counted(decided.height, 'comparison')} decided"
     conclusive += f" for {stats.holds_for(decided)}"
     return " · ".join([length, *rows, *dict.fromkeys(hosts), measured, conclusive])

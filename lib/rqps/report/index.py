@@ -36,7 +36,7 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
         else ""
     )
     facts = [
-        ("when", _when(runs)),
+        ("when", _when(runs, "Imported; files of" if study.card.imported else "Measured on")),
         ("compared", f"{', '.join(card.dbms)}; base is {card.base}"),
         ("load", f"{card.workload}: {parameters}"),
         ("runs", "; ".join([_rounds(study), *_others(runs)]) + failed),
@@ -67,13 +67,13 @@ def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) 
     ]
 
 
-def _when(runs: pl.DataFrame) -> str:
+def _when(runs: pl.DataFrame, measured: str) -> str:
     if runs.is_empty():
         return "Nothing measured yet."
     first, last = runs.select(pl.col("started_at").min(), pl.col("ended_at").max()).row(0)
     hosts = ", ".join(runs["host"].unique().sort())
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
-    return f"Measured on {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {counted(runs.height, 'run')}."
+    return f"{measured} {hosts} from {first:%Y-%m-%d %H:%M} to {until} UTC, {counted(runs.height, 'run')}."
 
 
 def _rounds(study: Study) -> str:
@@ -120,5 +120,7 @@ def _placement(conditions: pl.DataFrame) -> str:
 
 
 def _placed(known: Mapping[str, str], before: str) -> str:
+    if not known[f"{before}server_cpus"]:
+        return known[f"{before}kind"]
     who = [f"{name} on CPU {known[f'{before}{name}_cpus']}" for name in ("server", "client", "observer")]
     return f"{known[f'{before}kind']}: {', '.join(who)}"

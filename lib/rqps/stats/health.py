@@ -79,7 +79,7 @@ def health(study: Study) -> Health:
     except RqpsError as error:
         of_duets, missing, finest = _NONE, str(error), None
     itself = _itself(study)
-    both = pl.concat([of_duets, itself.select(of_duets.columns)])
+    both = pl.concat([of_duets, itself], how="diagonal").select(of_duets.columns)
     # The spread of a few rounds of the base with itself is learned from those of the study, too.
     compared = in_tables(compare(both))
     is_itself = pl.col("dbms") == TWIN.format(study.card.base)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import polars as pl
 
+from rqps.stats.near_pairs import CELL, has_few_rounds, near_pairs, usual_spreads
 from rqps.stats.pairing import VERDICT_SETTINGS, comparable, duets, judgeable
 from rqps.store.read import Study, load
 from rqps.store.schemas import IDENTITY
@@ -166,8 +167,9 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
     """One row per step, run and metric: `metric, value`, and of a duet the number of its `cycles`, and `blocks`.
 
     Values of a duet are totals over its slices: operations over their time, and CPU used in them over operations.
-    A step with errors or no operations gives no value. Rows are in the order of tables: steps as they were run, older
-    versions before newer ones. Runs that differ in more than the dbms are refused.
+    Imported values of few rounds have the `usual_spread` of near-A/A pairs. A step with errors or no operations
+    gives no value. Rows are in the order of tables: steps as they were run, older versions before newer ones. Runs
+    that differ in more than the dbms are refused.
     """
     asked = list(metrics)
     return _measured(study, tuple(dict.fromkeys([*METRICS, *asked]))).filter(pl.col("metric").is_in(asked))
@@ -179,7 +181,11 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
     steps = study.steps.lazy().filter(USABLE, pl.col("run").is_in(timed.implode()))
     values = tidy(steps.with_columns(**METRICS), metrics, study.runs)
     joined = values.join(_of_slices(study), on=["run", "step", "metric"], how="left", maintain_order="left")
-    return joined.with_columns(pl.coalesce("of_slices", "value").alias("value")).drop("of_slices")
+    joined = joined.with_columns(pl.coalesce("of_slices", "value").alias("value")).drop("of_slices")
+    if not has_few_rounds(study):
+        return joined
+    spreads = usual_spreads(near_pairs(joined, study.runs)).select(*CELL, "usual_spread")
+    return joined.join(spreads, on=CELL, how="left", maintain_order="left", nulls_equal=True)
 
 
 def _of_slices(study: Study) -> pl.DataFrame:

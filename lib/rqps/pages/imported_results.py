@@ -1,0 +1,131 @@
+"""The page of imported results: near-A/A pairs, the noise floor of one run, and their place on the first page."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from rqps import stats
+from rqps.pages import FirstPage
+from rqps.show import Claim, Clause, Sentences, finding, listed, phrase
+from rqps.show.sentences import counted_rows
+from rqps.show.words import change
+from rqps.stats.metrics import THROUGHPUT
+from rqps.stats.near_pairs import BEFORE_AND_AFTER, NEIGHBOURS, REPEATS
+from rqps.store import Study
+from rqps.terminal import counted, percent
+
+MOST_NAMED = 3
+FRAME = "imported"
+_NONE = "No near-A/A pair is among these results, so nothing shows how much one run differs by chance."
+
+
+def pairs(study: Study) -> pl.DataFrame:
+    """The near-A/A pairs of throughput, one row per pair and step."""
+    values = stats.measured(study, (THROUGHPUT,)).drop("usual_spread", strict=False)
+    return stats.near_pairs(values, study.runs)
+
+
+def floors(study: Study) -> pl.DataFrame:
+    """The noise floors of throughput by step and clients."""
+    return stats.noise_floors(stats.usual_spreads(pairs(study)))
+
+
+def beyond(study: Study) -> pl.DataFrame:
+    """One row per comparison of throughput, with its noise floor and `larger`: it leaves out 1 by more than that."""
+    compared = stats.relate(study)[1].filter(metric=THROUGHPUT)
+    known = floors(study).select("host", "step", "clients", "pairs", "floor_1", "floor_4", "floor_10")
+    rows = compared.join(known, on=["host", "step", "clients"], how="left", maintain_order="left", nulls_equal=True)
+    size = pl.col("estimate").log().abs()
+    return rows.with_columns(
+        larger=size > pl.col("floor_1").log(),
+        by_4=size > pl.col("floor_4").log(),
+        nine_of_ten=pl.col("floor_1").quantile(0.9, "higher"),
+        all=pl.lit("all"),
+    )
+
+
+def findings(study: Study) -> Sentences:
+    """The noise floor and what exceeds it, the pairs by name, and what more rounds would resolve."""
+    return Sentences([*_floor(study), *_named(study), *_more_rounds(study)])
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """The means of imported results of few rounds, which have no verdict, and what their noise floor is."""
+    if not stats.has_few_rounds(page.study):
+        return page
+    sentences = [*_means(page.study), *_floor(page.study), *_named(page.study)]
+    if not sentences:
+        return page
+    first, *others = sentences
+    return replace(page, headline=first, row=None, explanation=" ".join(others))
+
+
+def _means(study: Study) -> Iterator[Clause]:
+    """The mean of each dbms over the steps, or of many the lowest and the highest."""
+    means = stats.means_to_base(study).filter(metric=THROUGHPUT)
+    names = dict(stats.names(study).select("dbms", "name").iter_rows())
+    for (host,), of_host in means.group_by("host", maintain_order=True):
+        rows = of_host.sort("estimate").to_dicts()
+        shown = rows if len(rows) <= MOST_NAMED else [rows[0], rows[-1]]
+        parts = []
+        for row in shown:
+            written = change(row["estimate"])
+            cell = {name: row[name] for name in ("host", "metric", "relation", "base", "dbms")} | {"clients": None}
+            claim = Claim("means", cell, row["estimate"], written=written)
+            parts.append(Clause(f"{names[row['dbms']]} {written}", [claim]))
+        who = listed(parts) if len(shown) == len(rows) else phrase("from {} to {}", *parts)
+        text = f"Throughput relative to {names[study.card.base]}, over {rows[0]['steps']} steps: {{}}"
+        of = "one run each" if rows[0]["n"] == 1 else f"{rows[0]['n']} rounds"
+        yield finding(
+            phrase(f"{text} (geometric means of imported results, {of}: no verdict)", who),
+            place=str(host) * (means["host"].n_unique() > 1),
+        )
+
+
+def _floor(study: Study) -> Iterator[Clause]:
+    """The noise floor in nine of ten steps, and the number of differences beyond the floor of their own step."""
+    rows = beyond(study).filter(pl.col("floor_1").is_not_null())
+    if rows.is_empty():
+        yield finding(_NONE)
+        return
+    nine, larger = rows["nine_of_ten"][0], rows.filter(pl.col("larger"))
+    floor = Claim(FRAME, {"all": "all"}, nine, "nine_of_ten", written=percent(nine - 1))
+    share = Clause(floor.written, [floor])
+    counts = Clause(
+        f"{larger.height} of {counted(rows.height, 'difference')}",
+        [counted_rows(FRAME, larger.height, larger=True)],
+    )
+    verb = "is" if larger.height == 1 else "are"
+    text = "Noise floor of one run: {} of throughput or less in nine of ten steps; {} {} above the floor of their step"
+    yield finding(phrase(text, share, counts, verb))
+
+
+def _named(study: Study) -> Iterator[Clause]:
+    """The pairs by name, with their median difference."""
+    every = pairs(study).with_columns(size=pl.col("ratio").log().abs().exp())
+    short = dict(stats.names(study).select("dbms", "short").iter_rows())
+    words = []
+    for because in (NEIGHBOURS, REPEATS, BEFORE_AND_AFTER):
+        rows = every.filter(because=because)
+        if rows.is_empty():
+            continue
+        named = rows.select("base", "dbms").unique(maintain_order=True).rows()
+        who = [short[base] if base == dbms else f"{short[base]} and {short[dbms]}" for base, dbms in named]
+        more = f" and {len(who) - MOST_NAMED} more" if len(who) > MOST_NAMED else ""
+        median = float(rows["size"].median()) - 1  # type: ignore[arg-type]
+        words.append(f"{because} ({', '.join(who[:MOST_NAMED])}{more}: {percent(median)} in the median step)")
+    if words:
+        yield finding(f"The floor comes from near-A/A pairs: {listed(words)}")
+
+
+def _more_rounds(study: Study) -> Iterator[Clause]:
+    """The number of differences that four rounds would resolve if they stay as they are."""
+    rows = beyond(study).filter(pl.col("floor_1").is_not_null())
+    left = rows.filter(~pl.col("larger"))
+    if left.is_empty():
+        return
+    resolved = left.filter(pl.col("by_4")).height
+    claims = [counted_rows(FRAME, resolved, larger=False, by_4=True)]
+    text = f"Four rounds each would resolve {resolved} of the {counted(left.height, 'smaller difference')}"
+    yield finding(Clause(f"{text}, if these stay as large as they are", claims))
