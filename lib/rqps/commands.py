@@ -553,6 +553,8 @@ def import_(arguments: argparse.Namespace) -> Call:
     renames = dict(word.partition("=")[::2] for word in arguments.as_)
     if wrong := [word for word in arguments.as_ if not all(word.partition("="))]:
         raise RqpsError(f"--as {wrong[0]}: has no name on one side", fix="write SOURCE=BUILD.CONFIG")
+    if arguments.data:
+        arguments.data.mkdir(parents=True, exist_ok=True)
     data = _data(arguments, _nearest())
     words = {name: getattr(arguments, name) for name in ("study", "question", "base", "host", "engine")}
     asked = Asked(tuple(map(Path, arguments.folders)), **words, renames=renames)

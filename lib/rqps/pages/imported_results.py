@@ -97,7 +97,9 @@ def _floor(study: Study) -> Iterator[Clause]:
         [counted_rows(FRAME, larger.height, larger=True)],
     )
     verb = "is" if larger.height == 1 else "are"
-    text = "Noise floor of one run: {} of throughput or less in nine of ten steps; {} {} above the floor of their step"
+    text = (
+        "Noise floor of one run: {} of throughput or less in nine of ten steps; {} {} above the floor of their step"
+    )
     yield finding(phrase(text, share, counts, verb))
 
 

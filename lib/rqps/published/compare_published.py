@@ -184,7 +184,8 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
         compared = compare(rounds_of_pairs(values, [(base, me)]))
     several = pl.col("clients").n_unique().over("kind", "range") > 1
     clients = pl.when(several).then(pl.format("@{}", "clients")).otherwise(pl.lit(""))
-    label = pl.format("{}_range={}{}", "kind", "range", clients)
+    size = pl.coalesce(pl.format("_range={}", "range"), pl.lit(""))
+    label = pl.format("{}{}{}", "kind", size, clients)
     numbers = compared.select(
         label.alias("step"),
         "group",
@@ -202,16 +203,22 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
 def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Series) -> dict[str, str]:
     parameters = study.card.parameters
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
+    threads = str(parameters.get("threads", NOT_SAID))
+    if study.card.imported:  # whose steps alone say how they were measured
+        known = study.steps.select("elapsed_s", "clients")
+        threads = _all(map(str, sorted(known["clients"].unique())))
+        seconds = _all(f"{value:.0f}" for value in known["elapsed_s"].drop_nulls().round(-1).unique()) or NOT_SAID
     rows = parameters.get("table_rows")
     size = f"{rows:,}" if isinstance(rows, int) else NOT_SAID
     first = ", the secondary index made before them" if parameters.get("index_first") else ""
     sources = study.runs.filter(pl.col("build").is_in([pair.me.name, pair.base.name]))["build_source"]
     return {
-        "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}",
+        "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}"
+        + ", imported" * study.card.imported,
         "me": f"{pair.me.name} ({pair.me.version}) {config}",
         "base": f"{pair.base.name} ({pair.base.version}) {config}",
         "host": machine(study.conditions.filter(host=host)),
-        "threads": str(parameters.get("threads", NOT_SAID)),
+        "threads": threads,
         "size": f"{parameters.get('tables', NOT_SAID)} x {size} rows{first}",
         "seconds": seconds if writing is None else f"{seconds}, writes {writing}",
         "rounds": " to ".join(dict.fromkeys(str(n) for n in (rounds.min(), rounds.max()))),
