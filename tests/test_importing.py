@@ -16,6 +16,8 @@ import rqps
 from child import rqps as command
 from rqps.errors import RqpsError
 from rqps.pages import imported_results
+from rqps.published import read as read_published
+from rqps.published.compare_published import beside, what_differs
 from rqps.published.importing import Asked, import_study
 from rqps.published.readers import text_of
 from rqps.report import build as build_report
@@ -408,3 +410,15 @@ def test_the_first_page_of_an_imported_study_answers_without_a_verdict(tmp_path:
     }
     assert check_report(index.parent, None, tmp_path / "data")[1] == []
     assert study.card.imported
+
+
+def test_a_step_without_a_range_stands_beside_published_ones(tmp_path: Path) -> None:
+    steps = ("mystery", "point-query")
+    rows = [f"{d},{s},{r},{q},1" for d, q in (("my5744", 100), ("my8033", 80)) for s in steps for r in (1, 2)]
+    (tmp_path / "t.csv").write_text("\n".join(["dbms,step,round,operations,elapsed_s", *rows]))
+    study, _ = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
+    both = beside(read_published(), study.card.study, tmp_path / "data")
+    assert both.ours[0].numbers["step"].sort().to_list() == ["mystery", "point-query_range=100"]
+    assert both.ours[0].conditions["column"] == "elsewhere: 8.0.33 / 5.7.44, theirs, imported"
+    assert (both.ours[0].conditions["threads"], both.ours[0].conditions["seconds"]) == ("1", "1")
+    assert any(sentence.endswith("ours not described.") for sentence in what_differs(both))

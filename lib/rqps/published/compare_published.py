@@ -205,9 +205,9 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
     threads = str(parameters.get("threads", NOT_SAID))
     if study.card.imported:  # whose steps alone say how they were measured
-        known = study.steps.select("elapsed_s", "clients")
-        threads = _all(map(str, sorted(known["clients"].unique())))
-        seconds = _all(f"{value:.0f}" for value in known["elapsed_s"].drop_nulls().round(-1).unique()) or NOT_SAID
+        threads = _all(map(str, sorted(study.steps["clients"].unique())))
+        lengths = study.steps["elapsed_s"].drop_nulls().sort()
+        seconds = " to ".join(dict.fromkeys(f"{value:.0f}" for value in (*lengths[:1], *lengths[-1:]))) or NOT_SAID
     rows = parameters.get("table_rows")
     size = f"{rows:,}" if isinstance(rows, int) else NOT_SAID
     first = ", the secondary index made before them" if parameters.get("index_first") else ""

@@ -118,7 +118,12 @@ def step_columns(kind: str, moment: str = "", size: int | None = None) -> dict[s
         known = find(kind)
     except ValueError:
         return columns
-    return columns | {"group": known.group, "writes": known.writes, "unit": known.unit}
+    return columns | {
+        "range": size or known.range_size,
+        "group": known.group,
+        "writes": known.writes,
+        "unit": known.unit,
+    }
 
 
 def claims(path: Path) -> bool:
