@@ -42,7 +42,7 @@ def test_one_that_is_killed_before_it_answers(kill: Callable[[int], None], how: 
         instance.start(build, copied, Start(short / "mysqld.err", started=kill), translated.arguments)
     text = caught.value.message
     assert f"my5624 (5.6.24) did not start, {how}; " in text
-    assert "it wrote nothing into its error log" in text or f"{short}/mysqld.err:\n" in text
+    assert "it wrote nothing into its log" in text or f"{short}/mysqld.err:\n" in text
     assert not list(Path(os.environ["TMPDIR"]).glob(f"{PREFIX}*/mysqld*"))
 
 
@@ -69,7 +69,7 @@ def test_one_that_is_killed_while_its_tables_are_loaded_keeps_its_log_and_shows_
             "making data of my5624: the server my5624 ended in the middle of it, by SIGKILL" in caught.value.message
         )
         assert "secret" not in str(caught.value)
-        [log] = re.findall(r"error log, (/\S+):", caught.value.message)
+        [log] = re.findall(r"its log, (/\S+):", caught.value.message)
         assert Path(log).is_file()
     finally:
         for log_or_lock in source.folder.glob(f"*{name}*.*"):

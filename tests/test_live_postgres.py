@@ -1,6 +1,8 @@
 """Real PostgreSQL servers of several releases: started as another user, verified, ended, and what goes wrong."""
 
 import os
+import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -37,6 +39,7 @@ class Dbms:
     options: dict[str, Option] = field(default_factory=dict)
     config: str = "common"
     scenario: Any = None
+    spec: BuildSpec | None = None
 
     @property
     def build(self) -> str:
@@ -48,7 +51,7 @@ class Dbms:
 
     @property
     def build_spec(self) -> BuildSpec:
-        return BuildSpec(postgres=self.version)
+        return self.spec or BuildSpec(postgres=self.version)
 
 
 def asking(version: str = "14.0", **options: Any) -> Dbms:
@@ -240,6 +243,39 @@ def test_a_promised_version_that_is_not_there() -> None:
     assert locate("mine", BuildSpec(path=str(tree), postgres="14"[:2] + ".0"), lambda _: None).major == "14"
     with pytest.raises(RqpsError, match=r"postgres 11\.1 is not in the catalogue, which has 9\.6\.10, 12\.3"):
         prepared(asking("11.1"))
+
+
+def test_a_build_on_path_and_one_without_the_libraries_that_it_came_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = prepared(asking("14.0")).build.directory
+    monkeypatch.setenv("PATH", f"{tree}/bin:{os.environ['PATH']}")
+    on_path = locate("mine", BuildSpec(on_path=True, postgres="14.0"), lambda _: None)
+    assert (on_path.version, on_path.source) == ("14.0", "postgres on PATH")
+    shutil.copytree(tree, tmp_path / "14", symlinks=True)
+    for library in (tmp_path / "14/lib").glob("libicu*"):
+        library.unlink()
+    words = r"builds\.mine: its program needs libicui18n\.so\.52, which this machine does not have"
+    with pytest.raises(RqpsError, match=words):
+        locate("mine", BuildSpec(path=str(tmp_path / "14"), postgres="14.0"), lambda _: None)
+
+
+@pytest.mark.parametrize(("package", "suite"), [("postgresql-15", "bookworm"), ("postgresql-17", "trixie")])
+def test_a_package_of_debian_runs_by_its_own_loader_whatever_the_machines_libc(
+    package: str, suite: str, short: Path
+) -> None:
+    major = package.removeprefix("postgresql-")
+    newest = BuildSpec(debian=package, suite=suite, postgres=f"{major}.999")
+    with pytest.raises(RqpsError, match=rf"{major}\.999 was promised, but debian {suite} {package} is") as raised:
+        locate("newest", newest, lambda _: None)
+    version = re.findall(rf" is ({major}\.\d+)", raised.value.message)[0]
+    spec = BuildSpec(debian=package, suite=suite, postgres=version)
+    with closing(opened(short, Dbms(version, {"shared_buffers": Option("64MB")}, spec=spec))) as server:
+        assert ("shared_buffers", "64MB", "64MB") in server.verify()
+        assert "Debian" in server.version_comment
+        with server.connect() as connection:
+            assert connection.query("SELECT sum(i) FROM generate_series(1, 4) AS i") == [("10",)]
+        assert server.close() == ""
 
 
 def test_a_setting_that_nobody_asked_for_fails_the_run(server: MeasuredServer) -> None:

@@ -2,25 +2,21 @@
 
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-from rqps import keeper
 from rqps.engines import Build, Counted, Option, Say, Start, Watch
 from rqps.engines.asked import Asked, BuildSpec
 from rqps.engines.cache import cache_dir, made_once, sha256
+from rqps.engines.server import KeptServer
 from rqps.engines.sources import Sought, Source
 from rqps.errors import RqpsError
-from rqps.scratch import Scratch
 
 counted = Counted("toy_serve", "connection")
 OPTIONS = ("work",)
-PATIENCE_S = 20.0
 
 
 def source(name: str, spec: BuildSpec) -> Source:  # noqa: ARG001
@@ -73,32 +69,12 @@ class PreparedToy:
         return made_once(cache_dir() / "data" / f"toy-{name}", lambda work: (work / "data").mkdir(), say) / "data"
 
     def open(self, directory: Path, asked: Start) -> "Toy":
-        private = Scratch()
-        at = private.socket("toyd.sock")
         options = [f"--{name}={value}" for name, value in self.options.items()]
-        process = subprocess.Popen(
-            keeper.command(
-                "guard",
-                [*asked.under, *self.build.argv, f"--socket={at}", *options],
-                cpus=asked.cpus,
-                scratch=tuple(map(str, (private.path, *asked.scratch))),
-            ),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=asked.log.open("ab"),
-            bufsize=0,
-            start_new_session=True,
-        )
-        asked.started(process.pid)
-        assert process.stdout is not None
-        toy = Toy(self, int(process.stdout.readline().split()[1]), at, directory, process, private)
-        deadline = time.monotonic() + PATIENCE_S
-        while not toy.answers():
-            if time.monotonic() > deadline or toy.ended():
-                toy.close()
-                raise RqpsError(f"{self.dbms}: toyd does not answer", fix=f"see {asked.log}")
-            time.sleep(0.02)
-        return toy
+
+        def argv(at: Path) -> list[str]:
+            return [*asked.under, *self.build.argv, f"--socket={at}", *options]
+
+        return Toy(**vars(ToyServer.begin(self.build, directory, asked, argv)), prepared=self)
 
 
 prepared = PreparedToy
@@ -115,31 +91,36 @@ class _Watch:
         return ()
 
 
-@dataclass
-class Toy:
-    """A server of the toy that answers."""
+@dataclass(frozen=True)
+class ToyServer(KeptServer):
+    """A server that answers."""
+
+    SOCKET = "toyd.sock"
+    REFUSALS = (OSError,)
+
+    def answers(self, patience_s: float = KeptServer.GREETING_PATIENCE_S) -> bool:
+        try:
+            return bool(self._reported(patience_s))
+        except OSError:
+            return False
+
+    def _reported(self, patience_s: float = KeptServer.GREETING_PATIENCE_S) -> list[str]:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(patience_s)
+            line.connect(str(self.socket))
+            line.sendall(b"v")
+            return line.recv(64).decode().split()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toy(ToyServer):
+    """The server of a run."""
 
     prepared: PreparedToy
-    pid: int
-    socket: Path
-    directory: Path
-    keeper: "subprocess.Popen[bytes]"
-    private: Scratch
-
-    @property
-    def build(self) -> Build:
-        return self.prepared.build
 
     @property
     def name(self) -> str:
         return self.prepared.dbms
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        try:
-            return (self.pid, *(child.pid for child in psutil.Process(self.pid).children()))
-        except psutil.NoSuchProcess:
-            return (self.pid,)
 
     @property
     def version(self) -> str:
@@ -152,28 +133,6 @@ class Toy:
     @property
     def places(self) -> Mapping[str, str]:
         return {str(self.private.path): "<private>"}
-
-    def _reported(self) -> list[str]:
-        with socket.socket(socket.AF_UNIX) as line:
-            line.connect(str(self.socket))
-            line.sendall(b"v")
-            return line.recv(64).decode().split()
-
-    def answers(self) -> bool:
-        try:
-            return bool(self._reported())
-        except OSError:
-            return False
-
-    def ended(self, within_s: float = 0) -> bool:
-        try:
-            self.keeper.wait(within_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def end_of(self, what: str) -> RqpsError:
-        return RqpsError(f"{what}: the server {self.name} ended in the middle of it", fix="see its log")
 
     def verify(self) -> list[tuple[str, str, str]]:
         reported = self._reported()[1]
@@ -191,13 +150,3 @@ class Toy:
     @contextmanager
     def watching(self, step: str) -> Iterator[Watch]:  # noqa: ARG002
         yield _Watch()
-
-    def explaining(self, step: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        return nullcontext()
-
-    def close(self) -> str:
-        assert self.keeper.stdin is not None
-        self.keeper.stdin.close()
-        self.keeper.wait()
-        self.private.remove()
-        return ""

@@ -1,7 +1,10 @@
 """A PostgreSQL build: postgres and initdb found in a tree, with the libraries that they need, and their version."""
 
 import re
+import shlex
+import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +23,19 @@ _VERSION = re.compile(r"\(PostgreSQL\) (\d+\.\d+(?:\.\d+)?)")
 class Build(engines.Build):
     """A server binary on this machine, and the program that makes its data directories."""
 
-    @property
-    def initdb(self) -> Path:
-        return self.program.with_name("initdb")
+    def initdb(self, folder: Path) -> tuple[list[str], list[str]]:
+        """The call of the program that makes data directories, and options for it. It runs the `postgres` beside it:
+        for a build with a loader of its own that is a script in `folder`, which has the same."""
+        program = self.program.with_name("initdb")
+        if len(self.argv) == 1:
+            return [str(program)], []
+        folder.mkdir()
+        script = folder / "postgres"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(self.argv)} "$@"\n')
+        script.chmod(0o755)
+        shutil.copy(program, folder)
+        share = self.program.parents[4] / "share/postgresql" / self.major
+        return [*self.argv[:-1], str(folder / program.name)], ["-L", str(share)]
 
     @property
     def major(self) -> str:
@@ -39,13 +52,13 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     origin = source(name, spec)
     program = server_in(tree := origin.fetch(name, say))
     assert program is not None  # or fetching it had failed
-    environment = library_environment(name, program, say)
-    facts = sources.asked_once(program, lambda: {"version": _ask_version(program, environment)})
+    of_debian = origin.kind == "debian"
+    argv = sources.debian.own_loader(tree, program) if of_debian else (str(program),)
+    environment = {} if of_debian else library_environment(name, program, say)
+    facts = sources.asked_once(program, lambda: {"version": _ask_version(argv, environment)})
     sources.refuse_other_version(name, spec, origin, facts["version"])
     how = sources.how_compiled(program)
-    return Build(
-        name, facts["version"], origin.words, tree, program, (str(program),), facts["digest"], environment, how
-    )
+    return Build(name, facts["version"], origin.words, tree, program, argv, facts["digest"], environment, how)
 
 
 def server_in(tree: Path) -> Path | None:
@@ -61,9 +74,10 @@ def known_version(tree: Path) -> str | None:
     return sources.asked_before(server_in(tree)).get("version")
 
 
-def _ask_version(program: Path, environment: dict[str, str]) -> str:
+def _ask_version(argv: Sequence[str], environment: dict[str, str]) -> str:
+    program = argv[-1]
     try:
-        answer = ask([str(program), "--version"], environment)
+        answer = ask([*argv, "--version"], environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         fix = "give a build for this machine (Linux, x86-64)"
         raise RqpsError(f"{program} can't be run: {error}", fix=fix) from error

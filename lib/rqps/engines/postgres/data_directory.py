@@ -1,8 +1,9 @@
 """Data directories: an empty one of a build, and ones with loaded tables, of which every run gets a copy."""
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,29 +96,23 @@ def _empty(source: Origin, say: Say) -> Path:
 
 
 def _initdb(source: Origin, data: Path) -> None:
-    build, user = source.build, server_user()
+    build, user, folder = source.build, server_user(), data.with_name("bin")
     data.mkdir(mode=0o700)
     if user:
         user.own(data)
     environment = {"PATH": "/usr/bin:/bin", "TZ": "UTC", **build.environment}
+    initdb, its_own = build.initdb(folder)
     help_text = subprocess.run(
-        [str(build.initdb), "--help"], env=environment, stdout=subprocess.PIPE, text=True, check=False
+        [*initdb, "--help"], env=environment, stdout=subprocess.PIPE, text=True, check=False
     ).stdout
+    call = [*(user.prefix if user else ()), *initdb, *its_own, "-D", str(data), "-N", "-A", "trust", "-U", USER]
     done = subprocess.run(
-        [
-            *keeper.command(
-                "exec",
-                [
-                    *(*(user.prefix if user else ()), str(build.initdb), "-D", str(data), "-N", "-A", "trust"),
-                    *("-U", USER, *_shape_options(source, help_text)),
-                ],
-                cpus=(),
-            )
-        ],
+        keeper.command("exec", [*call, *_shape_options(source, help_text)], cpus=()),
         capture_output=True,
         env=environment,
         cwd=data.parent,
     )
+    shutil.rmtree(folder, ignore_errors=True)
     if done.returncode != 0:
         output = (done.stdout + done.stderr).decode(errors="replace").splitlines()
         raise RqpsError(
@@ -145,14 +140,6 @@ def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
             yield f"{option}={value}"
 
 
-@contextmanager
-def _running(build: Build, data: Path, log: Path) -> Iterator[Server]:
+def _running(build: Build, data: Path, log: Path) -> AbstractContextManager[Server]:
     """A server on `data` for as long as the block lasts, which has to stop in order."""
-    server = start(build, data, Start(log), QUICK)
-    try:
-        with server.explaining(f"making data of {build.name}"):
-            yield server
-    finally:
-        disorder = server.close()
-    if disorder:
-        raise RqpsError(disorder, fix=f"read its log, {log}; then run the same command again")
+    return start(build, data, Start(log), QUICK).making(f"making data of {build.name}")
