@@ -1,5 +1,6 @@
 """What the benchmarks share: a real server under the base config, pairs in random order, a ratio with its spread."""
 
+import argparse
 import json
 import os
 import random
@@ -11,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rqps.engines import Start
+from rqps.engines import Start, engine_of
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
-from rqps.engines.mysql.engine import prepare
-from rqps.engines.mysql.instance import Server
 from rqps.measure import placement
 from rqps.measure.job import loaded_data
 from rqps.stats import MEDIAN
@@ -28,17 +26,24 @@ from rqps.workloads.sysbench.workload import warm
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 
 
+def choosing(description: str | None) -> argparse.ArgumentParser:
+    """The options of a benchmark that runs on one server, of any engine."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--study", default="releases", help="one of runs.yaml, such as pg-releases")
+    options.add_argument("--dbms", default="my8033.common", help="one of that study, such as pg140.pg-still")
+    return options
+
+
 @contextmanager
-def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, Path]]:
+def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Any, Path]]:
     """A server of a dbms of a study, with the study's tables and in its place, and a folder for logs."""
     units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), study, "bench")
     run = next(run for unit in units for run in unit.members if run.dbms == dbms)
-    prepared = prepare(run, print)
-    build, translated = prepared.build, prepared.translated
+    prepared = engine_of(run.build_spec).prepare(run, print)
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
     copy_folder(loaded_data(run, prepared, print), folder / "data")
-    asked = Start(log=folder / "mysqld.err", cpus=where.server_cpus, scratch=(folder / "data",))
-    server = instance.start(build, folder / "data", asked, translated.arguments)
+    asked = Start(log=folder / "server.log", cpus=where.server_cpus, scratch=(folder / "data",))
+    server = prepared.open(folder / "data", asked)
     try:
         placement.apply(os.getpid(), where.observer_cpus)
         yield server, folder
@@ -48,10 +53,12 @@ def started(study: str, dbms: str, where: Placement) -> Iterator[tuple[Server, P
 
 
 @contextmanager
-def serving(dbms: str, parameters: SysbenchParameters) -> Iterator[tuple[Server, Placement, Path]]:
-    """A warm server of a dbms of the study `releases`, placed as its runs are, and a folder for logs."""
+def serving(
+    dbms: str, parameters: SysbenchParameters, study: str = "releases"
+) -> Iterator[tuple[Any, Placement, Path]]:
+    """A warm server of a dbms of a study, placed as its runs are, and a folder for logs."""
     where = placement.choose(None, parameters.clients)
-    with started("releases", dbms, where) as (server, folder):
+    with started(study, dbms, where) as (server, folder):
         warm(server.connect(), parameters)
         yield server, where, folder
 

@@ -5,7 +5,6 @@ the step of ours, our generator is given those. CPU and operations are of the wh
 on both sides. The goal is at most 5 % more.
 """
 
-import argparse
 import os
 import re
 import resource
@@ -16,9 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import compare, save, serving
+from bench import choosing, compare, save, serving
 from rqps import keeper
-from rqps.engines.mysql.instance import Server
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench.generator import Generator, read_seconds
@@ -68,7 +66,7 @@ STOCK = {
     "delete": Stock("oltp_delete"),  # the last one, since it puts nothing back
 }
 
-options = argparse.ArgumentParser(description=__doc__)
+options = choosing(__doc__)
 options.add_argument("--step", action="append", choices=STOCK, help="one or more of these; all if not given")
 options.add_argument("--pairs", type=int, default=12)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
@@ -94,18 +92,15 @@ def cpu_us_of_children(work: Callable[[], int]) -> float:
     return (used_s() - before_s) * 1e6 / operations
 
 
-def by_ours(server: Server, step: Step, parameters: SysbenchParameters, cpus: tuple[int, ...], log: Path) -> int:
+def by_ours(server: Any, step: Step, parameters: SysbenchParameters, cpus: tuple[int, ...], log: Path) -> int:
     with Generator((server,), step, parameters, seed=1, cpus=cpus, log=log) as load:
         load.wait_until_gone()
     return sum(second.transactions for second in read_seconds(load.lines, 1)) * step.queries
 
 
-def by_stock(server: Server, stock: Stock, parameters: SysbenchParameters, cpus: tuple[int, ...]) -> int:
+def by_stock(server: Any, stock: Stock, parameters: SysbenchParameters, cpus: tuple[int, ...]) -> int:
     asked = {
-        "db-driver": "mysql",
-        "mysql-socket": server.socket,
-        "mysql-user": "root",
-        "mysql-db": DATABASE,
+        **server.sysbench_options((server,), DATABASE),
         "rand-type": "uniform",
         "table-size": parameters.table_rows,
         "events": 0,
@@ -142,7 +137,7 @@ def main() -> None:
     asked = options.parse_args()
     parameters = SysbenchParameters(index_first=True, seconds=asked.seconds, warmup_seconds=0)
     found = {}
-    with serving("my8033.common", parameters) as (server, where, folder):
+    with serving(asked.dbms, parameters, asked.study) as (server, where, folder):
         cpus = where.client_cpus
         for name in [name for name in STOCK if not asked.step or name in asked.step]:
             step, stock = our_step(name, STOCK[name]), STOCK[name]
@@ -151,7 +146,7 @@ def main() -> None:
             what = f"{name}: generator CPU, µs/operation, ours (me) against {stock.script} (base), {where.kind}"
             found[name] = compare(what, asked.pairs, me=ours, base=theirs) | {"script": stock.script}
     print(table(found))
-    save(asked.json, {"benchmark": "generator", "seconds": asked.seconds, "found": found})
+    save(asked.json, {"benchmark": "generator", "dbms": asked.dbms, "seconds": asked.seconds, "found": found})
 
 
 main()

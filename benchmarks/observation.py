@@ -7,13 +7,12 @@ The CPU's own counters are on while it is observed, as in a run. Where it has no
 each of them: the kernel counts it for every thread and reads it at every switch, too.
 """
 
-import argparse
 import os
 import random
 import time
 from contextlib import closing
 
-from bench import report, serving
+from bench import choosing, report, serving
 from rqps.measure.machine import device_of
 from rqps.measure.perf_events import HARDWARE, TASK_CLOCK, EventCounters
 from rqps.measure.step_counters import Sampler, read_counters
@@ -21,7 +20,7 @@ from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
-options = argparse.ArgumentParser(description=__doc__)
+options = choosing(__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 asked = options.parse_args()
@@ -36,7 +35,7 @@ def sleep_until(moment_ns: int) -> None:
 
 
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
-with serving("my8033.common", parameters) as (server, where, folder):
+with serving(asked.dbms, parameters, asked.study) as (server, where, folder):
     device = device_of(server.directory)
     with Generator(
         (server,), find("point-query"), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
@@ -63,4 +62,4 @@ pairs = [
     (rates[first], rates[first + 1]) if halves[first] else (rates[first + 1], rates[first])
     for first in range(0, len(rates), 2)
 ]
-report(f"point-query, operations/s, observed (me) against not (base), {where.kind}", pairs)
+report(f"{asked.dbms}, point-query, operations/s, observed (me) against not (base), {where.kind}", pairs)

@@ -5,26 +5,24 @@ that both sides of a pair are neighbours in time. There is no goal, but a rule: 
 that were sampled are compared with none that were not.
 """
 
-import argparse
 import random
 import time
 
-from bench import report, serving
+from bench import choosing, report, serving
 from rqps.measure.recording import choose_sampling, recording
 from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
 
-options = argparse.ArgumentParser(description=__doc__)
+options = choosing(__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 options.add_argument("--step", default="point-query")
-options.add_argument("--dbms", default="my8033.common", help="one of the study releases")
 asked = options.parse_args()
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
 
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
-with serving(asked.dbms, parameters) as (server, where, folder):
+with serving(asked.dbms, parameters, asked.study) as (server, where, folder):
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with (
         recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
