@@ -2,10 +2,14 @@
 
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
+from rqps import show, stats
 from rqps.errors import RqpsError
+from rqps.schedule.tries import StatementTry, study_of_statement
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 from rqps.workloads.own import tables_file
@@ -150,3 +154,90 @@ def test_one_digest_is_of_one_content(tmp_path: Path) -> None:
     (tmp_path / "c.sql.gz").write_bytes(gzip.compress(b"SELECT 1;"))
     a, b, c = (tables_file.digest_of(tmp_path / name) for name in ("a.sql", "b.sql", "c.sql.gz"))
     assert a == b != c
+
+
+def plan(
+    dbms: str, *tables: tuple[str | None, str | None], step: str = "one", round: int = 1
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": step,
+            "dbms": dbms,
+            "round": round,
+            "statement": "SELECT",
+            "access": access,
+            "key": key,
+            "extra": str(place),
+        }
+        for place, (access, key) in enumerate(tables)
+    ]
+
+
+def test_another_plan_is_the_first_thing_to_know() -> None:
+    rows = [
+        *plan("old.c", ("ref", "by_city"), ("ref", "by_customer")),
+        *plan("new.c", ("ALL", None), ("ref", "by_customer")),
+        *plan("newer.c", ("ALL", None), ("ref", "by_customer")),
+        *plan("new.c", ("ref", "by_city"), ("ref", "by_customer"), round=2),
+        *plan("old.c", ("const", "PRIMARY"), step="two"),
+        *plan("new.c", ("const", "PRIMARY"), step="two"),
+    ]
+    card = SimpleNamespace(workload="own", base="old.c")
+    changes = stats.plan_changes(SimpleNamespace(card=card, plans=pl.LazyFrame(rows)))  # type: ignore[arg-type]
+    assert changes.select("step", "dbms").rows() == [("one", "new.c"), ("one", "newer.c")]
+    assert show.other_plans(changes, {"old.c": "Old"}) == [
+        "one: new.c and newer.c by another plan than Old, so a difference is no regression of code alone: "
+        "ALL (no index), ref (by_customer), in place of ref (by_city), ref (by_customer)."
+    ]
+    card.workload = "sysbench"
+    assert stats.plan_changes(SimpleNamespace(card=card, plans=pl.LazyFrame(rows))).is_empty()  # type: ignore[arg-type]
+
+
+BUILDS = """
+builds:
+  old: {mysql: "5.6.24"}
+  new: {mysql: "8.0.33"}
+  other: {mysql: "9.7"}
+configs:
+  plain: {}
+  small: {extends: plain, innodb_buffer_pool_size: 64M}
+"""
+
+
+def test_a_try_of_a_statement_writes_a_study_that_repeats_it(tmp_path: Path) -> None:
+    (tmp_path / "runs.yaml").write_text(BUILDS)
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (id INT PRIMARY KEY, s INT);\n")
+    values = ("id=1..9", "s=[open, 'it''s', 3]")
+    asked = StatementTry(
+        "SELECT * FROM t WHERE id = ? AND s = ?", tmp_path / "t.sql", ("old.plain", "new.small"), values
+    )
+    runs_file, study, entry = study_of_statement(asked, tmp_path / "runs.yaml", tmp_path / "data")
+    spec = runs_file.studies[study]
+    assert {*runs_file.builds} == {"old", "new"}
+    assert {*runs_file.configs} == {"plain", "small"}
+    assert spec.base == "old.plain"
+    assert spec.parameters.steps["statement"].values["s"].list == ("open", "it's", 3)  # type: ignore[attr-defined]
+    (tmp_path / "again.yaml").write_text(BUILDS + entry)
+    assert read_runs_file(tmp_path / "again.yaml", PARAMETERS).studies[study] == spec
+
+
+@pytest.mark.parametrize(
+    ("dbms", "values", "words"),
+    [
+        (("old.plain",), (), "two dbms are compared"),
+        (("old.plain", "newer.plain"), (), "--dbms newer.plain: no build.config of runs.yaml; did you mean 'new'?"),
+        (("old.plain", "new"), (), "--dbms new: no build.config of runs.yaml"),
+        (("old.plain", "new.plain"), ("id",), "--values id: is not NAME=VALUES"),
+        (("old.plain", "new.plain"), ("id=[1",), "--values id=[1: is no list"),
+        (("old.plain", "new.plain"), ("id=1..",), "'1..' is no column"),
+        (("old.plain", "new.plain"), (), "? in 'SELECT ?' has no value"),
+    ],
+)
+def test_a_try_that_can_not_be_done_says_why(dbms: Any, values: Any, words: str, tmp_path: Path) -> None:
+    (tmp_path / "runs.yaml").write_text(BUILDS)
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (id INT PRIMARY KEY);\n")
+    with pytest.raises(RqpsError) as error:
+        study_of_statement(
+            StatementTry("SELECT ?", tmp_path / "t.sql", dbms, values), tmp_path / "runs.yaml", tmp_path
+        )
+    assert words in str(error.value)

@@ -50,6 +50,8 @@ ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of
 AGAINST = "beside the version before and the base (last), or the base alone; last if not given"
 BASE = "a dbms of runs.yaml as the base; the first version of the build if not given"
 CONFIG = "its options, by the name of a config of runs.yaml; those of the base if not given"
+TRIED = "those of the last try of the build if none are named; or a statement in quotes"
+VALUES = "of a statement: for each ? in their order, or {NAME}: 1..9, TABLE.COLUMN, or '[a, b]'"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
 DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -151,10 +153,10 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     ),
     (
         "try",
-        "measure a build that you work on, after each make, beside what it was before",
+        "measure a build that you work on, after each make; or a statement of your own on several dbms",
         {
-            "steps": {"nargs": "*", "metavar": "STEP", "help": "those of the last try if none are named, or a few"},
-            "--build": {"required": True, "metavar": "PATH", "help": "its directory, or its name in runs.yaml"},
+            "steps": {"nargs": "*", "metavar": "STEP", "help": TRIED},
+            "--build": {"metavar": "PATH", "help": "its directory, or its name in runs.yaml"},
             "--against": {"choices": ("last", "base"), "default": "last", "help": AGAINST},
             "--base": {
                 "metavar": "DBMS",
@@ -166,12 +168,22 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
                 "default": "",
                 "help": CONFIG,
             },
+            "--tables": {"type": Path, "metavar": "FILE", "help": "of a statement: SQL or a dump with its tables"},
+            "--dbms": {
+                "nargs": "+",
+                "default": (),
+                "metavar": "DBMS",
+                "help": "of a statement: the base, and others",
+            },
+            "--values": {"nargs": "+", "default": (), "metavar": "NAME=VALUES", "help": VALUES},
         },
         ("--note", "--rounds", "--runs-yaml", "--data"),
         (
             "rqps try --build ~/db/install                    keep it as it is, as the base",
             "rqps try --build ~/db/install --note 'no memcpy'  after make: what did the change do?",
             "rqps try --build ~/db/install point-query --base my8033.common --against base",
+            "rqps try 'SELECT * FROM orders WHERE id = ?' --tables shop.sql --values id=1..60000 "
+            "--dbms my5624.common my8033.common  two minutes of a statement of your own",
         ),
     ),
     (

@@ -347,6 +347,12 @@ def try_(arguments: argparse.Namespace) -> Call:
     from rqps.schedule.tries import Try, study_of_try
 
     data, runs_yaml = _data(arguments, arguments.runs_yaml or _nearest()), arguments.runs_yaml or _nearest()
+    of_statements = [name for name in ("tables", "dbms", "values") if getattr(arguments, name)]
+    if bool(arguments.build) == bool(of_statements):
+        fix = "rqps try --build PATH, or rqps try 'SELECT …' --tables FILE --dbms A B; see rqps try --help"
+        raise RqpsError("a try is of a build (--build) or of a statement (--tables, --dbms, --values)", fix=fix)
+    if of_statements:
+        return _try_statement(arguments, runs_yaml, data)
     asked = Try(
         build=arguments.build,
         steps=tuple(arguments.steps),
@@ -371,6 +377,40 @@ def try_(arguments: argparse.Namespace) -> Call:
         with suppress(RqpsError):  # where nothing was measured there is nothing to show
             _show(load(study, data))
         return code
+
+    return call
+
+
+def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: Path) -> Call:
+    from rqps.schedule.tries import StatementTry, study_of_statement
+
+    if len(arguments.steps) != 1 or not arguments.tables:
+        fix = "give one statement in quotes, before the options, and a file with --tables"
+        raise RqpsError(
+            f"a try of a statement: {len(arguments.steps)} statements, tables: {arguments.tables}", fix=fix
+        )
+    asked = StatementTry(
+        sql=arguments.steps[0],
+        tables=arguments.tables,
+        dbms=tuple(arguments.dbms),
+        values=tuple(arguments.values),
+    )
+    runs_file, study, entry = study_of_statement(asked, runs_yaml, data)
+
+    def call() -> int:
+        from rqps.report.site import investigate
+        from rqps.schedule.run_study import LocalRunner, run_study
+        from rqps.schedule.state import this_host
+        from rqps.store import load
+
+        runner = LocalRunner(_notebooks(runs_yaml), runs_yaml or data)
+        code = run_study(
+            runs_file, study, data=data, runner=runner, budget=_budget(runs_file, study, data, this_host())
+        )
+        with suppress(RqpsError):  # where nothing was measured there is nothing to show
+            _show(load(study, data))
+            _print(f"the page: {investigate(study, data, {})[1]}")
+        return code or _print(f"to measure it again, with other steps or dbms, in runs.yaml:\n\n{entry}")
 
     return call
 
@@ -489,6 +529,8 @@ def _show(study: "Study", **how: Any) -> int:
     compared, means = stats.relate(study)[1].filter(now), stats.means_to_base(study).filter(now)
     names = dict(stats.names(study).filter(now).select("dbms", "name").iter_rows())
     width = get_terminal_size().columns if sys.stdout.isatty() else 0
+    if plans := show.other_plans(stats.plan_changes(study)):
+        print("\n".join([*plans, ""]))
     print(show.answer_text(compared, means, names=names, width=width, **how))
     if text := show.versions_text(
         stats.by_version(study), every=how.get("every", False), markdown=how.get("markdown", False)

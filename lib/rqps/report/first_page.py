@@ -16,7 +16,7 @@ from rqps.report.claimed import KERNEL_CPU, decided_frame, differences
 from rqps.report.overall import Overall, names_of, not_measured, steps_left_out
 from rqps.report.profiles import asked_by
 from rqps.show import Claim, Clause, Row, amount, finding, inconclusive, phrase, rounds_of
-from rqps.show.sentences import CHANGED, claim_of, counted_rows
+from rqps.show.sentences import CHANGED, claim_of, counted_rows, other_plans
 from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
@@ -62,7 +62,8 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     if row and row["n"] == 1 and ASSUMED not in explanation:
         headline = phrase("{} {}", headline, ASSUMED)
     last = (_conclusive(decided, short), steps_left_out(study), not_measured(study))
-    sentences = tuple(filter(None, (headline, *others, explanation, *causes, *last)))
+    plans = other_plans(stats.plan_changes(study), short)
+    sentences = tuple(filter(None, (*plans, headline, *others, explanation, *causes, *last)))
     tables = ((heading, Markup(table.as_raw_html())) for heading, table in page.tables)
     return Answer(sentences, _measured_on(study, rounds, decided), tuple(tables), full)
 

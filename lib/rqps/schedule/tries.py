@@ -1,4 +1,5 @@
-"""Tries: a build is measured again and again while somebody works on it, each version beside the one before."""
+"""Tries: a build is measured again and again while somebody works on it, each version beside the one before; or a
+statement of somebody's own, on several dbms."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import ValidationError
 
 from rqps.engines import Say, build_of, engine_of
@@ -27,6 +29,7 @@ NO_OPTIONS = "defaults"
 """The config of a build that is tried with none of runs.yaml."""
 ROUNDS = 4
 """As many as a verdict takes."""
+STATEMENT_BUDGET = "2m"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,69 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
         known = rebuilds.known_versions(StudyFolder.of(data, before[1]).path, runs_file, study, this_host())
         _begin(folder, runs_file, study, known, say)
     return runs_file, study
+
+
+@dataclass(frozen=True)
+class StatementTry:
+    """A statement of somebody's own on tables of a file, as somebody asks for a try of it."""
+
+    sql: str
+    tables: Path
+    dbms: tuple[str, ...]
+    """The dbms of runs.yaml to compare, the base first."""
+    values: tuple[str, ...] = ()
+    """NAME=VALUES for each place of a value: a range, a column or a list."""
+
+
+def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) -> tuple[RunsFile, str, str]:
+    """The study of a statement, which is written down for `rqps run`, its name, and its entry in runs.yaml."""
+    written = read_document(runs_yaml).value if runs_yaml else {}
+    builds, configs = (dict(written.get(kind) or {}) for kind in ("builds", "configs"))
+    if len(asked.dbms) < 2:
+        raise RqpsError("--dbms: two dbms are compared", fix="name them: --dbms my5624.common my8033.common")
+    chosen = dict(map(build_and_config, asked.dbms))
+    for dbms in asked.dbms:
+        build, config = build_and_config(dbms)
+        if build not in builds or config not in configs:
+            known = instead(build, builds, "builds") if build not in builds else instead(config, configs, "configs")
+            raise RqpsError(f"--dbms {dbms}: no build.config of runs.yaml; {known}", fix="name one of these")
+    step: dict[str, Any] = {"sql": asked.sql}
+    if asked.values:
+        step["values"] = dict(map(_named_values, asked.values))
+    parameters = {"tables": str(asked.tables.expanduser().absolute()), "steps": {"statement": step}, "seconds": 2}
+    study = f"try-statement-{short_key(parameters, asked.dbms)[:6]}"
+    spec = {
+        "question": "What did it cost this statement?",
+        "workload": "own",
+        "dbms": list(asked.dbms),
+        "base": asked.dbms[0],
+        "budget": STATEMENT_BUDGET,
+        "parameters": parameters,
+    }
+    described = {
+        "builds": {build: builds[build] for build in {build_and_config(dbms)[0]: None for dbms in asked.dbms}},
+        "configs": {one: configs[one] for config in sorted({*chosen.values()}) for one in _extended(configs, config)},
+        "studies": {study: spec},
+    }
+    file = _store(study, described, data)
+    entry = yaml.safe_dump({"studies": {study: spec}}, sort_keys=False, allow_unicode=True, width=110)
+    return read_runs_file(file, PARAMETERS), study, entry
+
+
+def _named_values(given: str) -> tuple[str, Any]:
+    """
+    >>> _named_values("id=1..9"), _named_values("state=[open, 5]")
+    (('id', '1..9'), ('state', ['open', 5]))
+    """
+    name, equals, text = given.partition("=")
+    if not (equals and name and text):
+        raise RqpsError(f"--values {given}: is not NAME=VALUES", fix="write for instance --values id=1..100000")
+    try:
+        return name, yaml.safe_load(text) if text.startswith(("[", "{")) else text
+    except yaml.YAMLError:
+        raise RqpsError(
+            f"--values {given}: is no list", fix="write for instance --values 'state=[open, done]'"
+        ) from None
 
 
 def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -> bool:
@@ -138,11 +204,17 @@ def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, d
             }
         },
     }
+    _store(study, described, data)
+    return study
+
+
+def _store(study: str, described: Mapping[str, Any], data: Path) -> Path:
+    """Writes the file of a study, and returns it."""
     # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
     text = json.dumps(described, indent=1, ensure_ascii=False)
     (folder := StudyFolder.of(data, study).path).mkdir(parents=True, exist_ok=True)
     write_text(folder / FILE, f"# Written by rqps try; its entries can be copied to a runs.yaml.\n{text}\n")
-    return study
+    return folder / FILE
 
 
 def _extended(configs: Mapping[str, Any], name: str) -> Iterator[str]:

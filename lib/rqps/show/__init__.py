@@ -47,6 +47,7 @@ from rqps.show.sentences import (
     inconclusive,
     listed,
     number_of,
+    other_plans,
     steps_of_means,
     verdict_counts,
 )

@@ -8,6 +8,7 @@ sentence carries its claims, so that `rqps report --check` and the tests recompu
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -291,3 +292,17 @@ def _some(names: Sequence[str]) -> str:
     if len(names) <= 2 * MOST_NAMED:
         return listed(names)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+
+
+def other_plans(changes: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Sentences on plans that differ, as `stats.plan_changes` has them: one per step and plan."""
+    together = changes.group_by("step", "base", "base_plan", "plan", maintain_order=True).agg("dbms")
+    text = "{step}: {others} by another plan than {base}, so a difference is no regression of code alone: {plan}, in "
+    text += "place of {base_plan}."
+    return [
+        text.format(
+            **row | {"base": names.get(row["base"], row["base"])},
+            others=listed([names.get(dbms, dbms) for dbms in row["dbms"]]),
+        )
+        for row in together.to_dicts()
+    ]

@@ -210,6 +210,9 @@ class Parameters(Strict, ABC):
     of_a_try: ClassVar[Mapping[str, Any]] = {}
     """Parameters for a verdict within two minutes, of a few steps if none are named; empty where it takes longer."""
 
+    plans_are_findings: ClassVar[bool] = False
+    """True if plans may differ between servers, which is then the first thing that a page says."""
+
     @property
     def not_sliced(self) -> str:
         """The reason why the load can't change between servers in the middle of a step; empty where it can."""

@@ -197,8 +197,20 @@ def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> N
 
 
 def plan(connection: Connection, step: str, statement: str) -> list[dict[str, Any]]:
-    """The row of the table `plans` for a statement."""
-    return [access(connection, step, statement).row]
+    """Rows of the table `plans` for a statement: one for each node of the plan, from its top."""
+    text = "".join(str(row[0]) for row in connection.query(f"EXPLAIN (FORMAT JSON) {statement}"))
+    return [
+        {
+            "step": step,
+            "statement": statement[:LONGEST_STATEMENT],
+            "access": node["Node Type"],
+            "possible_keys": None,
+            "key": node.get("Index Name"),
+            "rows": node["Plan Rows"],
+            "extra": node.get("Relation Name"),
+        }
+        for node in _nodes(json.loads(text)[0]["Plan"])
+    ]
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:

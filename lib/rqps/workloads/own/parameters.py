@@ -15,6 +15,7 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"
 
 class OwnParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
+    plans_are_findings: ClassVar[bool] = True
 
     tables: Annotated[str, Field(min_length=1, examples=["shop.sql"])]
     """The file with tables and rows, from the root, or beside runs.yaml: SQL, or a dump by mysqldump or pg_dump in
