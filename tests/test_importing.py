@@ -422,3 +422,69 @@ def test_a_step_without_a_range_stands_beside_published_ones(tmp_path: Path) -> 
     assert both.ours[0].conditions["column"] == "elsewhere: 8.0.33 / 5.7.44, theirs, imported"
     assert (both.ours[0].conditions["threads"], both.ours[0].conditions["seconds"]) == ("1", "1")
     assert any(sentence.endswith("ours not described.") for sentence in what_differs(both))
+
+
+SUMMARY = ("point-query", "random-points", "range-covered-pk", "update-index", "update-one")
+
+
+def write_summary(folder: Path, columns: Mapping[str, list[int]]) -> Path:
+    """A summary of mytools: the names of the columns, and a row for each step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"col-{number} : x.{dbms}.pk1" for number, dbms in enumerate(columns, start=1)]
+    heads = "\t".join(f"col-{number}" for number in range(1, len(columns) + 1))
+    rows = ["\t".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    steps = [f"{row}\t{step}_range=100" for row, step in zip(rows, SUMMARY, strict=True)]
+    (folder / "qps.abs.all.tsv").write_text("\n".join([*names, "", heads, *steps, ""]))
+    return folder
+
+
+def test_a_summary_is_read_where_folders_are_gone(tmp_path: Path) -> None:
+    rates = {OLD: [100, 200, 300, 400, 500], NEW: [90, 180, 270, 360, 450]}
+    root = write_summary(tmp_path / "a" / "dop40", rates)
+    study, _ = imported(tmp_path / "data", root)
+    assert study.steps.filter(dbms=NEW).sort("operations_per_s")["operations_per_s"].to_list() == rates[NEW]
+    assert set(study.steps["clients"]) == {40}
+    assert study.steps["operations"].null_count() == 10
+    assert dict(study.steps.filter(dbms=OLD).select("step", "operations_per_s").iter_rows()) == {
+        f"{step}_range=100": rate for step, rate in zip(SUMMARY, rates[OLD], strict=True)
+    }
+    assert rqps.stats.relate(study)[1]["estimate"].to_list() == pytest.approx([0.9] * 5)
+
+
+@pytest.mark.parametrize(
+    ("summed", "words"),
+    [
+        ([100, 200, 300, 400, 500], ""),
+        (
+            [100, 200, 300, 400, 700],
+            "contradicts its folder in 1 of 5 steps, first update-one_range=100: the summary ",
+        ),
+        (
+            [100, 300, 400, 500, 500],
+            "its rows are shifted from random-points_range=100 on: there stand the numbers of ",
+        ),
+        (
+            [100, 100, 200, 300, 400],
+            "its rows are shifted from random-points_range=100 on: there stand the numbers of ",
+        ),
+    ],
+)
+def test_a_summary_that_contradicts_its_folder_is_found(summed: list[int], words: str, tmp_path: Path) -> None:
+    root = tmp_path / "r.dop1"
+    for dbms in (OLD, NEW):
+        steps = {f"{step}.range100": 600 * rate for step, rate in zip(SUMMARY, range(100, 501, 100), strict=True)}
+        write_mytools(root, dbms, steps)
+    write_summary(root, {OLD: [100, 200, 300, 400, 500], NEW: summed})
+    study, text = imported(tmp_path / "data", root)
+    assert set(study.steps.filter(dbms=NEW)["operations_per_s"]) == {100.0, 200.0, 300.0, 400.0, 500.0}
+    assert (f"{words}" in text) if words else ("not read" not in text)
+    assert text.count(f"qps.abs.all.tsv, {NEW}") == bool(words)
+
+
+def test_a_summary_of_fewer_numbers_than_names_is_named_by_its_line(tmp_path: Path) -> None:
+    root = write_summary(tmp_path / "dop1", {OLD: [1, 2, 3, 4, 5], NEW: [1, 2, 3, 4, 5]})
+    file = root / "qps.abs.all.tsv"
+    file.write_text(file.read_text().replace("2\t2\t", "2\t"))
+    study, text = imported(tmp_path / "data", root)
+    assert f"has 1 numbers, of 2 dbms: {file}, line 6" in text
+    assert study.steps.height == 8

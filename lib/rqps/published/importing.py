@@ -19,6 +19,7 @@ from rqps.engines import ENGINES
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError, instead
 from rqps.published.readers import Result, Unread, build_and_config_in, one_line, readers, version_in
+from rqps.published.readers.mytools_summaries import without_summaries
 from rqps.published.readers.sysbench_text import OTHER_STEPS
 from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest, write_study_card, write_table
 from rqps.store.manifest import CARD, Imported, finished, read_study_card
@@ -69,7 +70,10 @@ def import_study(asked: Asked, data: Path) -> Summary:
     if asked.engine and asked.engine not in ENGINES:
         fix = f"one of {', '.join(ENGINES)}"
         raise RqpsError(f"--engine {asked.engine}: {instead(asked.engine, ENGINES, 'engines')}", fix=fix)
-    results, unread = _read(asked)
+    every, unread = _read(asked)
+    checked = list(without_summaries(every))
+    results = [result for result in checked if isinstance(result, Result)]
+    unread += [result for result in checked if isinstance(result, Unread)]
     runs = list(_runs(results, asked, unread))
     if not runs:
         places = ", ".join(map(str, asked.folders))

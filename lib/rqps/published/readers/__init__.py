@@ -49,6 +49,8 @@ class Result:
     intervals: Sequence[Mapping[str, Any]] = ()
     more_files: tuple[Path, ...] = ()
     """Further files that it was read from."""
+    summary: bool = False
+    """True for a number that a summary repeats: it counts only where the result itself is gone."""
 
 
 class Unread(NamedTuple):

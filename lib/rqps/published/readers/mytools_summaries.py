@@ -1,0 +1,125 @@
+"""Summaries of mytools: `qps.abs.*.tsv`, a row for each step and a column for each dbms, whose names stand above.
+
+A summary is pasted together by position, so a missing step shifts all rows below it. It is read where folders are
+gone, and compared with them where they are not.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rqps.published.readers import Result, Unread, name_of, number, one_line, text_of, version_in
+from rqps.published.readers.mytools_sysbench import step_of
+from rqps.published.readers.sysbench_text import step_columns
+
+TITLE = "summaries of mytools"
+PER_ROW = 1000
+"""A step that reads whole tables has thousands of rows per second in a summary."""
+TOLERANCE = 0.01
+"""The share by which a rounded number may differ from that of the folder, beside 1 for the rounding."""
+FEWEST_SHIFTED = 2
+"""Rows that have to be those of a neighbouring step before a summary is called shifted."""
+ENGINES = {"my": "mysql", "pg": "postgres"}
+_NAMED = re.compile(r"col-(\d+) : (?:x\.)?(\S.*?)(?:\.pk\d)?")
+_STEP = re.compile(r"(?P<kind>[\w-]+)(?P<moment>\.\w+)?_range=(?P<range>\d{1,9})")
+_CLIENTS = re.compile(r"dop(\d{1,6})")
+
+
+def claims(path: Path) -> bool:
+    """True for a summary of any kind."""
+    return name_of(path).startswith(("qps.abs.", "qps.rel.", "o.met."))
+
+
+def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
+    """A result for each step and dbms of a summary with absolute numbers."""
+    for path in files:
+        name = name_of(path)
+        if not (name.startswith("qps.abs.") and name.endswith(".tsv")):
+            yield Unread(str(path), "a summary without names or absolute numbers: qps.abs.*.tsv has them")
+            continue
+        try:
+            text = text_of(path)
+        except ValueError as error:
+            yield Unread(str(path), str(error))
+            continue
+        clients = _CLIENTS.findall("/".join((*path.resolve().parent.parts, name)))
+        if not clients:
+            yield Unread(str(path), "no folder above it is named dopN, after the number of clients")
+            continue
+        names = {int(match[1]): match[2] for line in text.splitlines() if (match := _NAMED.fullmatch(line.strip()))}
+        for line, words in enumerate(text.splitlines(), start=1):
+            *values, label = words.split() or [""]
+            if match := _STEP.fullmatch(label):
+                yield from _of_line(path, line, match, values, names, int(clients[-1]))
+
+
+def _of_line(
+    path: Path, line: int, match: re.Match[str], values: list[str], names: Mapping[int, str], clients: int
+) -> Iterator[Result | Unread]:
+    """The results of one line; a line with too few or too many numbers is not read, since they may be anyone's."""
+    if len(values) != len(names):
+        yield Unread(f"{path}, line {line}", f"has {len(values)} numbers, of {len(names)} dbms")
+        return
+    columns = step_columns(match["kind"], match["moment"] or "", int(match["range"]))
+    factor = PER_ROW if columns.get("unit") == "row" else 1
+    for column, text in enumerate(values, start=1):
+        dbms = names.get(column, "")
+        try:
+            rate = number(text) * factor
+            if not dbms or rate <= 0:
+                raise ValueError(f"{text!r} is no rate of a dbms that is named")
+        except ValueError as error:
+            yield Unread(f"{path}, line {line}", one_line(str(error)))
+            continue
+        yield Result(
+            file=path,
+            origin=path,
+            dbms=one_line(dbms),
+            step=step_of(match["kind"], match["moment"] or "", match["range"]),
+            columns={"unit": "query", "errors": 0, **columns, "clients": clients, "operations_per_s": rate},
+            engine=ENGINES.get(dbms[:2], ""),
+            version=version_in(dbms),
+            summary=True,
+        )
+
+
+def without_summaries(results: Sequence[Result]) -> Iterator[Result | Unread]:
+    """The results without the summaries of dbms that have others, and the summaries that contradict those."""
+    measured = {
+        (r.dbms, r.columns["clients"], r.step): r.columns["operations_per_s"] for r in results if not r.summary
+    }
+    known = {(dbms, clients) for dbms, clients, _ in measured}
+    checked: dict[tuple[Path, str], list[Result]] = {}
+    for result in results:
+        if result.summary and (result.dbms, result.columns["clients"]) in known:
+            checked.setdefault((result.file, result.dbms), []).append(result)
+        else:
+            yield result
+    for (path, dbms), rows in checked.items():
+        summed = [(row.step, row.columns["operations_per_s"]) for row in rows]
+        of_folder = {step: measured.get((dbms, rows[0].columns["clients"], step)) for step, _ in summed}
+        if words := _contradiction(summed, of_folder):
+            yield Unread(f"{path}, {dbms}", words)
+
+
+def _contradiction(rows: Sequence[tuple[str, float]], folder: Mapping[str, float | None]) -> str:
+    """The way in which a summary's column contradicts its folder, in words; empty where it does not."""
+    wrong = [at for at, (step, rate) in enumerate(rows) if not _is_alike(rate, folder[step])]
+    if not wrong:
+        return ""
+    first, rate = rows[wrong[0]]
+    for neighbour, where in ((1, "below"), (-1, "above")):
+        moved = [
+            at
+            for at in wrong
+            if 0 <= at + neighbour < len(rows) and _is_alike(rows[at][1], folder[rows[at + neighbour][0]])
+        ]
+        if len(moved) >= FEWEST_SHIFTED and moved[0] == wrong[0]:
+            return f"its rows are shifted from {first} on: there stand the numbers of the step {where}"
+    was = folder[first]
+    says = f"{rate:,.0f}, and its folder {f'{was:,.0f}' if was else 'has no such step'}"
+    return f"contradicts its folder in {len(wrong)} of {len(rows)} steps, first {first}: the summary says {says}"
+
+
+def _is_alike(rate: float, other: float | None) -> bool:
+    return other is not None and abs(rate - other) <= max(TOLERANCE * other, PER_ROW if other > 1e6 else 1.0)
