@@ -32,8 +32,9 @@ style: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# What Python compiles is kept, also where the environment says not to: the tests start hundreds of its processes.
 tests: $(STAMP)  # live tests wait more than they compute: hence three workers a core, and they come first
-	$(BIN)/pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses 6 --dist loadfile --no-loadscope-reorder
 
 lab: $(STAMP)  ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter trust notebooks/*/*.ipynb >/dev/null  # or it leaves out the programs of flame graphs
