@@ -19,7 +19,7 @@ from rqps.engines.mysql.engine import PreparedServer
 from rqps.errors import RqpsError
 from rqps.measure.job import Job, make_ready, read_job
 from rqps.measure.run import measure
-from rqps.profile.footprint import by_function, footprint, work_and_cost
+from rqps.profile.footprint import by_function, density_of, footprint, split_of
 from rqps.store import StudyCard, write_study_card
 from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -234,8 +234,11 @@ def test_cache_misses_stand_beside_the_instructions(tmp_path: Path) -> None:
     value = dict(table.filter(pl.col("n") > 0).select("event", "me_value").rows())
     assert value["instructions"] > 10 * value["misses of the instruction cache"] > 0
     assert value["misses of the data cache"] > value["misses of 4 MB"] > 0
-    (split,) = work_and_cost(study).to_dicts()
+    (split,) = split_of(study).to_dicts()
     assert (split["work"], split["cpu"]) == (dict(table.select("event", "ratio").rows())["instructions"], None)
-    assert len(split["misses_per_1000"]) == len(value) - 1
+    density = density_of(study)
+    assert set(density["event"]) == value.keys() - {"instructions"}
+    per_1000 = {event: 1000 * value[event] / value["instructions"] for event in density["event"]}
+    assert dict(density.select("event", "me_value").rows()) == pytest.approx(per_1000)
     functions = by_function(study).group_by("event").agg(pl.col("me_value").sum())
     assert dict(functions.rows()) == pytest.approx(value)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from operator import itemgetter
+from html import escape
 
 import polars as pl
 from great_tables import GT
@@ -11,6 +11,7 @@ from rqps import show, stats
 from rqps.pages import FirstPage
 from rqps.profile.breakdown import INSTRUCTIONS, METRIC_OF, MICROSECONDS, Profile, profile_of
 from rqps.profile.components import OTHER
+from rqps.profile.footprint import by_function, density_of, split_of
 from rqps.profile.pair import ASSUMED
 from rqps.show import Claim, Clause, Row, added, comparison, finding, joined, listed, phrase
 from rqps.show.claims import Reading
@@ -26,6 +27,7 @@ SMALL_THREAD = 0.05
 KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
 """Kinds of parts in sentences, and how many are named at most."""
 MOST_STEPS, MOST_CHANGED, LONGEST_NAME = 12, 4, 40
+MOST_FUNCTIONS = 2
 _SIDES = ("base_estimate", "me_estimate")
 _CELL = ("host", "step", "dbms")
 _SHORT = {MICROSECONDS: "µs", INSTRUCTIONS: "instructions"}
@@ -51,6 +53,58 @@ def findings(study: Study, mode: Mode) -> show.Sentences:
         for row in profile.operations.filter(change == change.max().over("host", "step")).to_dicts()
     ]
     return show.Sentences([*texts, *[ASSUMED] * (profile.operations["n"].min() == 1), *missing])
+
+
+def work_and_misses(study: Study) -> show.Sentences:
+    """Each comparison's CPU as more instructions and more time for each, with the cache misses that go with that."""
+    texts = [text for row in split_of(study).to_dicts() for text in _work(study, row)]
+    return (
+        show.Sentences(texts)
+        if texts
+        else show.Nothing(["No cache misses were simulated. A study with `caches: true` has them."])
+    )
+
+
+def _work(study: Study, row: Row) -> Iterator[Clause]:
+    """One comparison of `work_and_cost`: its ratios, the misses that changed, and the functions that have them."""
+    names, cell = _names(study), {name: row[name] for name in (*_CELL, "base")}
+    me, base = names.get(row["dbms"], row["dbms"]), names.get(row["base"], row["base"])
+    times = {name: f"{show.ratio(row[name])}x" for name in ("cpu", "work", "cost") if row[name] is not None}
+    ratios = {
+        name: Clause(text, [Claim("work", cell, row[name], name, written=text)]) for name, text in times.items()
+    }
+    text = "{step}: {me} executes {work} the instructions of {base} per operation"
+    if "cpu" in ratios:
+        text = (
+            "{step}: {me} uses {cpu} the CPU of {base} per operation: {work} the instructions (work), of which each "
+        )
+        text += "takes {cost} the time (cost)"
+    yield finding(phrase(text, step=row["step"], me=me, base=base, **ratios))
+    density = density_of(study).filter((pl.col("ratio") - 1).abs() > study.card.smallest_effect, **cell)
+    parts = []
+    for miss in density.to_dicts():
+        of = cell | {"event": miss["event"]}
+        sides = {side: f"{miss[side]:.3g}" for side in ("base_value", "me_value")}
+        ends = [Clause(text, [Claim("misses", of, miss[side], side, written=text)]) for side, text in sides.items()]
+        verb = "rise" if miss["ratio"] > 1 else "fall"
+        parts.append(phrase("{} {} from {} to {}{}", miss["event"], verb, *ends, _where(study, of)))
+    if parts:
+        yield finding(phrase("{}: per 1000 instructions, {}", row["step"], joined("; ", parts)))
+
+
+def _where(study: Study, of: Mapping[str, str]) -> Clause:
+    """The functions that added most misses to an operation, in brackets; empty where an operation has fewer."""
+    rows = by_function(study).filter(~pl.col("function").str.contains(_NO_NAME), **of)
+    if rows["added"].sum() <= 0:
+        return Clause("")
+    most = rows.filter(pl.col("added") > 0).head(MOST_FUNCTIONS).to_dicts()
+    texts = [(row["function"], row["added"], f"+{row['added']:.3g}") for row in most]
+    claims = [
+        Claim("misses_by_function", {**of, "function": name}, added, "added", written=text)
+        for name, added, text in texts
+    ]
+    named = [Clause(f"{text} in {name}", [claim]) for (name, _, text), claim in zip(texts, claims, strict=True)]
+    return phrase(" (per operation {})", listed(named)) if named else Clause("")
 
 
 def explanations(study: Study, profile: Profile) -> pl.Series:
@@ -127,6 +181,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
         cell = profile.operations.filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
         texts = [text for operation in cell for text in sentences(profile, operation, _names(page.study))]
         explanation = joined(" ", texts[row["metric"] == METRIC_OF[profile.operations["unit"][0]] :])
+        split = split_of(page.study).filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
+        explanation = joined(" ", [explanation, *(text for of in split for text in _work(page.study, of))])
     return replace(page, explanation=explanation, tables=(*page.tables, *_changed(profile, page)))
 
 
@@ -145,7 +201,13 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     texts = [f"<div>{difference_of(row)} {show.cut(row['part'], LONGEST_NAME)}</div>" for row in shown.to_dicts()]
     lines = shown.with_columns(pl.Series("line", texts)).group_by("step", "dbms", "by", maintain_order=True)
     rows = show.spread(lines.agg(pl.col("line").str.join()), "by", ["step", "dbms"])
-    note = f"{profile.operations['unit'][0]} more than {page.study.card.base}, of the dbms that changed most."
+    named = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    base = page.study.card.base
+    note = f"{profile.operations['unit'][0]} more than {_names(page.study)[base]}, of the dbms that changed most."
+    for row in rows:
+        cell, name = {"step": row["step"], "dbms": row["dbms"], "base": base}, named.get(row["dbms"], row["dbms"])
+        row |= {by: line and show.whose(cell, line["line"]) for by, line in row.items() if by not in cell}
+        row["dbms"] = show.whose(cell, escape(name))
     if rows:
-        columns = [show.Column(name, form=itemgetter("line") if at > 1 else "") for at, name in enumerate(rows[0])]
+        columns = [show.Column(column, form=str if column != "step" else "") for column in rows[0]]
         yield "Where the time goes", show.table(rows, columns, name="changed-parts", note=note)

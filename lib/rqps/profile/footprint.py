@@ -1,5 +1,7 @@
 """Work and footprint of an operation: its counted instructions, and the cache misses simulated beside them."""
 
+from functools import lru_cache
+
 import polars as pl
 
 from rqps.profile.costs import frame_name
@@ -19,11 +21,10 @@ FOOTPRINT = pl.Schema(
 )
 
 
-def footprint(study: Study) -> pl.DataFrame:
+def footprint(study: Study, base: str = "") -> pl.DataFrame:
     """One row per host, step, dbms and event of an operation: instructions, misses of the first-level caches, and of
-    each last level that was simulated. Empty for a study without `caches`."""
-    events = _events(study, []).with_columns(event=_named())
-    base = study.card.base
+    each last level that was simulated. Empty for a study without `caches`. The base is the study's if not given."""
+    events, base = _events(study, ()), base or study.card.base
     means = events.group_by(*_KEYS, "event", maintain_order=True).agg(
         n=pl.len(), spread=pl.col("value").max() / pl.col("value").min() - 1, me_value=pl.col("value").mean()
     )
@@ -35,63 +36,60 @@ def footprint(study: Study) -> pl.DataFrame:
     )
 
 
-def by_function(study: Study) -> pl.DataFrame:
+def by_function(study: Study, base: str = "") -> pl.DataFrame:
     """The same events by the `function` that has them: `base_value, me_value` and how much was `added`, the most
     first."""
-    rows = _events(study, ["engine", "function"]).with_columns(event=_named())
-    rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())
-    means = (
-        rows.group_by(*_KEYS, "event", "function")
-        .agg(pl.col("value").sum())
-        .join(rounds, on=[*_KEYS, "event"])
-        .select(*_KEYS, "event", "function", value=pl.col("value") / pl.col("rounds"))
-    )
-    of_base = means.filter(dbms=study.card.base).drop("dbms")
-    others = means.filter(pl.col("dbms") != study.card.base).select(_KEYS).unique()
-    both = (
-        others.join(
-            pl.concat(
-                [
-                    of_base.select("host", "step", "event", "function"),
-                    means.select("host", "step", "event", "function"),
-                ]
-            ).unique(),
-            on=["host", "step"],
-        )
-        .join(of_base.rename({"value": "base_value"}), on=["host", "step", "event", "function"], how="left")
-        .join(means.rename({"value": "me_value"}), on=[*_KEYS, "event", "function"], how="left")
-        .with_columns(pl.col("base_value", "me_value").fill_null(0.0))
-    )
-    return both.with_columns(added=pl.col("me_value") - pl.col("base_value")).sort(
-        *_KEYS, "event", "added", "function", descending=[False] * 4 + [True, False]
+    rows, base = _events(study, ("engine", "function")), base or study.card.base
+    sums = rows.group_by(*_KEYS, "event", "function").agg(pl.col("value").sum())
+    rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())  # in some a function has none
+    means = sums.join(rounds, on=[*_KEYS, "event"]).with_columns(pl.col("value") / pl.col("rounds"))
+    cell = ["host", "step", "event", "function"]
+    of_base = means.filter(dbms=base).select(*cell, base_value="value")
+    of_me = means.filter(pl.col("dbms") != base).select(*cell, "dbms", me_value="value")
+    dbms = of_me.select("host", "step", "dbms").unique()
+    every = pl.concat([of_me.select(*cell, "dbms"), of_base.select(cell).join(dbms, on=["host", "step"])]).unique()
+    both = every.join(of_base, on=cell, how="left").join(of_me, on=[*cell, "dbms"], how="left")
+    added = pl.col("me_value") - pl.col("base_value")
+    return (
+        both.with_columns(pl.col("base_value", "me_value").fill_null(0.0), base=pl.lit(base))
+        .with_columns(added=added)
+        .select(*_KEYS, "base", "event", "function", "base_value", "me_value", "added")
+        .sort(*_KEYS, "event", "added", "function", descending=[False] * 4 + [True, False])
     )
 
 
-def work_and_cost(study: Study) -> pl.DataFrame:
-    """One row per host, step and dbms: the ratio of `cpu`, split into `work` (instructions) and the `cost` of an
-    instruction, beside misses per 1000 instructions on both sides."""
-    events = footprint(study)
-    work = events.filter(event=INSTRUCTIONS).select(*_KEYS, work="ratio", base_work="base_value", me_work="me_value")
-    compared = relate(study)[1].filter(pl.lit(study.card.rounds != 0), metric=CPU)  # or CPU is that of callgrind
-    cpu = compared.select(*_KEYS, cpu="estimate", low="low", high="high")
-    misses = events.filter(pl.col("event") != INSTRUCTIONS).join(work, on=_KEYS)
-    per_1000 = misses.select(
-        *_KEYS,
-        "event",
-        base=1000 * pl.col("base_value") / pl.col("base_work"),
-        me=1000 * pl.col("me_value") / pl.col("me_work"),
-    )
-    split = work.join(cpu, on=_KEYS, how="left", maintain_order="left").with_columns(
-        cost=pl.col("cpu") / pl.col("work")
-    )
-    return split.select(*_KEYS, "cpu", "low", "high", "work", "cost").join(
-        per_1000.group_by(_KEYS).agg(misses_per_1000=pl.struct("event", "base", "me")),
-        on=_KEYS,
-        maintain_order="left",
-    )
+def work_and_cost(events: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
+    """One row per host, step, base and dbms of a footprint: the ratio of `cpu` as `compared`, split into `work`
+    (instructions) and the `cost` of an instruction; null where no ordinary rounds measured CPU."""
+    cell = ["host", "step", "base", "dbms"]
+    cpu = compared.filter(metric=CPU).select(*cell, cpu="estimate", low="low", high="high")
+    work = events.filter(event=INSTRUCTIONS).select(*cell, work="ratio")
+    both = work.join(cpu, on=cell, how="left", maintain_order="left")
+    return both.select(*cell, "cpu", "low", "high", "work", cost=pl.col("cpu") / pl.col("work"))
 
 
-def _events(study: Study, by: list[str]) -> pl.DataFrame:
+def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
+    """One row per host, step, base, dbms and event of a footprint: misses per 1000 instructions on both sides."""
+    cell = ["host", "step", "base", "dbms"]
+    work = events.filter(event=INSTRUCTIONS).select(*cell, base_work="base_value", me_work="me_value")
+    misses = events.filter(pl.col("event") != INSTRUCTIONS).join(work, on=cell, maintain_order="left")
+    sides = {f"{side}_value": 1000 * pl.col(f"{side}_value") / pl.col(f"{side}_work") for side in ("base", "me")}
+    return misses.select(*cell, "event", **sides).with_columns(ratio=pl.col("me_value") / pl.col("base_value"))
+
+
+def split_of(study: Study) -> pl.DataFrame:
+    """Work and cost of a study's own comparisons; CPU time under callgrind is no CPU time, and is left out."""
+    compared = relate(study)[1].filter(pl.lit(study.card.rounds != 0))
+    return work_and_cost(footprint(study), compared)
+
+
+def density_of(study: Study) -> pl.DataFrame:
+    """Misses per 1000 instructions of a study's own comparisons."""
+    return misses_per_1000(footprint(study))
+
+
+@lru_cache(maxsize=4)  # a page and its first page begin with them
+def _events(study: Study, by: tuple[str, ...]) -> pl.DataFrame:
     """Events per operation of each counted round that has misses, by function where that is asked for."""
     counted = load(study.place, mode="instructions")
     misses = counted.cache_misses.collect()
@@ -106,7 +104,7 @@ def _events(study: Study, by: list[str]) -> pl.DataFrame:
         sums = table.group_by(*keys, *by, maintain_order=True).agg(pl.col(names).sum())
         frames.append(sums.unpivot(on=names, index=[*keys, *by], variable_name="event", value_name="value"))
     rows = pl.concat(frames).join(steps, on=["run", "step"], maintain_order="left").join(levels, on="run")
-    return rows.with_columns(value=pl.col("value") / pl.col("operations"))
+    return rows.with_columns(value=pl.col("value") / pl.col("operations"), event=_named())
 
 
 def _with_function(rows: pl.DataFrame) -> pl.DataFrame:
