@@ -85,7 +85,7 @@ def test_the_newest_version_of_a_package_takes_the_place_of_the_one_before(
     (plugins := cache_dir() / "maven").mkdir(parents=True, exist_ok=True)
     (tmp_path / "maven").symlink_to(plugins)  # mvn's own plugins, which take a while
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
-    spec = BuildSpec.model_validate({"maven": "org.rocksdb:rocksdbjni:LATEST:jar:linux64", "rocksdb": "11"})
+    spec = BuildSpec.model_validate({"maven": "org.rocksdb:rocksdbjni:LATEST:jar:linux64", "rocksdb": "11.8"})
     assert spec.moves
     assert not release.moves
     package = engine_of(spec).source("newest", spec)

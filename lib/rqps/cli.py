@@ -47,6 +47,10 @@ BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins wh
 SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
 REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
 ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of these steps are known; * is anything"
+EVERY = "only every N-th of the list: quicker, and the change is placed among N"
+CHECKOUT = "a git repository: the ends are revisions of it, and the candidates the commits between them"
+MAKE = "the command that builds a commit in the folder of a checkout and installs it below $PREFIX"
+BRANCH = "build its last commit first, and install it where the study's build has its path"
 AGAINST = "beside the version before and the base (last), or the base alone; last if not given"
 BASE = "a dbms of runs.yaml as the base; the first version of the build if not given"
 CONFIG = "its options, by the name of a config of runs.yaml; those of the base if not given"
@@ -193,12 +197,16 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "study": STUDY,
             "--acknowledge": {"nargs": "+", "default": (), "metavar": "STEP", "help": ACKNOWLEDGE},
             "--remark": {"metavar": "TEXT", "default": "", "help": "why these changes are as they should be"},
+            "--branch": {"default": "", "metavar": "NAME", "help": BRANCH},
+            "--checkout": {"type": Path, "metavar": "FOLDER", "help": "the git repository of the branch"},
+            "--make": {"default": "", "metavar": "COMMAND", "help": MAKE},
             "--markdown": {"action": "store_true", "help": "the answer as Markdown, for the summary of a CI job"},
         },
         ("--note", "--runs-yaml", "--data"),
         (
             "rqps watch nightly             by cron, a timer or a CI job: exit code 3 if a step is slower",
             "rqps watch nightly --markdown  the same for the summary of a CI job",
+            "rqps watch nightly --branch origin/main --checkout ~/db --make './build.sh $PREFIX'",
             "rqps watch nightly --acknowledge point-query --remark 'checks each page'",
         ),
     ),
@@ -302,12 +310,16 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             },
             "--bad": {"required": True, "metavar": "BUILD", "help": "the other end"},
             "--builds": {"nargs": "+", "default": (), "metavar": "BUILD", "help": BETWEEN_ENDS},
+            "--every": {"type": int, "default": 1, "metavar": "N", "help": EVERY},
+            "--checkout": {"type": Path, "metavar": "FOLDER", "help": CHECKOUT},
+            "--make": {"default": "", "metavar": "COMMAND", "help": MAKE},
             "--count": {"action": "store_true", "help": "count instructions, which needs no quiet machine"},
         },
         ("--runs-yaml", "--data"),
         (
             "rqps bisect demo point-query --good my5624 --bad my97 --count",
             "rqps bisect demo point-query --good my5624 --bad my97 --builds my8033",
+            "rqps bisect mine point-query --good v1.4 --bad main --checkout ~/db --make './build.sh $PREFIX'",
         ),
     ),
     (

@@ -295,9 +295,16 @@ def run(arguments: argparse.Namespace) -> Call:
 
 def bisect(arguments: argparse.Namespace) -> Call:
     from rqps.schedule.bisection import bisection
+    from rqps.schedule.commits import Checkout
     from rqps.schedule.run_study import LocalRunner
 
     runs_yaml, runs_file, data = _asked(arguments)
+    if bool(arguments.checkout) != bool(arguments.make):
+        raise RqpsError("--checkout and --make go together", fix="--checkout FOLDER --make 'make install …'")
+    if arguments.checkout and arguments.builds:
+        raise RqpsError("--builds names builds, and --checkout is of commits", fix="give one of them")
+    if arguments.every < 1:
+        raise RqpsError(f"--every {arguments.every}: 1 or more is due", fix="--every 5 takes each fifth")
     asked = bisection(
         runs_file,
         arguments.study,
@@ -308,6 +315,8 @@ def bisect(arguments: argparse.Namespace) -> Call:
         data=data,
         runner=LocalRunner(_notebooks(runs_yaml), runs_yaml),
         say=_say,
+        every=arguments.every,
+        checkout=Checkout(arguments.checkout, arguments.make, _say) if arguments.checkout else None,
     )
 
     def call() -> int:
@@ -324,16 +333,23 @@ def watch(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     if bool(arguments.acknowledge) != bool(arguments.remark):
         raise RqpsError("--acknowledge and --remark go together", fix="--acknowledge STEP --remark 'why it is so'")
+    if len({bool(arguments.branch), bool(arguments.checkout), bool(arguments.make)}) > 1:
+        raise RqpsError("--branch, --checkout and --make go together", fix="give all three, or build it before")
     asked = watch_of(runs_file, arguments.study, runs_yaml.parent / FILE, data)
 
     def call() -> int:
+        from rqps.schedule.commits import Checkout
         from rqps.schedule.run_study import LocalRunner
         from rqps.show import looks_text
 
         if arguments.acknowledge:
             return _print(asked.acknowledge(arguments.acknowledge, arguments.remark))
+        note = arguments.note
+        if arguments.branch:
+            commit = asked.install(Checkout(arguments.checkout, arguments.make, _say), arguments.branch)
+            note = note or commit
         with redirect_stdout(sys.stderr):  # the summary of a CI job takes stdout
-            code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), arguments.note, _say)
+            code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), note, _say)
         if code:
             return code
         unacknowledged = asked.open()

@@ -6,7 +6,7 @@ stopped goes on from them, and `rqps report` shows them.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ from rqps.engines.cache import short_key
 from rqps.engines.sources import catalogue
 from rqps.errors import RqpsError, instead
 from rqps.profile import function_changes
+from rqps.schedule.commits import SHORT, Checkout, every_nth
 from rqps.schedule.run_study import Runner, run_study, write_card
 from rqps.schedule.state import Estimate, StudyFolder, this_host
 from rqps.schedule.watch import Stopped
@@ -162,6 +163,10 @@ class Bisection:
     data: Path
     runner: Runner
     say: Say
+    checkout: Checkout | None = None
+    """The checkout whose commits the candidates are."""
+    commits: Mapping[str, str] = field(default_factory=dict)
+    """The commit of each of its builds."""
     stopped: int = 0
     """The exit code of a probe that was stopped."""
 
@@ -181,7 +186,7 @@ class Bisection:
     def title(self, at: int) -> str:
         """The version of a candidate, or the name of a build that promises none."""
         build, _ = build_and_config(self.dbms[at])
-        return self.runs_file.builds[build].version or build
+        return self.commits.get(build) or self.runs_file.builds[build].version or build
 
     def plan(self) -> str:
         """The number of probes for one change, and the time that they take, at most."""
@@ -196,6 +201,9 @@ class Bisection:
 
     def run(self) -> tuple[str, int]:
         """Does the probes that are missing; the answer, and the exit code."""
+        if self.checkout:
+            for dbms in (self.dbms[-1], self.dbms[0]):
+                self._build(dbms)
         self.say(self.plan())
         search, last = Search(self.measure, self.title, self.say), len(self.dbms) - 1
         try:
@@ -204,10 +212,11 @@ class Bisection:
                     fix = "see the error above, and name another end"
                     raise RqpsError(f"{self.dbms[end]}: this end can't be measured", fix=fix)
             search.settle(last)
-            lines = [self._line(change) for change in search.changes(0, last, 0.0)]
+            changes = list(search.changes(0, last, 0.0))
         except Stopped:
             return "stopped; the same command goes on", self.stopped
-        self._complete_card()
+        lines = [self._line(change) for change in changes]
+        self._complete_card(changes[0].before if self.counts and changes else 0)
         of_ends = search.between(0, last)
         ends = f"{self.title(last)} relative to {self.title(0)}: {of_ends.words} of {self.what}"
         if not lines:
@@ -231,6 +240,8 @@ class Bisection:
             return None
         if want > have:
             names = [good, dbms] if self.counts else [good, bad, dbms]
+            for name in names:
+                self._build(name)
             wanted = {bad: of_bad + want - have, dbms: want}
             asked = self._asked(names, want if self.counts else 1)
             code = run_study(asked, self.study, data=self.data, runner=self.runner, wanted=wanted)
@@ -245,7 +256,12 @@ class Bisection:
         return levels[dbms][0]
 
     def _can_start(self, dbms: str) -> bool:
-        """Fetches a candidate's build and checks its config against it; says what is wrong."""
+        """Fetches or builds a candidate and checks its config against it; says what is wrong."""
+        try:
+            self._build(dbms)
+        except RqpsError as error:
+            self.say(f"{dbms} is skipped: {error}")
+            return False
         (run, *_) = [run for run in unfold(self._asked([dbms], 1), self.study, this_host()) if run.dbms == dbms]
         try:
             engine_of(run.build_spec).prepare(run, self.say)
@@ -253,6 +269,14 @@ class Bisection:
             self.say(f"{dbms} is skipped: {error}")
             return False
         return True
+
+    def _build(self, dbms: str) -> None:
+        """Builds a commit, if the candidate is one; from then on it is a build at a path."""
+        build, _ = build_and_config(dbms)
+        if self.checkout and build in self.commits:
+            spec = self.checkout.built(self.commits[build])
+            kept = spec.copied_to(Path(str(spec.path)))  # it never changes, so no copy is made of it
+            self.runs_file = self.runs_file.model_copy(update={"builds": {**self.runs_file.builds, build: kept}})
 
     def _asked(self, dbms: Sequence[str], number: int) -> RunsFile:
         """runs.yaml with the study of some candidates, in so many rounds or counts."""
@@ -287,13 +311,23 @@ class Bisection:
         of_step = counts.steps.filter(step=self.step)
         pair = (self.dbms[change.before], self.dbms[change.after])
         functions = function_changes(counts.instructions, of_step, *pair).head(MOST_FUNCTIONS)
-        rows = (f"    {row['change']:+10,.0f}  {row['function']}" for row in functions.iter_rows(named=True))
-        return "\n".join([line, "    instructions per operation, by function:", *rows])
+        rows = [f"    {row['change']:+10,.0f}  {row['function']}" for row in functions.iter_rows(named=True)]
+        lines = [line, "    instructions per operation, by function:", *rows]
+        if self.checkout:
+            first, last = (self.commits[build_and_config(name)[0]] for name in pair)
+            of_functions = dict(functions.select("function", "change").iter_rows())
+            touching = self.checkout.touching(first, last, of_functions)[:MOST_FUNCTIONS]
+            lines += [f"    {one.commit} {one.subject}: touches {', '.join(one.functions)}" for one in touching]
+        return "\n".join(lines)
 
-    def _complete_card(self) -> None:
-        """Makes the study one of all candidates that were measured, for its report."""
+    def _complete_card(self, base: int) -> None:
+        """Makes the study one of all candidates that were measured, for its report; the base is the one before the
+        largest change where counts are compared, so that pages show what that change is made of."""
         known = {*self._levels(), self.dbms[0]}
+        for dbms in known:
+            self._build(dbms)
         spec = self._asked([dbms for dbms in self.dbms if dbms in known], 1).studies[self.study]
+        spec = spec.model_copy(update={"base": self.dbms[base]})
         write_card(
             StudyFolder.of(self.data, self.study),
             spec,
@@ -313,9 +347,11 @@ def bisection(
     data: Path,
     runner: Runner,
     say: Say,
+    every: int = 1,
+    checkout: Checkout | None = None,
 ) -> Bisection:
     """The bisection of a step between two builds, or versions of the catalogue: over the named builds, or else
-    over all versions of the catalogue between them."""
+    over all versions of the catalogue between them. With a `checkout` it is over its commits."""
     spec = study_of(runs_file, study)
     _, config = build_and_config(spec.base)
     steps = workload(spec.workload).steps(spec.parameters)
@@ -324,12 +360,20 @@ def bisection(
     build, _ = build_and_config(spec.base)
     engine = runs_file.builds[build].engine
     builds = dict(runs_file.builds)
-    ordered = [_added(builds, engine, name) for name in (ends[0], *names, ends[1])]
+    commits: dict[str, str] = {}
+    if checkout:
+        listed = checkout.between(*ends)
+        commits = {f"c{commit[:SHORT]}": commit[:SHORT] for commit in listed}
+        builds |= {name: BuildSpec(path=str(checkout.work / commit)) for name, commit in commits.items()}
+        ordered = list(commits)
+    else:
+        ordered = [_added(builds, engine, name) for name in (ends[0], *names, ends[1])]
     if ordered[0] == ordered[-1]:
         raise RqpsError(f"{ends[0]} and {ends[1]} are one build", fix="name two ends: --good NAME --bad NAME")
-    if not names:
+    if not names and not checkout:
         ordered = [ordered[0], *_between(builds, engine, ordered[0], ordered[-1]), ordered[-1]]
     _refuse_disorder(builds, ordered)
+    ordered = every_nth(ordered, every)
     rounds = {"rounds": 0, "instructions_rounds": 1} if counts else {"rounds": 1, "instructions_rounds": 0}
     dbms = [f"{name}.{config}" for name in ordered]
     only = spec.parameters.only(step)
@@ -344,7 +388,7 @@ def bisection(
     if not counts and not asked.studies[name].duet:
         reason = only.not_sliced or "its study asks for method: rounds"
         raise RqpsError(f"{study}: {step} can't be measured in duets: {reason}", fix="give --count")
-    return Bisection(asked, name, step, dbms, counts, data, runner, say)
+    return Bisection(asked, name, step, dbms, counts, data, runner, say, checkout, commits)
 
 
 def _added(builds: dict[str, BuildSpec], engine: str, name: str) -> str:

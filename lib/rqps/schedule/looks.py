@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from rqps.engines import Say, Strict, engine_of
 from rqps.errors import RqpsError
 from rqps.schedule import rebuilds, tries
+from rqps.schedule.commits import Checkout
 from rqps.schedule.run_study import Runner, run_study
 from rqps.schedule.state import StudyFolder, this_host
 from rqps.stats import looks
@@ -52,6 +53,15 @@ class Watch:
     @cached_property
     def acknowledged(self) -> tuple[Acknowledged, ...]:
         return read_acknowledged(self.file)
+
+    def install(self, checkout: Checkout, branch: str) -> str:
+        """Installs the newest commit of a branch where the build that moves has its path; the commit's title."""
+        specs = [self.runs_file.builds[build] for build in rebuilds.moving(self.runs_file, self.study)]
+        paths = [Path(str(spec.path)).expanduser() for spec in specs if spec.path]
+        if len(paths) != 1:
+            what = f"{self.study}: {len(paths)} of its builds have a path"
+            raise RqpsError(what, fix="watch a study with one build at a path: there the branch is installed")
+        return checkout.install_newest(branch, paths[0])
 
     def look(self, runner: Runner, note: str, say: Say) -> int:
         """Measures what moved, and once more from newly loaded tables what seems changed; the exit code.

@@ -1,0 +1,176 @@
+"""Commits of a git checkout as builds: a command builds each one in a worktree of rqps's own, and installs it."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from rqps.engines import Say, build_in
+from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import cache_dir, locked, made_once, short_key
+from rqps.errors import RqpsError
+from rqps.terminal import duration
+
+LAST_LINES = 5
+"""Lines of a build's log that its error has."""
+SHORT = 12
+"""Characters of a commit's name."""
+INSTALLED, LOG = "installed", "make.log"
+PREFIX = "PREFIX"
+"""The variable with the directory in which the command installs."""
+
+
+class Touching(NamedTuple):
+    """A commit that changes functions that cost more or less since."""
+
+    commit: str
+    subject: str
+    functions: tuple[str, ...]
+    weight: float
+    """The change of these functions, in instructions per operation."""
+
+
+@dataclass
+class Checkout:
+    """A git repository with the command that builds it. What is checked out in it, or changed, stays as it is."""
+
+    folder: Path
+    make: str
+    say: Say
+    _seconds: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder = self.folder.expanduser().absolute()
+        if not (self.folder / ".git").exists() and not (self.folder / "HEAD").is_file():
+            raise RqpsError(f"--checkout {self.folder}: no git repository", fix="name the folder that git clone made")
+
+    @property
+    def work(self) -> Path:
+        """The folder in the cache for the worktree and what was built of it."""
+        return cache_dir() / "commits" / short_key(str(self.folder), self.make)
+
+    def git(self, *words: str, at: Path | None = None) -> str:
+        done = subprocess.run(["git", "-C", str(at or self.folder), *words], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RqpsError(f"git {' '.join(words)}: {done.stderr.strip()}", fix=f"see it in {self.folder}")
+        return done.stdout.strip()
+
+    def commit(self, revision: str) -> str:
+        """The commit that a revision names."""
+        done = subprocess.run(
+            ["git", "-C", str(self.folder), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            fix = "name a commit, a tag or a branch that `git log` shows; git fetch brings those of others"
+            raise RqpsError(f"{self.folder} has no revision {revision!r}", fix=fix)
+        return done.stdout.strip()
+
+    def install_newest(self, branch: str, prefix: Path) -> str:
+        """Builds the last commit of a branch and installs it below `prefix`, unless it is what was installed there
+        last; its title. What is another repository's is fetched first."""
+        if self.git("remote"):
+            self.git("fetch", "--quiet", "--all")
+        commit, note = self.commit(branch), self.work / f"installed-{short_key(str(prefix))}"
+        if not note.is_file() or note.read_text() != commit:
+            self.build(commit, prefix)
+            note.write_text(commit)
+        return self.title(commit)
+
+    def between(self, good: str, bad: str) -> list[str]:
+        """The commits from the good to the bad one, in order. A merge is one commit, with all that it merged."""
+        ends = self.commit(good), self.commit(bad)
+        if not self._is_before(*ends):
+            turned = self._is_before(*ends[::-1])
+            fix = (
+                f"--good {bad} --bad {good}, and the change comes out the other way" if turned else "name another end"
+            )
+            raise RqpsError(f"{good} is no ancestor of {bad}", fix=fix)
+        listed = self.git("rev-list", "--first-parent", "--reverse", f"{ends[0]}..{ends[1]}").split()
+        if changed := self.git("status", "--porcelain", "--untracked-files=no"):
+            count = len(changed.splitlines())
+            self.say(f"{self.folder}: {count} changed file(s) are in no commit, and so in no build")
+        return [ends[0], *listed]
+
+    def _is_before(self, one: str, other: str) -> bool:
+        words = ["merge-base", "--is-ancestor", one, other]
+        return subprocess.run(["git", "-C", str(self.folder), *words], capture_output=True).returncode == 0
+
+    def built(self, commit: str) -> BuildSpec:
+        """The build of a commit, which is made once; RqpsError if it does not build."""
+        folder = self.work / commit[:SHORT]
+        made_once(folder, lambda partial: self.build(commit, partial / INSTALLED, partial / LOG), self.say)
+        return build_in(folder / INSTALLED, self.say)[1]
+
+    def build(self, commit: str, prefix: Path, log: Path | None = None) -> None:
+        """Builds a commit and installs it below `prefix`."""
+        log = log or self.work / LOG
+        with locked(self.work / "worktree", lambda: self.say("waiting for another rqps that builds this checkout")):
+            tree = self._worktree(commit)
+            prefix.mkdir(parents=True, exist_ok=True)
+            took = f", {duration(max(self._seconds))} the last time" if self._seconds else ""
+            self.say(f"building {self.title(commit)}{took}")
+            began = time.monotonic()
+            with log.open("w") as output:
+                done = subprocess.run(
+                    ["/bin/sh", "-c", self.make],
+                    cwd=tree,
+                    env={**os.environ, PREFIX: str(prefix)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+        if done.returncode != 0:
+            last = "\n  ".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
+            fix = f"see that the command builds it in {tree}, and installs in ${PREFIX}"
+            raise RqpsError(f"{self.title(commit)} does not build:\n  {last}", fix=fix)
+        self._seconds.append(time.monotonic() - began)
+
+    def _worktree(self, commit: str) -> Path:
+        """The worktree of rqps with a commit checked out. Objects of the last build stay, so `make` does less."""
+        tree = self.work / "worktree"
+        if not tree.is_dir():
+            tree.parent.mkdir(parents=True, exist_ok=True)
+            self.git("worktree", "prune")
+            self.git("worktree", "add", "--quiet", "--detach", str(tree), commit)
+        self.git("checkout", "--quiet", "--force", "--detach", commit, at=tree)
+        return tree
+
+    def title(self, commit: str) -> str:
+        """The short name of a commit and its subject."""
+        return self.git("log", "-1", "--format=%h %s", f"--abbrev={SHORT}", commit)
+
+    def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
+        """The commits between two that touch functions whose cost changed, those of the largest changes first."""
+        bare = {function: pattern for function in changes if (pattern := _bare(function))}
+        found = []
+        for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():
+            diff = self.git("show", "--format=", "--unified=0", "--no-color", commit)
+            lines = "\n".join(line for line in diff.splitlines() if line.startswith(("@@", "+", "-")))
+            named = tuple(function for function, name in bare.items() if re.search(rf"\b{re.escape(name)}\b", lines))
+            weight = sum(abs(changes[function]) for function in named)
+            found.append(Touching(commit[:SHORT], self.git("log", "-1", "--format=%s", commit), named, weight))
+        return sorted((one for one in found if one.functions), key=lambda one: -one.weight)
+
+
+def _bare(function: str) -> str:
+    """The name of a function as its source has it.
+
+    >>> _bare("rocksdb::DBImpl::GetImpl(rocksdb::ReadOptions const&)"), _bare("memcpy")
+    ('GetImpl', 'memcpy')
+    """
+    return re.split(r"[(<]", function, maxsplit=1)[0].rpartition("::")[2].strip("~ ")
+
+
+def every_nth(candidates: Sequence[str], step: int) -> list[str]:
+    """Every so many-th candidate, and both ends.
+
+    >>> every_nth("abcdefg", 3), every_nth("abcdef", 4)
+    (['a', 'd', 'g'], ['a', 'e', 'f'])
+    """
+    return [*candidates[:-1:step], candidates[-1]]

@@ -1,0 +1,95 @@
+"""Bisection of real builds: over commits of a checkout by counts, and over versions by duets."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import rqps
+from child import Done
+from child import rqps as command
+from live_study import Place
+from rqps.engines import engine_of
+from rqps.engines.asked import BuildSpec
+
+pytestmark = pytest.mark.live
+
+RUNS = """
+builds:
+  old: {rocksdb: "6.11.4"}
+  new: {rocksdb: "9.7.3"}
+configs:
+  small: {write_buffer_size: 100K, target_file_size_base: 100K, max_bytes_for_level_base: 400K}
+studies:
+  small:
+    question: Which one changed it?
+    workload: db-bench
+    dbms: [old.small, new.small]
+    base: old.small
+    rounds: 4
+    twin: false
+    parameters: {keys: 20000, cache_mb: 64, seconds: 1, steps: [readrandom]}
+"""
+STEP = "byrx.readrandom"
+MAKE = "set -e; . ./release; cp $LIBRARY $PREFIX/"
+"""The build command of the checkout: a commit is the release that its file names, or does not build."""
+
+
+def git(folder: Path, *words: str) -> str:
+    author = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.com")
+    done = subprocess.run(["git", *author, *words], cwd=folder, capture_output=True, check=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, version: str | None, subject: str) -> str:
+    """A commit whose build is a release; one without does not build."""
+    library: object = "/nowhere"
+    if version:
+        spec = BuildSpec.model_validate({"rocksdb": version})
+        library = engine_of(spec).locate("release", spec, print).program
+    (folder / "release").write_text(f"LIBRARY={library}\n# {subject}\n")
+    git(folder, "add", "release")
+    git(folder, "commit", "-q", "-m", subject)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def bisect(place: Place, *words: str, code: int = 0) -> Done:
+    done = command("bisect", "small", STEP, *words, cwd=place.path)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:
+    """Six commits on a branch that was merged, one that does not build; the checkout has a change of its own."""
+    place, checkout = Place(tmp_path / "place", RUNS), tmp_path / "checkout"
+    checkout.mkdir()
+    git(checkout, "init", "-q", "-b", "main")
+    good = commit(checkout, "6.11.4", "as released")
+    commit(checkout, "6.11.4", "words of a comment")
+    git(checkout, "checkout", "-q", "-b", "topic")
+    commit(checkout, "6.11.4", "in a branch")
+    git(checkout, "checkout", "-q", "main")
+    git(checkout, "merge", "-q", "--no-ff", "-m", "merge topic", "topic")
+    commit(checkout, None, "does not build")
+    culprit = commit(checkout, "9.7.3", "GetImpl does more")
+    commit(checkout, "9.7.3", "more words")
+    (checkout / "release").write_text("not committed\n")
+
+    words = ("--good", good, "--bad", "main", "--checkout", str(checkout), "--make", MAKE, "--count")
+    done = bisect(place, *words)
+    assert "1 changed file(s) are in no commit" in done.stderr
+    assert (checkout / "release").read_text() == "not committed\n"
+    assert "is skipped" in done.stderr
+    assert "does not build" in done.stderr
+    assert "one of " in done.stdout
+    assert f"to {culprit[:12]} brought +" in done.stdout
+    assert (
+        f"{culprit[:12]} GetImpl does more" in done.stdout or "instructions per operation, by function" in done.stdout
+    )
+    (study,) = (path.name.removeprefix("study=") for path in (place.path / "data/raw").glob("study=small-bisect-*"))
+    measured = rqps.load(study, place.path / "data", mode="instructions").runs.height
+    again = bisect(place, *words)
+    assert again.stdout == done.stdout
+    assert rqps.load(study, place.path / "data", mode="instructions").runs.height == measured, (
+        "nothing is counted twice"
+    )
+    assert not git(checkout, "status", "--porcelain", "--", "other")
