@@ -6,6 +6,7 @@ import polars as pl
 import rqps
 from rqps import profile, stats
 from rqps.pages import history
+from rqps.report.first_page import answer
 from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
 from rqps.show import claims_of
 from rqps.stats.metrics import INSTRUCTIONS
@@ -58,3 +59,25 @@ def test_functions_of_a_change_add_up_to_it(samples: Path) -> None:
     rounds, _ = stats.relate(study)
     ratios = dict(rounds.filter(step="byrx.readrandom").select("dbms", "me_value").iter_rows())
     assert [round(total) for total in totals.row(0)] == [round(ratios[dbms]) for dbms in pair]
+
+
+def test_what_one_round_can_not_know_is_in_no_table(samples: Path) -> None:
+    study = rqps.load(STUDY, samples)
+    course = stats.courses_of(study)
+    assert history.once(study)
+    heads = set(history.with_heads(course.changes, study).columns)
+    assert {"change, %", "points of the first", "release", "release before"} <= heads
+    assert not heads & {"certainty, %", "from, %", "to, %", "at the earliest", "at the latest", "host"}
+    assert "smallest to be named, %" not in history.with_heads(course.summary, study).columns
+    several = rqps.load("releases", samples)
+    changes = stats.courses_of(several).changes
+    assert {"certainty, %", "from, %", "at the latest"} <= set(history.with_heads(changes, several).columns)
+
+
+def test_a_first_page_of_counts_does_not_call_its_own_answer_inconclusive(samples: Path) -> None:
+    study = rqps.load(STUDY, samples)
+    notebooks = [path for path in analysis_notebooks(NOTEBOOKS) if applies(path, study.runs, study)]
+    given = answer(study, *stats.relate(study), notebooks)
+    assert not any("nconclusive" in str(sentence) for sentence in given.sentences)
+    assert "decided" not in given.measured
+    assert "5.18.4 to 11.8.1" in str(given.sentences[0])

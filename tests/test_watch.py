@@ -13,7 +13,8 @@ from child import rqps as command
 from rqps import show, stats
 from rqps.errors import RqpsError
 from rqps.schedule.looks import Watch, read_acknowledged, watch_of
-from rqps.store import write_study_card
+from rqps.schedule.run_folder import measuring
+from rqps.store import read_study_card, write_study_card
 from rqps.store.manifest import BuildVersion
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
@@ -222,3 +223,28 @@ def test_the_history_has_each_version_of_a_build_that_moves(tmp_path: Path) -> N
     assert stats.releases(study) == [BASE, *(f"{name_of(number)}.base" for number in levels)]
     (change,) = stats.courses_of(study).changes.filter(metric="operations_per_s", step="scan").to_dicts()
     assert (change["before"], change["dbms"]) == ("mine@4.base", "mine@5.base")
+
+
+def test_two_watches_never_measure_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    watched(write_watch(tmp_path / "data", {1: {}, 2: {}}, {}))
+    with measuring("another"):
+        done = command("watch", "synthetic", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "study another" in done.stderr
+
+
+def test_versions_are_in_the_order_of_their_numbers_whatever_the_clock_was(tmp_path: Path) -> None:
+    """A month without a look, and a clock that was set back."""
+    slow = {"scan": 0.9}
+    data = write_watch(tmp_path / "data", {1: {}, 2: {}, 3: slow}, {3: slow})
+    folder = data / "raw/study=synthetic"
+    before = read_study_card(folder)
+    days = (31, 0, 400)
+    builds = [
+        version.model_copy(update={"since": START - timedelta(days=day)})
+        for day, version in zip(days, before.builds, strict=True)
+    ]
+    write_study_card(folder, before.model_copy(update={"builds": tuple(builds)}))
+    assert [row[:2] for row in states(data)] == [("mine@3", "scan")] * 2
+    assert stats.releases(rqps.load("synthetic", data))[-1] == "mine@3.base"

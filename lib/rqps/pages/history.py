@@ -15,6 +15,22 @@ from rqps.store import Study
 MEASURES = (INSTRUCTIONS, THROUGHPUT, CPU)
 """The measures of a course, that with the least noise first."""
 MOST_FLAT = 6
+HEADS = {
+    "metric": "measure",
+    "dbms": "release",
+    "before": "release before",
+    "earliest": "at the earliest",
+    "latest": "at the latest",
+    "estimate": "change, %",
+    "low": "from, %",
+    "high": "to, %",
+    "points": "points of the first",
+    "certainty": "certainty, %",
+    "resolves": "smallest to be named, %",
+}
+"""The heads of tables by column."""
+OF_NOISE = ("low", "high", "earliest", "latest", "certainty", "resolves")
+"""Columns that follow from the noise of the rounds."""
 
 
 def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
@@ -28,10 +44,17 @@ def findings(study: Study) -> Sentences:
     """A sentence for each step that changed, the largest change first, and one for those that are flat."""
     none = "There are fewer than three releases with a measure."
     of_courses: list[str] = [*_changed(study), *_flat(study)] or [none]
-    return Sentences([*of_courses, *[ASSUMED] * _once(study)])
+    return Sentences([*of_courses, *[ASSUMED] * once(study)])
 
 
-def _once(study: Study) -> bool:
+def with_heads(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """A table of courses or changes under the heads that people use, without columns of a noise that nobody measured,
+    and without the host where there is only one."""
+    left_out = [*(OF_NOISE if once(study) else ()), *["host"] * (frame["host"].n_unique() < 2)]
+    return frame.drop(left_out, strict=False).rename(HEADS, strict=False)
+
+
+def once(study: Study) -> bool:
     """True where a release has a single round: nothing measured says how much counts differ by chance."""
     return bool((stats.courses_of(study).points["n"] == 1).any())
 
@@ -63,5 +86,5 @@ def on_first_page(page: FirstPage) -> FirstPage:
     sentences = [*_changed(page.study), *_flat(page.study)]
     if not sentences:
         return page
-    headline = phrase("{} {}", sentences[0], ASSUMED) if _once(page.study) else sentences[0]
+    headline = phrase("{} {}", sentences[0], ASSUMED) if once(page.study) else sentences[0]
     return replace(page, headline=headline, row=None)

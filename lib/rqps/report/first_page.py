@@ -20,6 +20,7 @@ from rqps.show.sentences import CHANGED, claim_of, counted_rows, other_plans
 from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
+from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, percent
 
 ROWS = ("table_rows", "load_rows", "keys")
@@ -61,7 +62,8 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
         explanation = phrase("{} on {}: {}", row["step"], short[row["dbms"]], page.explanation)
     if row and row["n"] == 1 and ASSUMED not in explanation:
         headline = phrase("{} {}", headline, ASSUMED)
-    last = (_conclusive(decided, short), steps_left_out(study), not_measured(study))
+    conclusive = Clause("") if _only_counted(study, decided) else _conclusive(decided, short)
+    last = (conclusive, steps_left_out(study), not_measured(study))
     plans = other_plans(stats.plan_changes(study), short)
     sentences = tuple(filter(None, (*plans, headline, *others, explanation, *causes, *last)))
     tables = ((heading, Markup(table.as_raw_html())) for heading, table in page.tables)
@@ -93,6 +95,11 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
     shares = [Clause(written, [claim_of(part, written, frame="differences")]) for part, written in parts]
     text = "{}: {} of CPU per operation, {} in user space and {} in the kernel"
     return finding(phrase(text, where, change, *shares))
+
+
+def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
+    """True for a study of too few counts for verdicts, which asks for none: the answer is its courses."""
+    return study.card.rounds == 0 and bool((decided["n"] < ROUNDS_FOR_A_VERDICT).all())
 
 
 def _conclusive(decided: pl.DataFrame, short: Mapping[str, str]) -> Clause:
@@ -137,8 +144,8 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
     measured = rounds_of((decided if by_time.is_empty() else by_time)["n"]) + f" {how}" * (not study.card.imported)
     conclusive = f"{decided.height - undecided} of {counted(decided.height, 'comparison')} decided"
-    conclusive += f" for {stats.holds_for(decided)}"
-    return " · ".join([length, *rows, *dict.fromkeys(hosts), measured, conclusive])
+    conclusive = "" if _only_counted(study, decided) else f"{conclusive} for {stats.holds_for(decided)}"
+    return " · ".join(filter(None, [length, *rows, *dict.fromkeys(hosts), measured, conclusive]))
 
 
 def _machine(known: dict[str, str]) -> str:

@@ -275,8 +275,9 @@ class Bisection:
         build, _ = build_and_config(dbms)
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
-            kept = spec.copied_to(Path(str(spec.path)))  # it never changes, so no copy is made of it
-            self.runs_file = self.runs_file.model_copy(update={"builds": {**self.runs_file.builds, build: kept}})
+            installed = spec.copied_to(Path(str(spec.path)))  # it never changes, so no copy is made of it
+            builds = {**self.runs_file.builds, build: installed}
+            self.runs_file = self.runs_file.model_copy(update={"builds": builds})
 
     def _asked(self, dbms: Sequence[str], number: int) -> RunsFile:
         """runs.yaml with the study of some candidates, in so many rounds or counts."""

@@ -148,21 +148,21 @@ class Checkout:
     def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
         """The commits between two that touch functions whose cost changed, those of the largest changes first."""
         bare = {function: pattern for function in changes if (pattern := _bare(function))}
-        found = []
+        touching = []
         for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():
             diff = self.git("show", "--format=", "--unified=0", "--no-color", commit)
             lines = "\n".join(line for line in diff.splitlines() if line.startswith(("@@", "+", "-")))
             named = tuple(function for function, name in bare.items() if re.search(rf"\b{re.escape(name)}\b", lines))
             weight = sum(abs(changes[function]) for function in named)
-            found.append(Touching(commit[:SHORT], self.git("log", "-1", "--format=%s", commit), named, weight))
-        return sorted((one for one in found if one.functions), key=lambda one: -one.weight)
+            touching.append(Touching(commit[:SHORT], self.git("log", "-1", "--format=%s", commit), named, weight))
+        return sorted((one for one in touching if one.functions), key=lambda one: -one.weight)
 
 
 def _bare(function: str) -> str:
     """The name of a function as its source has it.
 
-    >>> _bare("rocksdb::DBImpl::GetImpl(rocksdb::ReadOptions const&)"), _bare("memcpy")
-    ('GetImpl', 'memcpy')
+    >>> _bare("db::Table::Get(db::Options const&)"), _bare("memcpy")
+    ('Get', 'memcpy')
     """
     return re.split(r"[(<]", function, maxsplit=1)[0].rpartition("::")[2].strip("~ ")
 
