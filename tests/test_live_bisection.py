@@ -27,7 +27,14 @@ studies:
     base: old.small
     rounds: 4
     twin: false
-    parameters: {keys: 20000, cache_mb: 64, seconds: 1, steps: [readrandom]}
+    parameters:
+      written_by: "6.11.4"
+      steps: [readrandom]
+      keys: 20000
+      cache_mb: 64
+      warmup_operations: 5000
+      counted_operations: 2000
+      seconds: 1
 """
 STEP = "byrx.readrandom"
 MAKE = "set -e; . ./release; cp $LIBRARY $PREFIX/"
