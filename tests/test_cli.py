@@ -370,7 +370,7 @@ def test_the_catalogue_is_listed_without_any_runs_yaml(tmp_path: Path) -> None:
     assert f"MySQL, {len(MYSQL)} versions of the catalogue, 0 fetched (*)\n  {', '.join(MYSQL)}\n" in done.stdout
     done = rqps("servers", "list", "mysql", cwd=tmp_path, RQPS_CACHE=str(tmp_path / "cache"))
     head, *rows = [line.split() for line in done.stdout.splitlines()]
-    assert head == ["NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE"]
+    assert head == ["NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED"]
     assert [row[0] for row in rows] == MYSQL
     assert {row[3] for row in rows} == {"no"}
 
