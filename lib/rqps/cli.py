@@ -45,6 +45,8 @@ ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from
 BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
 SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
+BUILDS = "builds of runs.yaml with a source and a recipe; to list, all of them if none is named"
+MAKE = "make builds from source first, where they are not made yet"
 REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
 ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of these steps are known; * is anything"
 EVERY = "only every N-th of the list: quicker, and the change is placed among N"
@@ -71,6 +73,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--occasion": {"action": "store_true", "help": "measure it once more now, from newly loaded tables"},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
+    "--make": {"action": "store_true", "help": MAKE},
     "--rebuilt": {"action": "store_true", "help": REBUILT},
     "--note": {
         "metavar": "TEXT",
@@ -104,6 +107,27 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps servers list ENGINE          all of one engine: version, source, size, fetched or not",
             "rqps servers fetch my8033         a build of runs.yaml",
             "rqps servers fetch ENGINE 8.0.33  a version of the catalogue",
+        ),
+    ),
+    (
+        "builds",
+        "list the builds that are made from source, or make some of them",
+        {
+            "what": {"nargs": "?", "choices": ("list", "make"), "default": "list", "help": "list, if not given"},
+            "names": {"nargs": "*", "metavar": "NAME", "help": BUILDS},
+            "--jobs": {"type": int, "metavar": "N", "help": "compile so many files at once; one a CPU if not given"},
+            "--nice": {
+                "type": int,
+                "default": 10,
+                "metavar": "N",
+                "help": "the niceness of compilers; 10 if not given",
+            },
+        },
+        ("--runs-yaml",),
+        (
+            "rqps builds                               which are there, which are made",
+            "rqps builds make pg15_gcc_o2 pg15_gcc_o3  says what it takes first; after Ctrl-C it goes on from there",
+            "rqps builds make pg15_gcc_pgo --jobs 4    builds, trains and builds again",
         ),
     ),
     (
@@ -142,7 +166,8 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "measure the runs of a study that are missing, and no others",
         {"study": STUDY},
         (
-            *("--rounds", "--budget", "--between", "--occasion", "--archive", "--rebuilt", "--note", "--scheduler"),
+            *("--rounds", "--budget", "--between", "--occasion", "--archive", "--make", "--rebuilt", "--note"),
+            "--scheduler",
             *("--runs-yaml", "--data"),
         ),
         (
@@ -152,6 +177,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps run demo --between 22:00-06:00  at night; by day it waits",
             "rqps run demo --occasion  a further occasion: ratios of three hold for other hours too",
             "rqps run demo --archive   set aside what was measured before, and measure it all again",
+            "rqps run mine --make      builds its servers from source before",
             "rqps run mine --rebuilt   a build was rebuilt: keep what was measured, and measure it as it is now",
         ),
     ),

@@ -184,8 +184,12 @@ def plan(arguments: argparse.Namespace) -> Call:
         occasions, later_s = _occasions(runs_file, study, data, host)
         states = state(runs_file, study, data, host)
         absent = {build for build, origin in sources.items() if not origin.present()}
-        fetched = {build for build in absent if runs_file.builds[build].source not in ("path", "on_path")}
-        servers = {build: origin.words + ", to be fetched" * (build in fetched) for build, origin in sources.items()}
+        fetched = {
+            build for build in absent if runs_file.builds[build].source not in ("path", "on_path", "made_from")
+        }
+        to_make = {build for build in absent if runs_file.builds[build].made_from is not None}
+        to_do = {**dict.fromkeys(fetched, ", to be fetched"), **dict.fromkeys(to_make, ", to be made: run --make")}
+        servers = {build: origin.words + to_do.get(build, "") for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
         mistakes = foresee([] if named else todo)  # another host says itself what it lacks
@@ -244,6 +248,56 @@ def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
     return {build: engine_of(spec).source(build, spec) for build, spec in specs.items()}
 
 
+def builds(arguments: argparse.Namespace) -> Call:
+    from rqps.engines.asked import BuildSpec
+    from rqps.engines.making import Making
+    from rqps.engines.making.recipe import parts_of
+    from rqps.errors import instead
+    from rqps.study import read_runs_file
+    from rqps.workloads import PARAMETERS
+
+    runs_yaml = arguments.runs_yaml or _nearest() or Path("runs.yaml")
+    runs_file = read_runs_file(runs_yaml, PARAMETERS)
+    known = {name: spec for name, spec in runs_file.builds.items() if spec.made_from is not None}
+    for name in arguments.names:
+        if name not in known:
+            what = f"unknown build {name!r}; {instead(name, known, 'builds with a source')}"
+            raise RqpsError(what, fix="name one that `rqps builds` lists, or write source and recipe into runs.yaml")
+    if arguments.what == "make" and not arguments.names:
+        raise RqpsError("builds make: no build is named", fix="name one or more that `rqps builds` lists")
+
+    def line(name: str, spec: BuildSpec) -> str:
+        state = "made" if Making.of(name, spec).tree.is_dir() else "not made"
+        about = "; ".join(part.about for part in parts_of(name, spec.engine, spec.recipe or ()).values())
+        return f"{name}: {state}; {about}"
+
+    def call() -> int:
+        from rqps.schedule.run_study import LocalRunner
+        from rqps.schedule.training import JOBS, make_builds
+
+        if arguments.what == "list":
+            shown = {name: known[name] for name in arguments.names} or known
+            lines = [line(name, spec) for name, spec in shown.items()]
+            return _print("\n".join(lines) or "no build of runs.yaml has a source and a recipe")
+        runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
+        jobs, niceness = arguments.jobs or JOBS, arguments.nice
+        make_builds(runs_file, arguments.names, runner, _say, jobs=jobs, niceness=niceness)
+        return 0
+
+    return call
+
+
+def _make_missing(runs_file: "RunsFile", study: str, runs_yaml: Path) -> None:
+    """Makes the builds of a study that have a source, where they are not made yet."""
+    from rqps.schedule.run_study import LocalRunner
+    from rqps.schedule.training import make_builds
+    from rqps.study import build_and_config
+
+    named = {build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms}
+    made = [name for name, spec in runs_file.builds.items() if name in named and spec.made_from is not None]
+    make_builds(runs_file, made, LocalRunner(_notebooks(runs_yaml), runs_yaml), _say)
+
+
 def run(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     _sources(runs_file, arguments.study)
@@ -282,6 +336,8 @@ def run(arguments: argparse.Namespace) -> Call:
         from rqps.schedule.levels import run_levels
         from rqps.store import load
 
+        if arguments.make:
+            _make_missing(runs_file, arguments.study, runs_yaml)
         code = measure(runs_file, arguments.study)
         last = runs_file.studies[arguments.study].measure_parts_of is None or arguments.rounds is not None
         if not code and not last:

@@ -104,7 +104,7 @@ class Build:
     """sha256 of `program`, in hexadecimal."""
     environment: dict[str, str] = field(default_factory=dict)
     compiled: dict[str, str] = field(default_factory=dict)
-    """How it was compiled, as `compiled.how_compiled` reads it from the program."""
+    """Facts about its compilation, as `compiled.how_compiled` reads them from the program."""
 
     @property
     def number(self) -> tuple[int, ...]:

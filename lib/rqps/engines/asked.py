@@ -5,14 +5,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
-from pydantic import Field, PrivateAttr, StringConstraints, create_model, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints, create_model, model_validator
 
 from rqps.engines import ENGINES, Option, Strict, Version, facts_of, facts_of_all
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 LATEST = "LATEST"
 """The version of whatever is newest in Maven."""
-SOURCES = ("path", "url", "maven", "npm", "debian", "on_path")
+SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
+
+
+class SourceTree(Strict):
+    """The source of a build that rqps makes, from one place."""
+
+    path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
+    """A directory, absolute or below `~/`. It is copied; a checkout may have changes of its own."""
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
+    """A tarball or a zip; `sha256` must be given with it."""
+    sha256: Sha256 | None = None
+    git: Annotated[str, StringConstraints(pattern=r"^[^-\s]\S*$")] | None = None
+    """A repository, by URL or path; `commit` must be given with it."""
+    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
+    debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
+    """A Debian source package; `suite` and its `version` go with it. Upstream's tarball is taken from it, without
+    Debian's patches."""
+    suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
+    version: Annotated[str, StringConstraints(pattern=r"^[0-9][\w.:+~-]*$")] | None = None
+
+    @property
+    def words(self) -> str:
+        """The source for people: `debian bookworm postgresql-15 15.18-0+deb12u1`."""
+        if self.debian:
+            return f"debian source {self.suite} {self.debian} {self.version}"
+        return f"git {self.git} {self.commit}" if self.git else str(self.url or f"directory {self.path}")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        given = [key for key in ("path", "url", "git", "debian") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a source has one of path, url, git and debian, not {' and '.join(given) or 'none'}")
+        beside = {"path": (), "url": ("sha256",), "git": ("commit",), "debian": ("suite", "version")}
+        needed = beside[given[0]]
+        others = {key for keys in beside.values() for key in keys}
+        if any((getattr(self, key) is not None) != (key in needed) for key in others):
+            raise ValueError(f"{given[0]} goes with {' and '.join(needed) or 'nothing else'}")
+        return self
 
 
 class _Source(Strict):
@@ -37,7 +74,15 @@ class _Source(Strict):
     on_path: Annotated[bool, Field(description="true: the server's program on PATH")] | None = None
     sha256: Sha256 | None = None
     """The archive's. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
+    made_from: SourceTree | None = Field(None, alias="source")
+    """The source that rqps builds it from, by `rqps builds make`; `recipe` goes with it."""
+    recipe: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
+    """Parts of recipes, in order: [gcc, o2, lto]. Beside a path it is a promise: a program that shows otherwise is
+    refused."""
+    training: str | None = None
+    """The study under which a build with a profile is trained. Its workload and parameters are taken."""
     _copy: Path | None = PrivateAttr(None)
+    model_config = ConfigDict(populate_by_name=True)
 
     if TYPE_CHECKING:
 
@@ -93,11 +138,17 @@ class _Source(Strict):
         if len(versions) > 1:
             raise ValueError(f"a build is of one engine, not of {' and '.join(versions)}: keep one of them")
         if len(given) > 1:
-            raise ValueError(f"a build has one source, not {' and '.join(given)}: keep one of them")
+            raise ValueError(f"a build has one source, not {' and '.join(map(_key, given))}: keep one of them")
+        if self.made_from is not None and self.recipe is None:
+            raise ValueError("a source is built by a recipe: write one beside it, such as recipe: [gcc, o2]")
+        if self.recipe is not None and self.made_from is None and self.path is None:
+            raise ValueError("a recipe goes with a source, or with the path of a build that has to be of that recipe")
+        if self.training is not None and self.made_from is None:
+            raise ValueError("training is for a build with source and recipe")
         if not given and not versions:
             usual = facts_of(self.engine)
             words = f'{usual.name}: "{usual.example}"'
-            raise ValueError(f"give a version ({words}) or a source, one of {', '.join(SOURCES)}")
+            raise ValueError(f"give a version ({words}) or a source, one of {', '.join(map(_key, SOURCES))}")
         if self.on_path is False:
             raise ValueError("on_path: true or nothing")
         if self.url is not None and self.sha256 is None:
@@ -108,6 +159,11 @@ class _Source(Strict):
             package = facts_of(self.engine).debian_package
             raise ValueError(f"debian and suite go together, as in debian: {package}, suite: sid")
         return self
+
+
+def _key(field: str) -> str:
+    """A field's key in runs.yaml."""
+    return "source" if field == "made_from" else field
 
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
-"""How a program was compiled, read back from its ELF file: compiler, optimization, frame pointers, instruction set,
-LTO, PGO and allocator.
+"""Facts about the compilation of a program, read back from its ELF file: compiler, optimization, frame pointers,
+instruction set, LTO, PGO and allocator.
 
 Names and recipes are often wrong about this, and flags that a build system drops leave no message. Compilers record
 their flags in debug information (gcc) or in a section of their own (-frecord-gcc-switches, -frecord-command-line);

@@ -73,7 +73,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
 
 
 def how_compiled(study: Study) -> pl.DataFrame:
-    """How the program of each dbms was compiled: `host, dbms, name, value`, without what its file does not show."""
+    """Facts about the compilation of each dbms: `host, dbms, name, value`, without those that are unknown."""
     facts = study.conditions.filter(pl.col("kind") == "compiled", pl.col("value") != UNKNOWN)
     return facts.select("host", "dbms", "name", "value").unique(maintain_order=True)
 

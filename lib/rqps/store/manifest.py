@@ -117,7 +117,7 @@ class Manifest(_Sealed):
     build_source: str
     build_digest: str
     compiled: dict[str, str] = Field(default_factory=dict)
-    """How the program was compiled, read from its file; empty in manifests from before that was read."""
+    """Facts about the compilation of the program, read from its file; empty in older manifests."""
     options: dict[str, str]
     """Options of the config, as they were translated for this version."""
     parameters: dict[str, Any]

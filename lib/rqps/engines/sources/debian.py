@@ -97,6 +97,21 @@ def is_newest(package: str, suite: str | None, unpacked_in: Path, say: Say) -> b
     return here == [f"{one.name}={one.version}" for one in chosen]
 
 
+def source_package(name: str, package: str, version: str, suite: str, folder: Path, say: Say) -> None:
+    """Fetches the files of a source package into a folder: upstream's tarball, and Debian's changes beside it."""
+    lists = cache_dir() / "apt" / f"{suite}-source"
+    with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
+        settings = _fresh_lists(suite, lists, name, say, kind="deb-src")
+        download = ["apt-get", "-c", str(settings), "-q", "source", "--download-only", f"{package}={version}"]
+        try:
+            run_client(download, folder, Progress(say, f"{name}: downloading {package}"))
+        except RqpsError as error:
+            if "Unable to find a source package" not in error.message and "Can not find version" not in error.message:
+                raise
+            fix = f"correct it, or see which versions there are: apt-cache showsrc {package}"
+            raise RqpsError(f"Debian's {suite} has no source package {package} {version}", fix=fix) from error
+
+
 def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:
     """The folder of a package's tree in the cache; it is there when it was fetched."""
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8] if files else ""
@@ -125,7 +140,7 @@ def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
     return (str(loader), "--library-path", ":".join(map(str, folders)), str(program))
 
 
-def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
+def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say, kind: str = "deb") -> Path:
     """apt's settings for a private tree, `lists`, whose package lists are up to date. The caller has its lock."""
     (lists / "archives/partial").mkdir(parents=True, exist_ok=True)
     (lists / "status").touch()
@@ -134,7 +149,7 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
     say(f"{name}: reading the list of Debian packages of {suite or 'this machine'}")
     update = ["apt-get", "-c", str(settings), "-q", "update"]
     failures = []
-    for source in _sources(suite, lists) if suite else [""]:
+    for source in _sources(suite, lists, kind) if suite else [""]:
         (lists / "sources.list").write_text(source)
         (lists / "lists/partial").mkdir(parents=True, exist_ok=True)
         try:
@@ -147,7 +162,7 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say) -> Path:
     raise failures[0]
 
 
-def _sources(suite: str, lists: Path) -> list[str]:
+def _sources(suite: str, lists: Path, kind: str) -> list[str]:
     """One line for sources.list for every Debian mirror that this machine uses."""
     asked = run_client(["apt-get", "update", "--print-uris"], lists)
     mirrors_here = mirrors(asked, platform.freedesktop_os_release())
@@ -158,7 +173,7 @@ def _sources(suite: str, lists: Path) -> list[str]:
             "another source for this build: path, url, maven or npm",
         )
     signed = f"signed-by={KEYRING} " if KEYRING.exists() else ""
-    return [f"deb [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in mirrors_here]
+    return [f"{kind} [arch=amd64 {signed}] {mirror} {suite} main\n" for mirror in mirrors_here]
 
 
 def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,374 @@
+"""Builds from source: a recipe's flags, a training where it wants a profile, and the program read back in the end.
+
+A build stands in the cache under the digest of its source, recipe and compiler. What is under way has a folder of its
+own, so that a second call goes on where the first was stopped.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rqps.engines import Say, facts_of
+from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import cache_dir, locked, short_key
+from rqps.engines.compiled import how_compiled, in_short
+from rqps.engines.making import tree
+from rqps.engines.making.recipe import Part, Recipe, mismatches, parts_of, recipe_of, unused_options
+from rqps.engines.sources.fetching import SECONDS_BETWEEN_LOOKS, size_bytes
+from rqps.errors import RqpsError
+from rqps.terminal import counted, duration, megabytes
+
+MADE, LOG = "made.json", "make.log"
+SECONDS_BETWEEN_LINES = 10.0
+STEPS_FOR_AN_ESTIMATE = 10
+MOST_UNPROFILED = 0.9
+"""Share of files without a profile above which the profile is of another build; a training never runs all of them."""
+LAST_LINES = 8
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
+_ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
+_UNPROFILED = re.compile(r"\[-W(?:missing-profile|profile-instr-unprofiled)\]")
+
+Train = Callable[[Path], None]
+"""Puts a load on the build in a tree."""
+
+
+@dataclass(frozen=True)
+class Making:
+    """A build that is to be made."""
+
+    name: str
+    spec: BuildSpec
+    recipe: Recipe
+    key: str
+
+    @classmethod
+    def of(cls, name: str, spec: BuildSpec) -> "Making":
+        assert spec.made_from is not None
+        assert spec.recipe is not None
+        recipe = recipe_of(name, spec.engine, spec.recipe)
+        source = tree.identity(name, spec.made_from)
+        return cls(name, spec, recipe, short_key(spec.engine, source, recipe.identity(), spec.training))
+
+    @property
+    def folder(self) -> Path:
+        return cache_dir() / "made" / f"{self.spec.engine}-{self.key}"
+
+    @property
+    def tree(self) -> Path:
+        return self.folder / "tree"
+
+    @property
+    def work(self) -> Path:
+        """The folder of what is under way: its path is part of a profile's file names, so it has to stay."""
+        return cache_dir() / "making" / f"{self.spec.engine}-{self.key}"
+
+    def in_words(self) -> str:
+        """Source, recipe, compiler and room of the build, for the line before it begins."""
+        parts = "; ".join(part.about for part in self.recipe.parts.values())
+        source = self.spec.made_from
+        assert source is not None
+        state = ", ".join(filter(None, (source.words, tree.changed(source))))
+        twice = ", twice, with a training between" if self.recipe.profile else ""
+        room = f"up to {megabytes(self.recipe.base.room_mb * 1_000_000)} in {cache_dir()}"
+        lines = [f"{self.name}: {facts_of(self.spec.engine).title} from {state}", f"  {parts}{twice}"]
+        lines += [f"  {self.recipe.version() or self.recipe.compiler}, {shlex.join(self.recipe.flags())}"]
+        return "\n".join([*lines, f"  {room}; the time left is known after the first steps"])
+
+    def refuse_what_is_missing(self) -> None:
+        """Refuses to begin where a program, room or the training is missing."""
+        if missing := self.recipe.missing():
+            what = f"builds.{self.name}: {', '.join(missing)} not on PATH"
+            raise RqpsError(what, fix=f"apt install {' '.join(dict.fromkeys(missing.values()))}")
+        if self.recipe.profile and self.spec.training is None:
+            what = f"builds.{self.name}: its recipe takes a profile, and it names no study to train under"
+            raise RqpsError(what, fix="write training: and a study of runs.yaml beside the recipe")
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        free, needed = shutil.disk_usage(cache_dir()).free, self.recipe.base.room_mb * 1_000_000
+        if free < needed:
+            room = f"{cache_dir()} has {megabytes(free)} of room"
+            raise RqpsError(
+                f"builds.{self.name}: a build takes up to {megabytes(needed)}, and {room}",
+                fix="free some room there, or set RQPS_CACHE to a directory on another disk",
+            )
+
+
+def make(name: str, spec: BuildSpec, say: Say, *, jobs: int, niceness: int = 10, train: Train | None = None) -> Path:
+    """The tree of a build, made if it is not there yet."""
+    making = Making.of(name, spec)
+    return make_it(making, say, jobs=jobs, niceness=niceness, train=train)
+
+
+def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: Train | None = None) -> Path:
+    if making.tree.is_dir():
+        return making.tree
+    making.refuse_what_is_missing()
+    with locked(making.work, lambda: say(f"{making.name}: another rqps is making it: waiting for that to end")):
+        if not making.tree.is_dir():
+            _Steps(making, say, jobs, niceness).all(train)
+    return making.tree
+
+
+def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mapping[str, Part] | None = None) -> None:
+    """Refuses a program that was not compiled as its recipe says. What it does not show is no reason, but in a build
+    of our own, which records its flags."""
+    if spec.recipe is None:
+        return
+    facts = how_compiled(program)
+    wrong, unknown = mismatches(parts or parts_of(name, spec.engine, spec.recipe), facts)
+    if spec.made_from is not None and unknown:
+        wrong.append(f"it does not show {', '.join(unknown)}, so nothing can be read back")
+    if wrong:
+        raise RqpsError(
+            f"builds.{name}.recipe: {program} is not what its recipe [{', '.join(spec.recipe)}] says:\n  "
+            + "\n  ".join(wrong),
+            fix="correct the recipe, or build it again: a flag may be overridden by the build system",
+        )
+
+
+def not_made(name: str, spec: BuildSpec) -> RqpsError:
+    """The error of a build that is asked for before it was made."""
+    making = Making.of(name, spec)
+    now = making.recipe.version() or f"{making.recipe.compiler} is missing"
+    earlier = [json.loads(file.read_text()) for file in making.folder.parent.glob(f"*/{MADE}")]
+    other = [one["compiler"] for one in earlier if one["name"] == name and one["compiler"] != now]
+    why = f"; it was made by {other[0]}, and now the compiler is {now}" if other else ""
+    fix = f"rqps builds make {name}, or rqps run with --make"
+    return RqpsError(f"builds.{name}: it is not made from its source yet{why}", fix=fix)
+
+
+class _Steps:
+    """The steps of one build, in its folder."""
+
+    def __init__(self, making: Making, say: Say, jobs: int, niceness: int) -> None:
+        self._making, self._recipe, self._say = making, making.recipe, say
+        self._jobs, self._nice = jobs, niceness
+        self._work, self._name = making.work, making.name
+        self._build, self._profile = making.work / "build", making.work / "profile"
+        self._log = making.work / LOG
+
+    def all(self, train: Train | None) -> None:
+        self._work.mkdir(parents=True, exist_ok=True)
+        self._source()
+        flags, link = self._recipe.flags(), self._recipe.link()
+        if self._recipe.profile:
+            collect, use = self._profile_flags()
+            if not (self._work / "trained").exists():
+                self._train(self._built([*flags, *collect], [*link, *collect]), train)
+                shutil.rmtree(self._build)  # the second build has to have the same path
+                (self._work / "trained").touch()
+            flags, link = [*flags, *use], [*link, *use]
+        installed = self._built(flags, link)
+        self._refuse_unprofiled()
+        program = _program(self._making, installed)
+        refuse_other_recipe(self._name, self._making.spec, program, self._recipe.parts)
+        self._say(f"{self._name}: {in_short(how_compiled(program))}, {megabytes(size_bytes(installed))}")
+        self._keep(installed)
+
+    def _source(self) -> None:
+        if (source := self._work / "source").is_dir():
+            return
+        for partial in ("copied", "unpacked"):
+            shutil.rmtree(self._work / partial, ignore_errors=True)
+        assert self._making.spec.made_from is not None
+        tree.put_into(self._name, self._making.spec.made_from, copied := self._work / "copied", self._say)
+        for patch in self._recipe.patches:
+            command = ["patch", "-p1", "--forward", "--batch", "--fuzz=0", "-i", str(patch)]
+            done = subprocess.run(command, cwd=copied, capture_output=True, text=True)
+            if done.returncode != 0:
+                what = f"builds.{self._name}: {patch.name} does not fit this source:\n  {done.stdout.strip()[-400:]}"
+                raise RqpsError(what, fix="take the part out of the recipe, or a release that the patch is for")
+        copied.rename(source)
+
+    def _profile_flags(self) -> tuple[list[str], list[str]]:
+        """The flags of the build that collects a profile, and of the one that uses it."""
+        collect = [f"-fprofile-generate={self._profile}"]
+        if self._recipe.compiler == "clang":
+            return collect, [f"-fprofile-use={self._profile}/merged.profdata"]
+        use = [f"-fprofile-use={self._profile}", "-fprofile-correction", "-fprofile-partial-training"]
+        return [*collect, "-fprofile-update=prefer-atomic"], [*use, "-Wmissing-profile"]
+
+    def _train(self, installed: Path, train: Train | None) -> None:
+        assert train is not None
+        shutil.rmtree(self._profile, ignore_errors=True)  # of the build's own tools and tests
+        self._profile.mkdir()
+        self._profile.chmod(0o777)  # the server may run as another user
+        self._say(f"{self._name}: training under {self._making.spec.training}")
+        train(installed)
+        raw = [*self._profile.rglob("*.gcda"), *self._profile.rglob("*.profraw")]
+        if not raw:
+            what = f"builds.{self._name}: the training under {self._making.spec.training} left no profile"
+            raise RqpsError(what, fix="see that the study runs to its end: a server that is killed writes none")
+        self._say(f"{self._name}: {counted(len(raw), 'file')} of profile")
+        if self._recipe.compiler == "clang":
+            merged = ["merge", "--sparse", f"-output={self._profile}/merged.profdata", *map(str, raw)]
+            self._run([str(self._recipe.path("llvm-profdata")), *merged], self._work, "merging profiles")
+
+    def _built(self, flags: Sequence[str], link: Sequence[str]) -> Path:
+        """Configures and builds with these flags, and gives what was installed."""
+        installed = self._work / "installed"
+        configured, key = self._build / "rqps-configured", short_key(flags, link)
+        if not configured.exists() or configured.read_text() != key:
+            shutil.rmtree(self._build, ignore_errors=True)
+            self._build.mkdir()
+            self._log.write_text("")
+            log = self._run(self._configure(flags, link, installed), self._build, "configure")
+            if unused := unused_options(log):
+                what = f"builds.{self._name}: the build system does not know {', '.join(unused)}"
+                raise RqpsError(what, fix="take the option out of the recipe: it would be ignored")
+            configured.write_text(key)
+        shutil.rmtree(installed, ignore_errors=True)
+        commands = [self._target(folder, target) for folder, target in self._recipe.base.targets]
+        for number, command in enumerate(commands, start=1):
+            part = f"{self._name}: part {number} of {len(commands)}" if len(commands) > 1 else self._name
+            progress = _Progress(part, self._say, self._number_of_steps(command))
+            self._run(command, self._build, command[-1], progress)
+        for glob in self._recipe.base.server_files:
+            for path in self._build.glob(glob):
+                (copied := installed / path.relative_to(self._build)).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copied)
+        return installed
+
+    def _configure(self, flags: Sequence[str], link: Sequence[str], prefix: Path) -> list[str]:
+        recipe, source = self._recipe, str(self._work / "source")
+        c, cxx = str(recipe.path(recipe.compiler)), "g++" if recipe.compiler == "gcc" else "clang++"
+        cxx = str(Path(c).with_name(Path(c).name.replace(recipe.compiler, cxx)))
+        kind = "gcc-" if recipe.compiler == "gcc" else "llvm-"
+        tools = {tool.upper(): recipe.path(f"{kind}{tool}") for tool in ("ar", "ranlib", "nm")}
+        tools = {tool: path for tool, path in tools.items() if path}
+        compiled, linked = shlex.join(flags), shlex.join(link)
+        if recipe.base.system == "configure":
+            values = {"CC": c, "CXX": cxx, "CFLAGS": compiled, "CXXFLAGS": compiled, "LDFLAGS": linked, **tools}
+            return [
+                *(f"{source}/configure", f"--prefix={prefix}", *recipe.options()),
+                *(f"{name}={value}" for name, value in values.items()),
+            ]
+        values = {
+            **{"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_COMPILER": c, "CMAKE_CXX_COMPILER": cxx},
+            **{f"CMAKE_{language}_FLAGS": compiled for language in ("C", "CXX")},
+            **{f"CMAKE_{language}_FLAGS_RELEASE": "-DNDEBUG" for language in ("C", "CXX")},
+            **{f"CMAKE_{kind}_LINKER_FLAGS": linked for kind in ("EXE", "SHARED", "MODULE") if linked},
+            **{f"CMAKE_{tool}": path for tool, path in tools.items()},
+        }
+        defined = [f"-D{name}={value}" for name, value in values.items()]
+        return ["cmake", "-G", "Ninja", "-S", source, "-B", str(self._build), *recipe.options(), *defined]
+
+    def _target(self, folder: str, target: str) -> list[str]:
+        if self._recipe.base.system == "cmake":
+            return ["cmake", "--build", ".", f"-j{self._jobs}", "--target", target]
+        return ["make", f"-j{self._jobs}", "-C", folder, target]
+
+    def _number_of_steps(self, command: list[str]) -> int:
+        if self._recipe.base.system == "cmake":
+            return 0  # ninja counts them itself
+        done = subprocess.run([*command, "-n"], cwd=self._build, capture_output=True, text=True)
+        return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
+
+    def _run(self, command: Sequence[str], folder: Path, what: str, progress: "_Progress | None" = None) -> str:
+        """Runs a program to its end, its answer in the log. It ends with us, and with all that it started."""
+        before = self._log.stat().st_size
+        environment = {key: of for key, of in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")}
+        environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # its messages are parsed
+        with self._log.open("a") as log:
+            log.write(f"$ {shlex.join(command)}\n")
+            log.flush()
+            running = subprocess.Popen(
+                ["nice", "-n", str(self._nice), *command],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        lines: list[str] = []
+        with self._log.open(errors="replace") as answer:
+            answer.seek(before)
+            try:
+                while running.poll() is None:
+                    with suppress(subprocess.TimeoutExpired):
+                        running.wait(SECONDS_BETWEEN_LOOKS)
+                    for line in answer:
+                        lines.append(line)
+                        if progress:
+                            progress.read(line)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGTERM)  # make removes the file that it was about to write
+                running.wait()
+            lines += answer
+        if running.returncode != 0:
+            errors = [line.rstrip() for line in lines if _ERROR.search(line)][:LAST_LINES]
+            shown = "\n  ".join(errors or [line.rstrip() for line in lines[-LAST_LINES:]])
+            raise RqpsError(
+                f"builds.{self._name}: {what} failed (exit status {running.returncode}):\n  {shown}",
+                fix=f"the log has it all: {self._log}; the same command goes on from here",
+            )
+        return "".join(lines)
+
+    def _refuse_unprofiled(self) -> None:
+        if self._recipe.profile:
+            log = self._log.read_text()
+            files = sum(1 for line in log.splitlines() if _STEP.search(line) and not line.startswith("$"))
+            without = len(_UNPROFILED.findall(log))
+            self._say(f"{self._name}: {without} of {files} files have no profile")
+            if without > MOST_UNPROFILED * files:
+                fix = f"remove {self._work} and make it again"
+                raise RqpsError(f"builds.{self._name}: the profile is of another build directory", fix=fix)
+
+    def _keep(self, installed: Path) -> None:
+        spec, folder = self._making.spec, self._making.folder
+        assert spec.made_from is not None
+        assert spec.recipe is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self._log, folder / LOG)
+        facts = {"name": self._name, "source": spec.made_from.words, "recipe": [*spec.recipe]}
+        state = tree.changed(spec.made_from)
+        facts |= {"compiler": self._recipe.version(), "flags": self._recipe.flags(), "state": state}
+        (folder / MADE).write_text(json.dumps(facts, indent=1))
+        installed.rename(self._making.tree)
+        shutil.rmtree(self._work)
+
+
+class _Progress:
+    """Lines about the steps of a build, with the time left as soon as some are done."""
+
+    def __init__(self, name: str, say: Say, total: int) -> None:
+        self._name, self._say, self._total = name, say, total
+        self._done, self._began_at = 0, time.monotonic()
+        self._last_line_at = self._began_at
+
+    def read(self, line: str) -> None:
+        if not (step := _STEP.search(line)):
+            return
+        self._done, self._total = (int(step[1]), int(step[2])) if step[1] else (self._done + 1, self._total)
+        now = time.monotonic()
+        if now - self._last_line_at < SECONDS_BETWEEN_LINES:
+            return
+        self._last_line_at = now
+        left = ""
+        if self._done >= STEPS_FOR_AN_ESTIMATE and self._total > self._done:
+            left = f", {duration((now - self._began_at) / self._done * (self._total - self._done))} left"
+        self._say(f"{self._name}: step {self._done} of {max(self._total, self._done)}{left}")
+
+
+def _program(making: Making, installed: Path) -> Path:
+    from rqps.engines import engine_of
+
+    source = engine_of(making.spec).source(making.name, making.spec)
+    program = source.sought.in_tree(installed) if installed.is_dir() else None
+    if program is None:
+        what = f"builds.{making.name}: the build left no {source.sought.program}"
+        raise RqpsError(what, fix=f"the log has it all: {making.work / LOG}")
+    return program
+
+
+__all__ = ["Making", "make", "not_made", "refuse_other_recipe"]

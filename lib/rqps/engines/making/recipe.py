@@ -1,0 +1,207 @@
+"""Recipes: what is added to what, as data, for the compiler, the linker and the build system of an engine."""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from rqps.engines import Strict, table
+from rqps.engines.compiled import UNKNOWN
+from rqps.engines.sources.programs import answer_of
+from rqps.errors import RqpsError, instead
+
+Compilers = Literal["gcc", "clang"]
+RECORDED = {"gcc": ("-g1", "-frecord-gcc-switches"), "clang": ("-g1", "-frecord-command-line")}
+"""Flags of every build: they let us read the others back, and add nothing to what runs."""
+PACKAGES = {"gcc": "gcc", "clang": "clang", "ld.lld": "lld", "llvm-profdata": "llvm", "ninja": "ninja-build"}
+
+
+class ForCompiler(Strict):
+    """Flags and programs that a part adds for one compiler."""
+
+    flags: list[str] = Field(default_factory=list)
+    link: list[str] = Field(default_factory=list)
+    programs: list[str] = Field(default_factory=list)
+
+
+class Part(Strict):
+    """A part of a recipe."""
+
+    about: str
+    compiler: Compilers | None = None
+    flags: list[str] = Field(default_factory=list)
+    link: list[str] = Field(default_factory=list)
+    options: list[str] = Field(default_factory=list)
+    """Options of the engine's build system."""
+    of_compiler: dict[Compilers, ForCompiler] = Field(default_factory=dict)
+    profile: bool = False
+    patch: str = ""
+    """A file beside the engine's recipes.yaml, for `patch -p1`."""
+    expects: dict[str, str] = Field(default_factory=dict)
+    """Facts that the program has to show."""
+    differs: dict[str, str] = Field(default_factory=dict)
+    """Facts that the program must not show."""
+
+
+class Base(Strict):
+    """The way in which an engine is built, whatever the recipe."""
+
+    system: Literal["configure", "cmake"]
+    options: list[str] = Field(default_factory=list)
+    targets: list[list[str]] = Field(min_length=1)
+    """Calls of make: a folder of the build tree and a target. Of CMake the folder is `.`."""
+    server_files: list[str] = Field(default_factory=list)
+    """Globs of the files of the build tree that a server needs; none where the targets install it."""
+    programs: dict[str, str]
+    """The Debian package of each program that has to be on PATH."""
+    room_mb: int
+    """Room that a build takes, its source and objects included."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parts of a recipe, put together for the compiler of this machine."""
+
+    base: Base
+    parts: dict[str, Part]
+    compiler: Compilers
+    patches: tuple[Path, ...] = ()
+
+    @property
+    def profile(self) -> bool:
+        return any(part.profile for part in self.parts.values())
+
+    def flags(self) -> list[str]:
+        own = [flag for part in self.parts.values() for flag in [*part.flags, *self._of(part).flags]]
+        return [*RECORDED[self.compiler], *own]
+
+    def link(self) -> list[str]:
+        return [flag for part in self.parts.values() for flag in [*part.link, *self._of(part).link]]
+
+    def options(self) -> list[str]:
+        return [*self.base.options, *(option for part in self.parts.values() for option in part.options)]
+
+    def _of(self, part: Part) -> ForCompiler:
+        return part.of_compiler.get(self.compiler, ForCompiler())
+
+    def identity(self) -> list[Any]:
+        """All that decides what is built: another base, other flags or patches, another compiler."""
+        patches = [patch.read_text() for patch in self.patches]
+        return [
+            self.base.model_dump(),
+            self.flags(),
+            self.link(),
+            self.options(),
+            self.profile,
+            patches,
+            self.version(),
+        ]
+
+    def version(self) -> str:
+        """The compiler's own first line; empty where it is missing."""
+        path = compiler_path(self.compiler)
+        return first_line(path) if path else ""
+
+    def missing(self) -> dict[str, str]:
+        """The programs that are not on this machine, each with its Debian package."""
+        wanted = {**self.base.programs, self.compiler: PACKAGES[self.compiler]}
+        for part in self.parts.values():
+            wanted |= {program: PACKAGES[program] for program in self._of(part).programs}
+        if self.base.system == "cmake":
+            wanted |= {"cmake": "cmake", "ninja": "ninja-build"}
+        if self.patches:
+            wanted["patch"] = "patch"
+        return {program: package for program, package in wanted.items() if not self.path(program)}
+
+    def path(self, program: str) -> str | None:
+        """A program on PATH, or beside the compiler, which brings its own linker and tools."""
+        if program == self.compiler:
+            return compiler_path(self.compiler)
+        compiler = compiler_path(self.compiler)
+        beside = Path(compiler).resolve().with_name(program) if compiler else None
+        return str(beside) if beside and beside.is_file() and self.compiler == "clang" else shutil.which(program)
+
+
+def mismatches(parts: Mapping[str, Part], facts: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Differences between a program and its recipe, in words; and the facts that the program does not show."""
+    wrong, unknown = [], []
+    asked = [(name, fact, value, True) for name, part in parts.items() for fact, value in part.expects.items()]
+    asked += [(name, fact, value, False) for name, part in parts.items() for fact, value in part.differs.items()]
+    for name, fact, value, equal in asked:
+        if (shown := facts.get(fact, UNKNOWN)) == UNKNOWN:
+            unknown.append(fact)
+        elif (shown == value) != equal:
+            wrong.append(f"{name}: {fact} {'has to' if equal else 'must not'} be {value}, and it shows {shown}")
+    compilers = [part.compiler for part in parts.values() if part.compiler]
+    shown = facts.get("compiler", UNKNOWN)
+    if shown == UNKNOWN:
+        unknown.append("compiler")
+    elif shown.split()[0] not in compilers:
+        wrong.append(f"compiler has to be {' or '.join(compilers)}, and it shows {shown}")
+    if facts.get("pgo") == "instrumented" and not any(part.expects.get("pgo") for part in parts.values()):
+        wrong.append("it still collects a profile")
+    return wrong, unknown
+
+
+def compiler_path(name: str) -> str | None:
+    """The compiler of this name on PATH, or its newest version with a number in its name."""
+    numbered = ((shutil.which(f"{name}-{number}")) for number in range(30, 9, -1))
+    return shutil.which(name) or next(filter(None, numbered), None)
+
+
+@cache
+def first_line(program: str) -> str:
+    return answer_of((program, "--version"), {}).partition("\n")[0]
+
+
+def parts_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> dict[str, Part]:
+    """The parts that a recipe names; `own` stands for the engine's recipes.yaml."""
+    own = own or table(f"rqps.engines.{engine}", "recipes") or {}
+    known = {**table(__package__ or "", "recipes"), **{key: of for key, of in own.items() if key != "base"}}
+    for word in words:
+        if word not in known:
+            what = f"builds.{name}.recipe: unknown part {word!r}; {instead(word, known, 'parts')}"
+            raise RqpsError(what, fix="write parts of recipes, such as recipe: [gcc, o2, lto]")
+    parts = {word: Part.model_validate(known[word]) for word in words}
+    if (number := sum(part.compiler is not None for part in parts.values())) != 1:
+        what = f"builds.{name}.recipe: names {number} compilers, and has to name one"
+        raise RqpsError(what, fix="begin it with gcc or clang: recipe: [gcc, o2]")
+    return parts
+
+
+def recipe_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a build that is made from source; `own` stands for the engine's recipes.yaml."""
+    own = own or table(f"rqps.engines.{engine}", "recipes") or {}
+    parts = parts_of(name, engine, words, own)
+    if "base" not in own:
+        fix = "build it by hand, and give it as a path, with its recipe beside it as a promise"
+        raise RqpsError(f"builds.{name}: rqps can't build {engine} from source", fix=fix)
+    folder = Path(__file__).parents[1] / engine
+    compiler = next(part.compiler for part in parts.values() if part.compiler)
+    patches = tuple(folder / part.patch for part in parts.values() if part.patch)
+    return Recipe(Base.model_validate(own["base"]), parts, compiler, patches)
+
+
+UNUSED_OPTIONS = (
+    re.compile(r"WARNING: unrecognized options: (.+)"),
+    re.compile(r"Manually-specified variables were not used by the project:\s*\n((?:\s+\w+\n?)+)"),
+)
+
+
+def unused_options(log: str) -> list[str]:
+    """The options that a build system did not know; it goes on without them."""
+    texts = (match[1] for pattern in UNUSED_OPTIONS for match in pattern.finditer(log))
+    ours = {
+        "CMAKE_AR",
+        "CMAKE_RANLIB",
+        "CMAKE_NM",
+        "CMAKE_CXX_FLAGS_RELEASE",
+        "CMAKE_CXX_FLAGS",
+        "CMAKE_CXX_COMPILER",
+    }
+    return [option for text in texts for option in re.split(r"[\s,]+", text.strip()) if option not in ours]

@@ -1,0 +1,52 @@
+"""The training of a build that collects a profile, under a study of runs.yaml, and the making of a study's builds."""
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from rqps.engines import Say
+from rqps.engines.asked import BuildSpec
+from rqps.engines.making import Making, make_it
+from rqps.errors import RqpsError
+from rqps.schedule.run_study import LocalRunner, run_study
+from rqps.scratch import Scratch
+from rqps.study import RunsFile, build_and_config, study_of
+
+JOBS = len(os.sched_getaffinity(0))
+
+
+def make_builds(
+    runs_file: RunsFile, builds: Iterable[str], runner: LocalRunner, say: Say, *, jobs: int = JOBS, niceness: int = 10
+) -> None:
+    """Makes these builds from source, as far as they are not made yet. What each one takes is said before the first
+    begins, and what is missing for any of them is an error by then."""
+    makings = [Making.of(name, runs_file.builds[name]) for name in dict.fromkeys(builds)]
+    to_do = [making for making in makings if not making.tree.is_dir()]
+    for making in to_do:
+        say(making.in_words())
+        making.refuse_what_is_missing()
+        if making.spec.training is not None:
+            study_of(runs_file, making.spec.training)
+    for making in makings:
+        tree = make_it(
+            making, say, jobs=jobs, niceness=niceness, train=partial(train, runs_file, making.name, runner)
+        )
+        say(f"{making.name}: in {tree}")
+
+
+def train(runs_file: RunsFile, name: str, runner: LocalRunner, tree: Path) -> None:
+    """One round of a build's training study, with the config of the study's base; nothing of it is kept."""
+    build = runs_file.builds[name]
+    study = study_of(runs_file, training := str(build.training))
+    dbms = f"{name}.{build_and_config(study.base)[1]}"
+    collecting = BuildSpec.model_validate({"path": str(tree), build.engine: build.version})
+    once = {"dbms": (dbms,), "base": dbms, "rounds": 1, "budget": None, "occasions": 1, "twin": False}
+    once |= {"stacks_rounds": 0, "instructions_rounds": 0, "hosts": (), "method": "rounds", "measure_parts_of": None}
+    alone = runs_file.model_copy(
+        update={"builds": {name: collecting}, "studies": {training: study.model_copy(update=once)}}
+    )
+    with Scratch() as folder:
+        if run_study(alone, training, data=folder, runner=runner) != 0:
+            fix = f"see that it runs to its end: rqps run {training}"
+            raise RqpsError(f"builds.{name}: the training under {training} failed", fix=fix)

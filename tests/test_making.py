@@ -1,0 +1,351 @@
+"""Builds from source: two projects of two files, one of CMake and one with a configure script, by gcc and clang."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from child import running_from, until
+from pydantic import ValidationError
+from rqps.engines import engine_of
+from rqps.engines.asked import BuildSpec
+from rqps.engines.compiled import how_compiled
+from rqps.engines.making import MADE, Making, make_it, not_made
+from rqps.engines.making.recipe import recipe_of
+from rqps.errors import RqpsError
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+MAIN = """#include <stdio.h>
+int outside(int n) { return n * 7; }
+int sum(const int *x, int n);
+int main(int n, char **a) {
+  int x[64];
+  for (int i = 0; i < 64; i++) x[i] = n * i;
+  printf("%s  Ver 8.0.99 for Linux (%d)\\n", a[0], sum(x, 64) & 0);
+  return 0;
+}
+"""
+SUM = "int outside(int);\nint sum(const int *x, int n) { int s = 0; while (n--) s += x[n]; return s; }\n"
+SUM += "".join(f"int more{n}(int *x, int m) {{ return outside(x[{n}]) + outside(m); }}\n" for n in range(20))
+CMAKE = """cmake_minimum_required(VERSION 3.10)
+project(demo C)
+if(WITH_WORSE_CODE)
+  add_compile_options(-O1)
+endif()
+add_executable(mysqld main.c sum.c)
+"""
+CONFIGURE = """#!/bin/sh
+# Speaks as one of autoconf does.
+prefix=/usr/local CC=cc here=$(dirname "$0")
+for word in "$@"; do
+  case "$word" in
+    --prefix=*) prefix=${word#--prefix=} ;;
+    --with-slow-link) slow='sleep 60;' ;;
+    --*) unknown="$unknown $word" ;;
+    *=*) name=${word%%=*}; value=${word#*=}; eval "$name=\\$value" ;;
+  esac
+done
+[ -z "$unknown" ] || echo "configure: WARNING: unrecognized options:$unknown"
+cat > Makefile <<END
+install: mysqld
+\tmkdir -p $prefix/bin
+\tcp mysqld $prefix/bin
+mysqld: main.o sum.o
+\t$slow $CC $CFLAGS main.o sum.o $LDFLAGS -o mysqld
+%.o: $here/%.c
+\t$CC $CFLAGS -c $< -o $PWD/\\$@
+END
+"""
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "cmake": {
+        "system": "cmake",
+        "targets": [[".", "mysqld"]],
+        "server_files": ["mysqld"],
+        "programs": {},
+        "room_mb": 1,
+    },
+    "configure": {"system": "configure", "targets": [[".", "install"]], "programs": {"make": "make"}, "room_mb": 1},
+}
+PATCH = """--- a/sum.c
++++ b/sum.c
+@@ -1 +1,2 @@
++// patched
+ int outside(int);
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (folder := tmp_path / "project").mkdir()
+    files = {"main.c": MAIN, "sum.c": SUM, "CMakeLists.txt": CMAKE, "configure": CONFIGURE.replace("$<", "\\$<")}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (folder / "configure").chmod(0o755)
+    return folder
+
+
+def making(project: Path, recipe: str, system: str = "configure", **own: Any) -> Making:
+    """The making of the project, whose engine is one that has a program of that name."""
+    base: dict[str, Any] = {
+        **SYSTEMS[system],
+        **{key: own.pop(key) for key in ("options", "room_mb", "programs") if key in own},
+    }
+    words = recipe.split()
+    spec = BuildSpec(mysql="8.0.99", source={"path": str(project)}, recipe=words, training=own.pop("training", None))
+    of_recipe = recipe_of("mine", "mysql", words, {"base": base, **own})
+    return Making("mine", spec, of_recipe, f"{system}-{'-'.join(words)}")
+
+
+def made(what: Making, said: list[str], **how: Any) -> Path:
+    return make_it(what, said.append, jobs=2, **how)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        ("gcc o2", {"optimization": "-O2", "frame_pointers": "yes", "lto": "no", "pgo": "no"}),
+        ("gcc o3 nofp lto", {"optimization": "-O3", "frame_pointers": "no", "lto": "yes"}),
+        ("clang o2", {"optimization": "-O2", "frame_pointers": "yes"}),
+        ("clang o3 native lto", {"optimization": "-O3", "instruction_set": "native", "lto": "yes"}),
+    ],
+)
+def test_a_build_is_what_its_recipe_says(
+    project: Path, said: list[str], system: str, recipe: str, expected: dict[str, str]
+) -> None:
+    tree = made(what := making(project, recipe, system), said)
+    program = next(path for path in tree.rglob("mysqld"))
+    facts = how_compiled(program)
+    assert {name: facts[name] for name in expected} == expected
+    assert facts["compiler"].startswith(recipe.split()[0])
+    assert "Ver 8.0.99" in subprocess.run([program], capture_output=True, text=True).stdout
+    assert json.loads((what.folder / MADE).read_text())["recipe"] == recipe.split()
+    assert not what.work.exists()
+    said.clear()
+    assert made(what, said) == tree
+    assert said == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_profile_is_trained_and_used(project: Path, said: list[str], system: str, compiler: str) -> None:
+    def train(tree: Path) -> None:
+        program = next(path for path in tree.rglob("mysqld"))
+        assert how_compiled(program)["pgo"] == "instrumented"
+        subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
+
+    tree = made(making(project, f"{compiler} o3 pgo", system, training="demo"), said, train=train)
+    facts = how_compiled(next(path for path in tree.rglob("mysqld")))
+    assert (facts["pgo"], facts["optimization"]) == ("yes", "-O3")
+    assert any(re.search(r"\b0 of \d files have no profile", line) for line in said)
+
+
+def test_a_training_that_leaves_no_profile_is_an_error(project: Path, said: list[str]) -> None:
+    what = making(project, "gcc o3 pgo", training="demo")
+    with pytest.raises(RqpsError, match="the training under demo left no profile"):
+        made(what, said, train=lambda _: None)
+    with pytest.raises(RqpsError, match="names no study to train under"):
+        made(making(project, "gcc o3 pgo", "cmake"), said)
+
+
+def test_a_profile_of_another_folder_is_an_error(project: Path, said: list[str]) -> None:
+    what = making(project, "gcc o3 pgo", training="demo")
+
+    def train(tree: Path) -> None:
+        subprocess.run([tree / "bin/mysqld"], check=True, stdout=subprocess.DEVNULL)
+        for profile in [*(what.work / "profile").rglob("*.gcda")]:
+            profile.rename(what.work / "profile" / f"elsewhere-{profile.name}")
+
+    with pytest.raises(RqpsError, match="profile is of another build directory"):
+        made(what, said, train=train)
+    assert not what.tree.exists()
+
+
+def test_a_build_that_is_not_as_asked_is_refused_with_both_values(project: Path, said: list[str]) -> None:
+    what = making(project, "gcc o2", "cmake", options=["-DWITH_WORSE_CODE=ON"])
+    with pytest.raises(RqpsError, match="o2: optimization has to be -O2, and it shows -O1"):
+        made(what, said)
+    assert not what.tree.exists()
+
+
+@pytest.mark.parametrize(
+    ("system", "option", "name"), [("cmake", "-DWITH_NOTHING=1", "WITH_NOTHING"), ("configure", "--less", "--less")]
+)
+def test_an_option_that_the_build_system_ignores_is_an_error(
+    project: Path, said: list[str], system: str, option: str, name: str
+) -> None:
+    with pytest.raises(RqpsError, match=f"the build system does not know {name}\n"):
+        made(making(project, "gcc o2", system, options=[option]), said)
+
+
+def test_a_failed_build_shows_its_errors_and_goes_on_from_there(project: Path, said: list[str]) -> None:
+    (project / "sum.c").write_text("#include <not_there.h>\n" + SUM)
+    what = making(project, "gcc o2")
+    with pytest.raises(RqpsError, match=r"(?s)install failed.*fatal error: not_there.h: No such file"):
+        made(what, said)
+    (what.work / "source/sum.c").write_text(SUM)
+    made(what, said)
+    log = (what.folder / "make.log").read_text()
+    assert log.count("-o " + str(what.work / "build/main.o")) == 1
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_patch_is_applied_where_it_fits(tmp_path: Path, project: Path, said: list[str], fits: bool) -> None:
+    (patch := tmp_path / "more.patch").write_text(PATCH if fits else PATCH.replace("outside", "inside"))
+    what = making(project, "gcc o2 more", more={"about": "with a patch", "patch": str(patch)})
+    if fits:
+        made(what, said)
+        assert "patched" not in (project / "sum.c").read_text()
+    else:
+        with pytest.raises(RqpsError, match=r"more\.patch does not fit this source"):
+            made(what, said)
+
+
+IN_A_CHILD = """
+import sys
+from pathlib import Path
+import test_making as here
+try:
+    print(here.made(here.making(Path(sys.argv[1]), "gcc o2", options=sys.argv[2:]), []))
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def child(project: Path, *options: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", IN_A_CHILD, str(project), *options]
+    tests = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    return subprocess.Popen(command, env=tests, stdout=subprocess.PIPE, text=True)
+
+
+def test_ctrl_c_while_linking_leaves_no_process_and_no_half_build(project: Path, said: list[str]) -> None:
+    what = making(project, "gcc o2", options=["--with-slow-link"])
+    running = child(project, "--with-slow-link")
+    log = what.work / "make.log"
+    until(lambda: log.exists() and "sleep 60" in log.read_text(), patience_s=60)
+    running.send_signal(signal.SIGINT)
+    assert running.communicate()[0] == "stopped\n"
+    until(lambda: not running_from(what.work), patience_s=10)
+    assert not what.tree.exists()
+    assert "-o mysqld" in log.read_text()
+    assert not (what.work / "build/mysqld").exists(), log.read_text()
+    made(making(project, "gcc o2"), said)
+    assert what.tree.is_dir()
+
+
+def test_two_calls_at_once_make_one_build(project: Path) -> None:
+    said: list[list[str]] = [[], []]
+    calls = [threading.Thread(target=made, args=(making(project, "gcc o2"), lines)) for lines in said]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    assert making(project, "gcc o2").tree.is_dir()
+    assert sum("MB" in line for lines in said for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("gcc o2 ltoo", "unknown part 'ltoo'; did you mean 'lto'?"),
+        ("o2", "names 0 compilers"),
+        ("gcc clang o2", "names 2 compilers"),
+    ],
+)
+def test_a_recipe_with_a_mistake_is_named(project: Path, recipe: str, message: str) -> None:
+    with pytest.raises(RqpsError, match=re.escape(f"builds.mine.recipe: {message}")):
+        making(project, recipe)
+
+
+def test_what_is_missing_is_an_error_before_anything_begins(
+    project: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RqpsError, match="a build takes up to 1000000000000 MB"):
+        made(making(project, "gcc o2", room_mb=10**12), said)
+    with pytest.raises(RqpsError, match="mine: bison-of-old not on PATH") as error:
+        made(making(project, "gcc o2", programs={"bison-of-old": "bison"}), said)
+    assert error.value.fix == "apt install bison"
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(RqpsError, match="gcc not on PATH"):
+        made(making(project, "gcc o2", programs={}), said)
+    assert said == []
+
+
+def real(project: Path, **more: Any) -> BuildSpec:
+    return BuildSpec(postgres="15.18", source={"path": str(project)}, recipe=["gcc", "o2"], **more)
+
+
+def test_another_source_or_recipe_is_another_build(project: Path) -> None:
+    def git(*words: str) -> None:
+        mine = ("-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", "-C", str(project), *mine, *words], check=True, capture_output=True)
+
+    keys = [Making.of("mine", real(project)).key]
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    keys.append(Making.of("mine", real(project)).key)
+    assert ", with changes" not in Making.of("mine", real(project)).in_words()
+    (project / "main.c").write_text(MAIN + "// changed\n")
+    keys.append(Making.of("mine", real(project)).key)
+    assert ", with changes of its own" in Making.of("mine", real(project)).in_words()
+    keys.append(Making.of("mine", real(project).model_copy(update={"recipe": ("gcc", "o3")})).key)
+    assert len(set(keys)) == 4
+
+
+def test_a_build_that_is_not_made_is_no_build_yet(project: Path, said: list[str]) -> None:
+    spec = real(project)
+    source = engine_of(spec).source("mine", spec)
+    assert source.present() is None
+    with pytest.raises(RqpsError, match=r"builds\.mine: it is not made from its source yet\n") as error:
+        source.fetch("mine", said.append)
+    assert error.value.fix == "rqps builds make mine, or rqps run with --make"
+    other = Making.of("mine", spec).folder.with_name("postgres-other")
+    other.mkdir(parents=True)
+    (other / MADE).write_text(json.dumps({"name": "mine", "compiler": "gcc 1.0"}))
+    assert "it was made by gcc 1.0, and now the compiler is gcc" in not_made("mine", spec).message
+    missing = f"builds.mine.source.path: no such directory: {project}/nothing"
+    with pytest.raises(RqpsError, match=re.escape(missing)):
+        Making.of("mine", real(project / "nothing"))
+
+
+def test_a_recipe_beside_a_path_is_a_promise(project: Path, tmp_path: Path, said: list[str]) -> None:
+    tree = made(making(project, "gcc o2"), said)
+    kept = BuildSpec(path=str(tree), mysql="8.0.99", recipe=["gcc", "o2"])
+    assert engine_of(kept).locate("mine", kept, said.append).compiled["optimization"] == "-O2"
+    broken = kept.model_copy(update={"recipe": ("clang", "o3", "lto")})
+    with pytest.raises(RqpsError) as error:
+        engine_of(broken).locate("mine", broken, said.append)
+    for line in ("o3: optimization has to be -O3, and it shows -O2", "lto: lto has to be yes, and it shows no"):
+        assert line in error.value.message
+    assert "compiler has to be clang, and it shows gcc" in error.value.message
+    copied = Path(shutil.copytree(tree, tmp_path / "stripped"))
+    subprocess.run(["strip", "-R", ".comment", "-R", ".GCC.command.line", copied / "bin/mysqld"], check=True)
+    unknown = broken.model_copy(update={"path": str(copied), "recipe": ("gcc", "o3")})
+    engine_of(unknown).locate("mine", unknown, said.append)  # what it does not show is no reason
+
+
+@pytest.mark.parametrize(
+    ("described", "message"),
+    [
+        ({"source": {"path": "/x"}}, "a source is built by a recipe"),
+        ({"recipe": ["gcc"]}, "a recipe goes with a source"),
+        ({"path": "/x", "source": {"path": "/x"}, "recipe": ["gcc"]}, "not path and source"),
+        ({"source": {"path": "/x", "commit": "0" * 40}, "recipe": ["gcc"]}, "path goes with nothing else"),
+        ({"source": {"url": "https://x/y.tgz"}, "recipe": ["gcc"]}, "url goes with sha256"),
+        ({"source": {"debian": "postgresql-15", "suite": "sid"}, "recipe": ["gcc"]}, "goes with suite and version"),
+        ({"source": {}, "recipe": ["gcc"]}, "not none"),
+        ({"path": "/x", "training": "demo"}, "training is for a build with source"),
+    ],
+)
+def test_mistakes_in_a_build_with_a_source_are_explained(described: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        BuildSpec.model_validate_json(json.dumps({**described, "postgres": "15.18"}))
