@@ -43,6 +43,7 @@ class Shape:
     """Pages read from the disk for an operation."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions by build, where they matter."""
+    engine: str = "mysql"
 
 
 def rate_of(step: str) -> int | None:
@@ -64,9 +65,11 @@ def write(data: Path, shape: Shape | None = None, study: str = "inserts") -> Pat
         for position, dbms in enumerate(names):
             options = {"performance_schema": "OFF" if dbms.endswith("ps0") else "ON"}
             build = dbms.partition(".")[0]
-            version: dict[str, Any] = {"version": shape.versions[build]} if build in shape.versions else {}
+            its_own: dict[str, Any] = {"engine": shape.engine, "schema_version": 4}
+            its_own |= {"unit": f"r{number:02}@{dbms}@here", "side": None, "twin": False}
+            its_own |= {"version": shape.versions[build]} if build in shape.versions else {}
             facts = synthetic.manifest(
-                dbms, number, **common, **version, options=options, position=position, warnings=()
+                dbms, number, **common, **its_own, options=options, position=position, warnings=()
             )
             _write_run(folder, facts, shape)
     return data

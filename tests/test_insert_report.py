@@ -1,6 +1,7 @@
 """The performance report of the insert benchmark, on made-up studies in which every rate and stall is known."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -106,6 +107,23 @@ def test_published_colours_mark_the_least_and_the_most_of_a_column(notebook: Not
     assert [row[0] for row in cells] == [BASE, PS0, OTHER]
     assert all(row[-1].rpartition(" ")[2] in ("grey", "red") for row in cells if row[0] == OTHER), "missed its rate"
     assert "blue" in str(cells_of(notebook.shown("insert-relative")))
+
+
+def test_a_study_of_another_engine_with_the_same_load_stands_beside_each_against_its_own_base(tmp_path: Path) -> None:
+    shape = made_up.Shape(rounds=4)
+    other = made_up.Shape(dbms={"pg1.base": 1.0, "pg2.base": 0.9}, rounds=4, engine="postgres")
+    made_up.write(tmp_path, shape)
+    made_up.write(tmp_path, other, study="beside")
+    made_up.write(tmp_path, replace(other, seconds=11), study="of-another-load")
+    made_up.write(tmp_path, shape, study="of-the-same-engine")
+    notebook = Notebook("insert_benchmark_report", rqps.load("inserts", data=tmp_path))
+    histories = notebook["histories"]
+    assert histories["study"].unique(maintain_order=True).to_list() == ["inserts", "beside"]
+    bases = histories.select("study", "base").unique(maintain_order=True).rows()
+    assert bases == [("inserts", "my1.base"), ("beside", "pg1.base")]
+    assert set(histories.filter(study="beside")["dbms"]) == {"pg2.base"}
+    own = stats.relate(rqps.load("beside", data=tmp_path))[1].filter(metric="server_cpu_us_per_operation")
+    assert histories.filter(study="beside")["estimate"].to_list() == own["estimate"].round(3).to_list()
 
 
 def test_what_a_study_has_not_is_left_out(tmp_path: Path) -> None:

@@ -108,6 +108,20 @@ class KeptServer:
         except psutil.NoSuchProcess:
             return (self.pid,)
 
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Paths of this machine that stand in its settings and say nothing of it, each with a word instead."""
+        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
+        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
+
+    def refuse(self, wrong: Sequence[str], config: str) -> None:
+        """Fails if anything is wrong with what a config asked for."""
+        if wrong:
+            raise RqpsError(
+                f"{self.name}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
+                fix=f"change config {config!r} in runs.yaml to what this server and host can do",
+            )
+
     def answers(self, patience_s: float = GREETING_PATIENCE_S) -> bool:
         """False if it does not even greet us."""
         raise NotImplementedError

@@ -1,5 +1,8 @@
 """The page of the insert benchmark: seconds on target, stalls, and its findings in sentences."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import polars as pl
 
 from rqps import stats
@@ -8,7 +11,8 @@ from rqps.show import Clause, Row, brackets, changes, finding, phrase, rounds_of
 from rqps.stats import absolute, relate_configs, tidy, usable
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.over_time import seconds_of
-from rqps.store.read import Study
+from rqps.store.manifest import read_study_card, studies, study_folder
+from rqps.store.read import Study, load
 
 ON_TARGET = 0.95
 """The share of its rate that a step or a second has to reach, as published."""
@@ -51,6 +55,17 @@ def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
     return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(
         pl.col("on_target").mean().alias("share"), below.max().fill_null(0).cast(pl.Float64).alias("stall_s")
     )
+
+
+def of_other_engines(study: Study) -> Iterator[Study]:
+    """Studies of other engines in the same data folder that put the same load: rows, rates, clients, seconds."""
+    root = Path(study.place).parent.parent
+    engines, loads = set(study.runs["engine"]), set(study.runs["parameters"])
+    for name in studies(root):
+        if read_study_card(study_folder(name, root)).workload == study.card.workload:
+            other = load(name, root)
+            if engines.isdisjoint(other.runs["engine"]) and loads == set(other.runs["parameters"]):
+                yield other
 
 
 def findings(study: Study, related: pl.DataFrame) -> list[Clause]:

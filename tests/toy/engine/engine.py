@@ -130,10 +130,6 @@ class Toy(ToyServer):
     def version_comment(self) -> str:
         return "a toy"
 
-    @property
-    def places(self) -> Mapping[str, str]:
-        return {str(self.private.path): "<private>"}
-
     def verify(self) -> list[tuple[str, str, str]]:
         reported = self._reported()[1]
         wanted = self.prepared.options.get("work", reported)

@@ -141,11 +141,6 @@ class MeasuredServer(Server):
     def version_comment(self) -> str:
         return self._variable("version_comment")
 
-    @property
-    def places(self) -> Mapping[str, str]:
-        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
-        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
-
     def verify(self) -> list[tuple[str, str, str]]:
         asked, version = self.prepared.translated.expected, self.build.version
         with closing(self.connect()) as connection:
@@ -153,11 +148,7 @@ class MeasuredServer(Server):
         wrong = mismatches(asked, reported)
         if not reported["version"].startswith(version):
             wrong.insert(0, f"version: asked for {version}, the server has {reported['version']}")
-        if wrong:
-            raise RqpsError(
-                f"{self.prepared.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
-                fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
-            )
+        self.refuse(wrong, self.prepared.config)
         verified = [(name, value, reported[name]) for name, value in asked.items()]
         verified += [self._verified_allocator(*self.prepared.allocator)] if self.prepared.allocator else []
         if self.prepared.scenario is None:

@@ -17,7 +17,6 @@ from rqps.engines.postgres.pg_settings import Setting, Translated, canonical, mi
 from rqps.engines.postgres.postmaster import Server, start
 from rqps.engines.postgres.unprivileged import server_user
 from rqps.engines.sources.programs import refuse_here
-from rqps.errors import RqpsError
 
 __all__ = [
     "MeasuredServer",
@@ -184,11 +183,6 @@ class MeasuredServer(Server):
         """Its platform and compiler: `x86_64-pc-linux-gnu, compiled by gcc 4.8.4, 64-bit`."""
         return self._answer("SELECT version()").partition(" on ")[2]
 
-    @property
-    def places(self) -> Mapping[str, str]:
-        scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
-        return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
-
     def verify(self) -> list[tuple[str, str, str]]:
         asked, shape = self.prepared.translated.expected, self.prepared.origin.shape
         with self.connect() as connection:
@@ -211,11 +205,7 @@ class MeasuredServer(Server):
         for name, value in data.items():
             if str(value).lower() != shape[name].lower():
                 wrong.append(f"{name}: asked for {shape[name]!r}, the data have {value!r}")
-        if wrong:
-            raise RqpsError(
-                f"{self.prepared.dbms}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
-                fix=f"change config {self.prepared.config!r} in runs.yaml to what this server and host can do",
-            )
+        self.refuse(wrong, self.prepared.config)
         verified = [(name, value, shown[name]) for name, value in asked.items()]
         return [*verified, *((name, shape[name], str(value)) for name, value in data.items())]
 
