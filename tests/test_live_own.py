@@ -2,13 +2,19 @@
 
 import gzip
 import re
+import zipfile
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from live_server import House, run_of, server_of
+from live_study import Place
 from rqps.errors import RqpsError
+from rqps.store import packing
+from rqps.store.read import load as read
 from rqps.workloads.own import tables_file
 from rqps.workloads.own.parameters import OwnParameters
 from rqps.workloads.own.workload import Own
@@ -61,15 +67,15 @@ def test_a_row_of_a_table_gives_values_that_belong_together(shop: Shop) -> None:
 
 def test_a_transaction_has_one_draw_for_all_of_its_statements(shop: Shop) -> None:
     sql = "BEGIN; SELECT state FROM orders WHERE id = {id}; UPDATE orders SET state = {to} WHERE id = {id}; COMMIT"
-    values = {"id": {"range": "1..60000", "zipf": 0.8}, "to": ["done", "it's ü \\ \"\n"]}
+    values = {"id": {"range": "1..60000", "zipf": 0.8}, "to": ["done", "it's ü\\\"\n"]}
     answer, done = shop.do({"sql": sql, "values": values})
     assert answer.columns["unit"] == "transaction"
-    assert answer.columns["transactions"] == 200
+    assert answer.columns["transactions"] == 200 / 4, "as many as weigh 200 statements"
     for begin, select, update, commit in zip(*[iter(done)] * 4, strict=True):
         assert (begin, commit) == ("BEGIN", "COMMIT")
         assert re.findall(r"id = (\d+)", select) == re.findall(r"id = (\d+)", update)
     states = {state for (state,) in shop.ask("SELECT DISTINCT state FROM rqps.orders")}
-    assert states == {"open", "done", "it's ü \\ \"\n"}
+    assert states == {"open", "done", "it's ü\\\"\n"}
 
 
 def test_a_mix_has_its_weights(shop: Shop) -> None:
@@ -181,3 +187,41 @@ def test_a_gzipped_dump_that_is_cut_off_says_so(empty: Shop, tmp_path: Path) -> 
     empty.ask("DROP DATABASE IF EXISTS rqps")
     with pytest.raises(RqpsError, match="is cut off: it can't be unpacked to its end"):
         tables_file.load(empty.server, "rqps", tmp_path / "dump.sql.gz")
+
+
+SMALL_STUDY = """
+builds:
+  my5624: {mysql: "5.6.24"}
+configs:
+  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  other: {extends: base, query_cache_type?: 0}
+studies:
+  small:
+    question: What does nothing cost?
+    workload: own
+    dbms: [my5624.base, my5624.other]
+    base: my5624.base
+    rounds: 1
+    parameters:
+      tables: t.sql
+      seconds: 1
+      warmup_seconds: 0
+      steps:
+        one: {sql: "SELECT id FROM secret_table WHERE id IN (?, ?)", values: {a: [1, 4711], b: 1..2}}
+"""
+
+
+def test_a_packed_study_without_statements_has_none_of_them(tmp_path: Path) -> None:
+    tables = "CREATE TABLE secret_table (id INT PRIMARY KEY);\nINSERT INTO secret_table VALUES (1),(2);\n"
+    (tmp_path / "t.sql").write_text(tables)
+    place = Place(tmp_path, SMALL_STUDY)
+    place.run()
+    packed = packing.pack("small", tmp_path / "small.rqps", tmp_path / "data", with_statements=False)
+    with zipfile.ZipFile(packed[0]) as archive:
+        contents = [archive.read(name) for name in archive.namelist()]
+        rows = [repr(pl.read_parquet(BytesIO(part)).to_dicts()).encode() for part in contents if part[:4] == b"PAR1"]
+    assert not [part[:80] for part in (*contents, *rows) if b"secret_table" in part or b"4711" in part]
+    study = read(tmp_path / "small.rqps")
+    assert study.card.parameters["steps"]["one"]["sql"].startswith("left out (SHA-256 ")
+    assert study.steps["operations"].sum() == read("small", tmp_path / "data").steps["operations"].sum()
+    assert packing.unpack(str(tmp_path / "small.rqps"), tmp_path / "again")

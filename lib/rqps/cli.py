@@ -58,6 +58,7 @@ BASE = "a dbms of runs.yaml as the base; the first version of the build if not g
 CONFIG = "its options, by the name of a config of runs.yaml; those of the base if not given"
 TRIED = "those of the last try of the build if none are named; or a statement in quotes"
 VALUES = "of a statement: for each ? in their order, or {NAME}: 1..9, TABLE.COLUMN, or '[a, b]'"
+WITHOUT = "leave out what may hold your data: SQL, values, explained statements, words of errors"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
 DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -311,12 +312,14 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         {
             "study": {**STUDY, "help": PLACE},
             "--unpack": {"action": "store_true", "help": "make folders of runs from a packed study"},
+            "--without-statements": {"action": "store_true", "help": WITHOUT},
             "--out": {"type": Path, "metavar": "PLACE", "help": PACKED},
         },
         ("--data",),
         (
             "rqps pack demo                      all of it in one file, demo.rqps",
             "rqps pack demo --out /mnt/studies   one parquet file a table, in /mnt/studies/study=demo",
+            "rqps pack shop --without-statements  no SQL, no values, no words of errors",
             "rqps pack demo.rqps --unpack        into data/raw, where `rqps run` goes on from it",
         ),
     ),

@@ -683,7 +683,10 @@ def pack(arguments: argparse.Namespace) -> Call:
     place = place_of(arguments.study, data)
 
     def call() -> int:
-        made = unpack(place, arguments.out or data / "raw") if arguments.unpack else pack(place, arguments.out)
+        if arguments.unpack:
+            made = unpack(place, arguments.out or data / "raw")
+        else:
+            made = pack(place, arguments.out, with_statements=not arguments.without_statements)
         return _print("\n".join(map(str, made)))
 
     return call

@@ -1,10 +1,13 @@
 """Packs a study's run folders into one file per table, and unpacks them."""
 
+import hashlib
 import json
 import shutil
 import zipfile
 from contextlib import AbstractContextManager
+from copy import copy
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,13 +23,16 @@ from rqps.store.write import VERSION_KEY, atomically, write_manifest, write_stud
 _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
 _RUNS_AT_ONCE = 50
+LEFT_OUT = "left out"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time in a zip file, so that the same study gives the same bytes
 
 
-def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[Path]:
+def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_statements: bool = True) -> list[Path]:
     """Packs a study and its levels, without notebooks and logs: into the file `to` if its name ends in .rqps,
     otherwise into a folder for each of them below it. The default is STUDY.rqps."""
     levels = load_levels(study, data, mode=None)
+    if not with_statements:
+        levels = [without_statements(level) for level in levels]
     if not levels:
         name = load(study, data, mode=None).card.study
         raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {name}")
@@ -38,9 +44,58 @@ def pack(study: str, to: Path | None = None, data: Path | None = None) -> list[P
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
             for path in (path for folder in folders for path in sorted(folder.iterdir())):
                 info = zipfile.ZipInfo(f"{path.parent.name}/{path.name}", _EPOCH)
-                with path.open("rb") as file, archive.open(info, "w", force_zip64=True) as copy:
-                    shutil.copyfileobj(file, copy)
+                with path.open("rb") as file, archive.open(info, "w", force_zip64=True) as inside:
+                    shutil.copyfileobj(file, inside)
     return [to]
+
+
+def without_statements(study: Study) -> Study:
+    """The same study without what may hold somebody's data: the SQL of its steps and their lists of values, the
+    statements that were explained, and the words of errors. A digest stands for each: equal ones stay equal."""
+    plans = study.plans.collect()
+    digests = {text: _left_out(text) for text in plans["statement"].drop_nulls().unique()}
+    private = (pl.col("kind") == "parameter") & pl.col("name").str.contains(r"^steps\..*\.(sql$|values\.)")
+    as_json = {name: pl.col(name).map_elements(_json_without_statements, pl.String) for name in ("manifest", "asked")}
+    parameters = pl.col("parameters").map_elements(_json_without_statements, pl.String)
+    changed = copy(study)
+    for name, value in {
+        "card": study.card.model_copy(update={"parameters": _without_statements(study.card.parameters)}),
+        "plans": plans.with_columns(pl.col("statement").replace(digests)).lazy(),
+        "conditions": study.conditions.with_columns(
+            value=pl.when(private).then(pl.lit(LEFT_OUT)).otherwise("value"),
+        ),
+        "runs": study.runs.with_columns(parameters),
+        "failed": study.failed.with_columns(
+            pl.lit(LEFT_OUT).alias(of) for of in ("error",) if of in study.failed.columns
+        ),
+        "manifests": study.manifests.collect().with_columns(**as_json).lazy(),
+    }.items():
+        object.__setattr__(changed, name, value)
+    return changed
+
+
+def _left_out(text: str) -> str:
+    return f"{LEFT_OUT} (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]})"
+
+
+def _json_without_statements(text: str | None) -> str | None:
+    """A manifest, or what was asked of a run, as JSON."""
+    return json.dumps(_without_statements(json.loads(text))) if text else text
+
+
+def _without_statements(value: Any) -> Any:
+    """Plain values without the SQL, the lists of values and the errors in them."""
+    if isinstance(value, list):
+        return [_without_statements(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    without = {name: _without_statements(of) for name, of in value.items()}
+    if isinstance(value.get("sql"), str):
+        without["sql"] = _left_out(value["sql"])
+        without["values"] = {name: {"range": of.get("range")} for name, of in (value.get("values") or {}).items()}
+    if isinstance(value.get("error"), str):
+        without["error"] = LEFT_OUT
+    return without
 
 
 def unpack(study: str, to: Path, data: Path | None = None) -> list[Path]:

@@ -4,7 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from rqps.engines import Strict
 from rqps.study import Count
@@ -54,7 +62,15 @@ def _values(given: Any) -> Any:
     return given
 
 
-class ValuesSpec(Strict):
+class _Given(Strict):
+    """A part of a step; what is not given is not written down, so that a further key changes no study."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value not in (None, {})}
+
+
+class ValuesSpec(_Given):
     """The values for a place in a statement: one of a range, a list or a column is drawn for each transaction."""
 
     range: Annotated[str, AfterValidator(_of_range)] | None = None
@@ -94,7 +110,7 @@ Rows = Annotated[
 ]
 
 
-class StepSpec(Strict):
+class StepSpec(_Given):
     """A transaction: its statements, the values in them, and the rows that come back. Or a mix of other steps."""
 
     sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
