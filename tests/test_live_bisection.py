@@ -89,9 +89,7 @@ def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:
     assert "does not build" in done.stderr
     assert "one of " in done.stdout
     assert f"to {culprit[:12]} brought +" in done.stdout
-    assert (
-        f"{culprit[:12]} GetImpl does more" in done.stdout or "instructions per operation, by function" in done.stdout
-    )
+    assert "instructions per operation, by function:" in done.stdout
     (study,) = (path.name.removeprefix("study=") for path in (place.path / "data/raw").glob("study=small-bisect-*"))
     measured = rqps.load(study, place.path / "data", mode="instructions").runs.height
     again = bisect(place, *words)
@@ -99,4 +97,3 @@ def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:
     assert rqps.load(study, place.path / "data", mode="instructions").runs.height == measured, (
         "nothing is counted twice"
     )
-    assert not git(checkout, "status", "--porcelain", "--", "other")

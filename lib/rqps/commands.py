@@ -376,7 +376,8 @@ def bisect(arguments: argparse.Namespace) -> Call:
     )
 
     def call() -> int:
-        text, code = asked.run()
+        with redirect_stdout(sys.stderr):  # the answer alone goes to stdout
+            text, code = asked.run()
         print(text)
         return code
 
