@@ -96,11 +96,12 @@ COMMANDS = {
     "report of a packed file": ("report", FILE),
     "pack": ("pack", "duet", "--out", FILE),
     "unpack": ("pack", FILE, "--unpack", "--out", "again"),
+    "import": ("import", "sent/theirs.csv", "--study", "theirs", "--engine", "mysql"),
     "try": ("try", "--build", f"./{TRIED}", "point-query", "--config", "base", "--rounds", "1"),
 }
 KINDS = (
     *("duet", "rounds", "pack", "inserts", "duet", "lookups", "report", "db-bench", "rounds", "unpack"),
-    *("try", "inserts", "lookups", "duet", "rounds", "db-bench", "inserts", "lookups", "duet"),
+    *("try", "inserts", "lookups", "duet", "rounds", "db-bench", "inserts", "lookups", "import"),
     "report of a packed file",
 )
 """In the order in which they get a fault, again and again."""
@@ -117,6 +118,7 @@ PHASES = {
     "between runs": 0.3,
     "reporting": 12.0,
     "packing": 0.1,
+    "importing": 0.5,
 }
 """In their order, each with the longest time from its beginning to a fault."""
 MEASURING = tuple(PHASES)[:8]
@@ -211,6 +213,8 @@ class Campaign:
         published.touch()
         os.utime(published, (LATER_S, LATER_S))
         share_cache(self.cache, cache_dir())
+        lines = [f"my{8 + n // 250}.base,step-{n % 250},{n % 5 + 1},{100 + n}" for n in range(2500)]
+        (self.folder / "sent/theirs.csv").write_text("\n".join(["dbms,step,round,operations_per_s", *lines]))
         if not (self.folder / TRIED).exists():
             spec = BuildSpec.model_validate({"mysql": "5.6.24"})
             shutil.copytree(engine_of(spec).locate("my5624", spec, say).directory, self.folder / TRIED)
@@ -325,6 +329,9 @@ class Campaign:
                 program.write(b"x")
             made.replace(self.folder / TRIED / "mysqld")
             return
+        if command == "import":
+            shutil.rmtree(self.study("theirs"), ignore_errors=True)
+            return
         shutil.rmtree(self.folder / "again", ignore_errors=True)
         for needed, made_of_it in (("duet", self.study("duet")), ("pack", self.folder / FILE)):
             if needed != name and not made_of_it.exists():
@@ -335,8 +342,11 @@ class Campaign:
         """Waits for a phase, or a later one where it is missed; the phase that it is in a while later."""
         if fault.phase == "reporting":
             until(lambda: process.poll() is not None or "kernel" in self.processes(process.pid), PATIENCE_S)
-        elif fault.phase == "packing":
-            until(lambda: process.poll() is not None or [*self.folder.glob(f"[as]*/{PREFIX}*")], PATIENCE_S)
+        elif fault.phase in ("packing", "importing"):
+            places = [f"[as]*/{PREFIX}*", f"data/raw/{PREFIX}*"]
+            until(
+                lambda: process.poll() is not None or any([*self.folder.glob(place)] for place in places), PATIENCE_S
+            )
         else:
             order, there = list(PHASES), set(self.study(fault.kind).glob("run=*"))
 
@@ -443,6 +453,7 @@ class Campaign:
         """The runs that a study lacks or has too many of, after all."""
         if COMMANDS[kind][0] not in ("run", "try"):
             made = {"report": "data/report/duet/index.html", "pack": FILE, "unpack": f"again/study=duet/{CARD}"}
+            made["import"] = f"data/raw/study=theirs/{CARD}"
             path = self.folder / made[kind.partition(" ")[0]]
             return [] if path.is_file() else [f"missing: {path}"]
         return unlike(self._due(kind), rqps.load(self.study(kind), mode=None))
