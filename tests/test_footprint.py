@@ -109,7 +109,7 @@ def test_the_page_says_where_the_misses_are_and_claims_what_is_so(study: Study) 
     frame_of = frames_of(study, analysis_notebooks(NOTEBOOKS))
     texts = work_and_misses(study).sentences
     work = next(text for text in texts if text.startswith("point-query: MySQL 2.0.0 uses "))
-    assert "1.25x the instructions (work), of which each takes 1.1" in work
+    assert "1.25x the instructions (work), 1.1" in work
     misses = texts[texts.index(work) + 1]
     assert (
         "misses of the instruction cache rise from 5 to 12 (per operation +350 in create_metadata_lock and +50"

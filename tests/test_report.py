@@ -396,3 +396,9 @@ def test_time_left_is_never_negative(capsys: pytest.CaptureFixture[str]) -> None
     progress.tick("rendering a run")
     said = capsys.readouterr().err.splitlines()
     assert said == ["executing a notebook, about 1 min 40 s left", "rendering a run, about 1 s left"]
+
+
+def test_each_page_has_the_names_of_its_dbms_beside_the_short_ones(report: Path) -> None:
+    for name in ("index.html", PAGE):
+        legend = (report / name).read_text().partition('<dl class="legend">')[2].partition("</dl>")[0]
+        assert "<dt>my2.ps0</dt><dd>MySQL 2.0.0, performance schema off</dd>" in legend, name

@@ -75,10 +75,8 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
     }
     text = "{step}: {me} executes {work} the instructions of {base} per operation"
     if "cpu" in ratios:
-        text = (
-            "{step}: {me} uses {cpu} the CPU of {base} per operation: {work} the instructions (work), of which each "
-        )
-        text += "takes {cost} the time (cost)"
+        text = "{step}: {me} uses {cpu} the CPU of {base} per operation: {work} the instructions (work), {cost} the "
+        text += "CPU for each (cost; the kernel and background threads are in it, not in the count)"
     yield finding(phrase(text, step=row["step"], me=me, base=base, **ratios))
     density = density_of(study).filter((pl.col("ratio") - 1).abs() > study.card.smallest_effect, **cell)
     parts = []

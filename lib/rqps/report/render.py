@@ -80,6 +80,7 @@ def notebook_page(
     lead: str = "",
     to_rounds: Markup = _NOTHING,
     logs: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
     pictures: Path | None = None,
     trusted: bool = True,
 ) -> tuple[str, str]:
@@ -87,8 +88,8 @@ def notebook_page(
     where those are that were drawn beside its kernel.
 
     `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these. `logs`
-    stand below it all, by their names. A notebook that is not trusted, since it may come from anybody, shows no HTML
-    but that of tables.
+    stand below it all, by their names; `names` of dbms for people are the legend of its tables and charts. A notebook
+    that is not trusted, since it may come from anybody, shows no HTML but that of tables.
     """
     try:
         read = nbformat.read(notebook, as_version=4)
@@ -103,7 +104,8 @@ def notebook_page(
         content.contents["logs"] = "Logs"
     words = {"title": f"{content.heading} · {study}", "lead": lead, "study": study, "home": home, "made": made}
     scripts = {"vega": vega() if content.specs else "", "js": asset("page.js"), "to_rounds": to_rounds}
-    return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts, logs=logs or {})
+    lists = {"logs": logs or {}, "names": names or {}}
+    return content.heading, render("notebook.html.j2", **words, **vars(content), **scripts, **lists)
 
 
 def _put_in_place(notebook: NotebookNode, pictures: Path) -> None:

@@ -21,6 +21,7 @@ from rqps.notebook import KERNEL_LOG, LOGS, RESULT, Execution, SharedKernel, che
 from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer, reliability
 from rqps.report.index import facts_of, run_rows
+from rqps.report.overall import names_of
 from rqps.report.profiles import Links, asked_by, links_to_profiles
 from rqps.report.render import content_of, notebook_page, render, write_page
 from rqps.report.rounds import PAGE as ROUNDS
@@ -285,6 +286,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
         home=f"{report.study.card.study}/index.html" if of_all else "index.html",
         made=report.made,
         to_rounds=Markup("") if of_all or "modes" in asked_by(notebook) else numbers,
+        names={} if of_all or report.study.runs.is_empty() else names_of(report.study)[1],
     )
     report.progress.done(NOTEBOOK_S)
     write_page(page, html)
