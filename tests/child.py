@@ -39,7 +39,8 @@ def next_of(file: int, most: int = 4096) -> bytes:
 def share_cache(own: Path, users: Path, *more: str) -> None:
     """Puts links to what is in the user's cache into another one. All else that has for itself: no study there waits
     for one that is measured elsewhere."""
-    for name in ("apt", "builds", "debian", "facts", "maven", "npm", "tools", *more):
+    shared = ("apt", "builds", "debian", "facts", "made", "maven", "npm", "sources", "tools")
+    for name in (*shared, *more):
         (users / name).mkdir(parents=True, exist_ok=True)
         if not (own / name).exists():
             (own / name).symlink_to(users / name)

@@ -1,0 +1,46 @@
+"""A real server that rqps builds from its source: it takes minutes where it was not made before."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from rqps.engines import engine_of
+from rqps.engines.making import Making
+from rqps.engines.postgres.build import Build
+from rqps.engines.postgres.unprivileged import server_user
+from rqps.schedule.run_study import LocalRunner
+from rqps.schedule.training import make_builds
+from rqps.scratch import Scratch
+from rqps.study import read_runs_file
+from rqps.workloads import PARAMETERS
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.live
+
+
+def test_a_server_is_built_from_source_and_makes_a_database(said: list[str]) -> None:
+    runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
+    make_builds(runs_file, ["pg15_gcc_o2"], LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml"), said.append)
+    spec = runs_file.builds["pg15_gcc_o2"]
+    build = engine_of(spec).locate("pg15_gcc_o2", spec, said.append)
+    assert isinstance(build, Build)
+    assert build.version == "15.18"
+    facts = {name: build.compiled[name] for name in ("optimization", "frame_pointers", "lto", "pgo", "allocator")}
+    expected = {"optimization": "-O2", "frame_pointers": "yes", "lto": "no", "pgo": "no", "allocator": "libc"}
+    assert facts == expected
+    assert build.compiled["compiler"].startswith("gcc ")
+    assert build.program.is_relative_to(Making.of("pg15_gcc_o2", spec).tree)
+    with Scratch() as folder:
+        user = server_user()
+        if user:
+            user.own(folder)
+        command = [
+            *(user.prefix if user else ()),
+            str(build.program.with_name("initdb")),
+            "-D",
+            str(folder / "data"),
+            "--no-sync",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert (folder / "data/PG_VERSION").read_text() == "15\n"
