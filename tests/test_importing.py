@@ -22,10 +22,12 @@ from rqps.published.importing import Asked, import_study
 from rqps.published.readers import text_of
 from rqps.report import build as build_report
 from rqps.report import check as check_report
+from rqps.report import two_studies
 from rqps.show.claims import wrong
 from rqps.store import Study
 from rqps.store.manifest import finished
 from rqps.store.read import check_whole
+from synthetic import Shape, write_study
 
 OLD, NEW = "my5651_rel.z12a_c8r32", "my8044_rel.z12a_c8r32"
 POINTS, SCAN, UPDATE = "point-query.range100", "scan.range100", "update-index.range100"
@@ -397,11 +399,12 @@ def test_four_rounds_have_verdicts_of_their_own(tmp_path: Path) -> None:
 def test_the_first_page_of_an_imported_study_answers_without_a_verdict(tmp_path: Path) -> None:
     root = tmp_path / "r"
     for build, speed in {"my5651": 1.0, "my8043": 0.70, "my8044": 0.714}.items():
-        write_mytools(root, f"{build}_rel.z12a", {step: round(1_000_000 * speed) for step in (POINTS, UPDATE)})
+        steps = {POINTS: round(1_000_000 * speed), UPDATE: round(1_000_000 * speed**2)}
+        write_mytools(root, f"{build}_rel.z12a", steps)
     study, _ = imported(tmp_path / "data", root)
     index = build_report("theirs", tmp_path / "data")
     text = html.unescape(re.sub(r"<[^>]+>", "", index.read_text()))
-    assert "Throughput relative to MySQL 5.6.51, over 2 steps: MySQL 8.0.43 -30.0 % and MySQL 8.0.44 -28.6 %" in text
+    assert "Throughput relative to MySQL 5.6.51, over 2 steps: MySQL 8.0.43 -41.4 % and MySQL 8.0.44 -39.7 %" in text
     assert "Noise floor of one run: " in text
     assert "Imported; files of elsewhere" in text
     assert {page.name for page in index.parent.glob("*.html")} >= {
@@ -488,3 +491,28 @@ def test_a_summary_of_fewer_numbers_than_names_is_named_by_its_line(tmp_path: Pa
     study, text = imported(tmp_path / "data", root)
     assert f"has 1 numbers, of 2 dbms: {file}, line 6" in text
     assert study.steps.height == 8
+
+
+def test_imported_and_own_results_stand_side_by_side(tmp_path: Path) -> None:
+    root, ours = tmp_path / "r", ("my1.base", "my2.base")
+    write_mytools(root, OLD, {POINTS: 1_000_000, UPDATE: 900_000})
+    write_mytools(root, NEW, {POINTS: 700_000, UPDATE: 600_000})
+    write_study(tmp_path / "data", Shape(dbms=ours, steps=("point-query_range=100", "update-index_range=100")))
+    imported(tmp_path / "data", root, renames=dict(zip((OLD, NEW), ours, strict=True)))
+    page, shared = two_studies("theirs", "synthetic", tmp_path / "data", tmp_path / "out")
+    assert shared == "2 dbms are in both, of 2 and 2; 2 steps are in both, of 2 and 2."
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page.read_text()))
+    assert f"imported: {OLD}" in text
+    assert "not known" in text
+
+
+def test_the_command_makes_the_data_folder_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("dbms,step,operations,elapsed_s\na.x,q,10,1\nb.x,q,10,1\n")
+    words = ("import", "t.csv", "--engine", "mysql", "--study", "t", "--data", "new/data")
+    for said in (
+        "t: 2 dbms, 1 step, 1 round; base is a.x\n",
+        "t: these results are imported already; nothing changed\n",
+    ):
+        done = command(*words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, said)
+    assert (tmp_path / "new/data/raw/study=t/study.json").is_file()

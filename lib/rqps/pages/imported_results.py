@@ -69,12 +69,14 @@ def _means(study: Study) -> Iterator[Clause]:
         rows = of_host.sort("estimate").to_dicts()
         shown = rows if len(rows) <= MOST_NAMED else [rows[0], rows[-1]]
         parts = []
+        many = len(shown) < len(rows)
         for row in shown:
             written = change(row["estimate"])
             cell = {name: row[name] for name in ("host", "metric", "relation", "base", "dbms")} | {"clients": None}
             claim = Claim("means", cell, row["estimate"], written=written)
-            parts.append(Clause(f"{names[row['dbms']]} {written}", [claim]))
-        who = listed(parts) if len(shown) == len(rows) else phrase("from {} to {}", *parts)
+            name = names[row["dbms"]]
+            parts.append(Clause(f"{written} ({name})" if many else f"{name} {written}", [claim]))
+        who = phrase("from {} to {}", *parts) if many else listed(parts)
         text = f"Throughput relative to {names[study.card.base]}, over {rows[0]['steps']} steps: {{}}"
         of = "one run each" if rows[0]["n"] == 1 else f"{rows[0]['n']} rounds"
         yield finding(

@@ -144,7 +144,8 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
     measured = rounds_of((decided if by_time.is_empty() else by_time)["n"]) + f" {how}" * (not study.card.imported)
     conclusive = f"{decided.height - undecided} of {counted(decided.height, 'comparison')} decided"
-    conclusive = "" if _only_counted(study, decided) else f"{conclusive} for {stats.holds_for(decided)}"
+    conclusive += f" for {stats.holds_for(decided)}" * (not study.card.imported)
+    conclusive = "" if _only_counted(study, decided) else conclusive
     return " · ".join(filter(None, [length, *rows, *dict.fromkeys(hosts), measured, conclusive]))
 
 
