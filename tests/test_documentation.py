@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def blocks(language: str, guide: Path | None = None) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
-COMMANDS = sorted({line for block in blocks("sh") for line in block.splitlines()})
+COMMANDS = sorted({line for block in blocks("sh") for line in block.replace("\\\n", "").splitlines()})
 
 
 def made_by_make() -> set[str]:
@@ -46,7 +47,7 @@ def test_the_readme_is_short_enough_to_be_read() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_guides_exists(command: str) -> None:
-    program, *arguments = command.split()
+    program, *arguments = shlex.split(command)
     if program == "make":
         assert set(arguments) <= made_by_make()
     else:
