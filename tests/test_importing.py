@@ -516,3 +516,13 @@ def test_the_command_makes_the_data_folder_that_it_is_given(tmp_path: Path) -> N
         done = command(*words, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (0, said)
     assert (tmp_path / "new/data/raw/study=t/study.json").is_file()
+
+
+def test_a_folder_and_the_summary_of_one_that_is_gone_are_compared(tmp_path: Path) -> None:
+    root = tmp_path / "r.dop1"
+    write_mytools(root, OLD, {f"{step}.range100": 60_000 for step in SUMMARY})
+    write_summary(root, {OLD: [100] * 5, NEW: [90] * 5})
+    study, text = imported(tmp_path / "data", root)
+    assert "not read" not in text
+    assert set(study.runs["host"]) == {"elsewhere"}
+    assert rqps.stats.relate(study)[1]["estimate"].to_list() == pytest.approx([0.9] * 5)

@@ -168,11 +168,11 @@ def _files(root: Path, unread: list[Unread]) -> Iterator[Path]:
                 yield path
 
 
-def _runs(results: Iterable[Result], asked: Asked, unread: list[Unread]) -> Iterator[_Run]:
+def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iterator[_Run]:
     """The results by host, dbms and round. Where the source numbers no rounds, an origin is of the first round that
     has none of its steps; an origin with the same bytes as another one is left out."""
     origins: dict[tuple[str, str, Path, int | None], list[Result]] = {}
-    several = {result.machine.get("cpus") for result in results} if isinstance(results, list) else set()
+    several = {result.machine.get("cpus") for result in results} - {None}
     for result in results:
         host = asked.host or result.host or ELSEWHERE
         if len(several) > 1 and (cpus := result.machine.get("cpus")):
