@@ -5,6 +5,7 @@ Imports are inside the functions: `rqps --help` must not wait for polars.
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -279,6 +280,7 @@ def builds(arguments: argparse.Namespace) -> Call:
             shown = {name: known[name] for name in arguments.names} or known
             lines = [line(name, spec) for name, spec in shown.items()]
             return _print("\n".join(lines) or "no build of runs.yaml has a source and a recipe")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # compilers end with us, as after Ctrl-C
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         jobs, niceness = arguments.jobs or JOBS, arguments.nice
         make_builds(runs_file, arguments.names, runner, _say, jobs=jobs, niceness=niceness)
