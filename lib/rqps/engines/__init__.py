@@ -229,6 +229,11 @@ class Counters(NamedTuple):
 ALL_COUNTS = Counters()
 
 
+Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
+"""The KB that an engine wrote in a step, by purpose, out of what each counter of its status grew, and its value then.
+It leaves out what the release does not count."""
+
+
 class Try(NamedTuple):
     """A change of options that shows what something costs."""
 
@@ -368,6 +373,7 @@ class Facts:
     scenarios: Scenarios = NO_SCENARIOS
     option_files: OptionFiles | None = None
     counters: Counters = ALL_COUNTS
+    written: Written = lambda _grew, _now: {}
     tries: tuple[Try, ...] = ()
     """Options worth a what-if."""
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import nbformat
@@ -182,8 +183,8 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True for a notebook that belongs to a study's report, by the conditions in its metadata.
 
     It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those
-    of which the study has several values, or ask for a study with levels, of so many releases, or imported. One that
-    names nothing is for all that have ordinary rounds.
+    of which the study has several values, or ask for a study with levels, of so many releases, or imported, or one
+    of which a function says yes. One that names nothing is for all that have ordinary rounds.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
@@ -199,6 +200,8 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
         values = options.filter(pl.col("name").is_in(varied)).group_by("name").agg(pl.col("value").n_unique())
         if values.filter(pl.col("value") > 1).is_empty():
             return False
+    if "function" in only and not resolve_name(only["function"])(study):
+        return False
     return all(
         runs.is_empty() or not runs.filter(pl.col(column).is_in(only[key])).is_empty()
         for key, column in (("workloads", "workload"), ("modes", "mode"))

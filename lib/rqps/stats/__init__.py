@@ -74,3 +74,4 @@ from rqps.stats.plan_changes import plan_changes
 from rqps.stats.status_counters import status_changes
 from rqps.stats.summary import NO_INDEX, asks, left_out, means, means_to_base
 from rqps.stats.verdict import holds_for
+from rqps.stats.writes import by_purpose, written

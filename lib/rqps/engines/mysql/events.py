@@ -4,11 +4,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.perf_schema import STATUS, State, class_of, classes
-from rqps.engines.mysql.reports import Found, explained, memory_status, read_setup, read_status, schema_rows
+from rqps.engines.mysql.reports import (
+    Found,
+    explained,
+    memory_status,
+    read_setup,
+    read_status,
+    read_written,
+    schema_rows,
+)
 from rqps.engines.mysql.scenario import Realised, built_in, is_always_on
+from rqps.engines.mysql.writes import size_of_data_files
 from rqps.errors import RqpsError
 
 DIGEST, ERROR = "digest", "error"
@@ -41,8 +51,8 @@ _METADATA_LOCK = "wait/lock/metadata/sql/mdl"
 class StepWatch:
     """The status around a step, and the events of a scenario, which have to be those that it asks for."""
 
-    def __init__(self, connection: Connection, asked: Realised | None, step: str) -> None:
-        self._connection, self._asked, self._step = connection, asked, step
+    def __init__(self, connection: Connection, asked: Realised | None, step: str, directory: Path) -> None:
+        self._connection, self._asked, self._step, self._directory = connection, asked, step, directory
         self._before: dict[str, str] = {}
         self._after: dict[str, str] = {}
         if asked:
@@ -70,7 +80,8 @@ class StepWatch:
                 yield f"{name} grew by {lost}: those were not recorded"
 
     def _read(self) -> dict[str, str]:
-        status = read_status(self._connection)
+        status = read_status(self._connection) | read_written(self._connection)
+        status |= size_of_data_files(self._directory)
         events = recorded(self._connection, self._asked) if self._asked else {}
         return status | {f"{STATUS}{name}": str(count) for name, count in events.items()}
 

@@ -15,11 +15,14 @@ from pymysql.cursors import DictCursor
 from rqps.engines.asked import Connections
 from rqps.engines.mysql.instance import Connection, query
 from rqps.engines.mysql.perf_schema import State
+from rqps.engines.mysql.writes import FILES, REDO_LSN
 from rqps.errors import RqpsError
 
 Row = dict[str, Any]
 Plan = dict[str, Any]
 LONGEST_STATEMENT = 300
+_FILE = "wait/io/file/"
+_REDO = re.compile(r"Log sequence number\s+(\d+)")
 _TABLE_OR_PART = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
 _FORBIDDEN = {code for name, code in vars(ER).items() if name.endswith("ACCESS_DENIED_ERROR")}
 
@@ -194,6 +197,16 @@ def _state(row: Row) -> State:
 def _switches(row: Row) -> str:
     """The switches of a row; before 5.7 an actor has none, and is watched by being there."""
     return ", ".join(f"{name} {row[name]}" for name in ("enabled", "timed", "history") if name in row) or "watched"
+
+
+def read_written(connection: Connection) -> dict[str, str]:
+    """The counters that SHOW GLOBAL STATUS lacks: the redo log's sequence number and, where the performance schema
+    watches files, the bytes written to each kind of them."""
+    match = _REDO.search(str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2]))
+    columns = "event_name, sum_number_of_bytes_write AS written"
+    rows = schema_rows(connection, "file_summary_by_event_name", "WHERE sum_number_of_bytes_write > 0", columns)
+    files = {f"{FILES}{str(row['event_name']).removeprefix(_FILE)}": str(row["written"]) for row in rows}
+    return files | ({REDO_LSN: match[1]} if match else {})
 
 
 def memory_status(connection: Connection) -> dict[str, int]:

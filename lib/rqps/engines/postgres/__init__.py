@@ -1,5 +1,7 @@
 """PostgreSQL: all that is known of it before any build is here. `engine` starts its servers."""
 
+from collections.abc import Mapping
+
 from rqps.engines import Facts, Program
 
 _PLACES = ("config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "unix_socket_directories")
@@ -24,6 +26,24 @@ _ROLES = {
     "startup": "startup|archiver|walsummarizer|slotsync worker|logger",
 }
 
+_PAGE_KB = 8
+_PAGES_WRITTEN = {
+    "checkpoints": ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written"),  # moved in 17
+    "background writer": ("bgwriter.buffers_clean",),
+    "backends and vacuum": ("bgwriter.buffers_backend",),  # until 16
+}
+
+
+def _written_kb(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
+    """The WAL counts from 14 on, with its full-page images in it."""
+    of = {
+        purpose: sum(grew.get(name, 0) for name in names) * _PAGE_KB
+        for purpose, names in _PAGES_WRITTEN.items()
+        if any(name in grew for name in names)
+    }
+    return of | ({"WAL": grew["wal.wal_bytes"] / 1024} if "wal.wal_bytes" in grew else {})
+
+
 facts = Facts(
     name="postgres",
     title="PostgreSQL",
@@ -39,5 +59,6 @@ facts = Facts(
     processes=r"unix_socket_directories=\S*/{private}[^/ ]+",
     socket=".s.PGSQL.5432",
     roles=_ROLES,
+    written=_written_kb,
     serves=r"^(exec_simple_query|exec_(parse|bind|execute)_message)$",
 )

@@ -1,6 +1,15 @@
 """RocksDB: all that is known of it before any build is here. `engine` opens its databases."""
 
+from collections.abc import Mapping
+
 from rqps.engines import Counters, Facts
+
+_WRITTEN_GB = {"wal_written_gb": "write-ahead log", "flushed_gb": "flush", "compaction_written_gb": "compaction"}
+
+
+def _written_kb(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
+    return {purpose: grew[name] * 2**20 for name, purpose in _WRITTEN_GB.items() if name in grew}
+
 
 facts = Facts(
     name="rocksdb",
@@ -15,4 +24,5 @@ facts = Facts(
         r"|stall_percent|compaction_write_amplification",
         constants=r"elapsed_s|settled_\w+",
     ),
+    written=_written_kb,
 )

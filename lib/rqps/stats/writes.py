@@ -1,0 +1,94 @@
+"""Written bytes by purpose, as the engine counts them, beside the count of its process and what neither explains."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from rqps.engines import facts_of
+from rqps.stats.metrics import usable
+from rqps.stats.pairing import SHARES_SECONDS
+from rqps.store.read import Study
+
+REST, PROCESS, DEVICE = "not explained", "the process", "the device"
+LEAST_KB = 0.01
+"""KB per operation: a step that writes less writes nothing worth explaining."""
+_KEYS = ("host", "step", "dbms", "round")
+
+
+def written(study: Study) -> pl.DataFrame:
+    """One row per host, step, dbms, round and purpose, which has `kb` written per operation, and its `role`.
+
+    A `part` is a purpose that the engine counts, the `whole` what the kernel counts for the engine's processes, the
+    `rest` their difference, which is negative where the parts come to more than the whole. `device` is what reached
+    the disk for any process, where a server has its seconds for itself.
+    """
+    steps = usable(study.steps).filter("writes", pl.col("server_write_kb").is_not_null())
+    per_operation = pl.col("server_write_kb", "host_write_kb") / pl.col("operations")
+    steps = steps.with_columns(per_operation).filter(pl.col("server_write_kb") >= LEAST_KB)
+    # Counters are read around the warm-up, too, whose operations nobody counted.
+    warmed = 1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s")
+    steps = steps.with_columns(
+        operations=pl.col("operations") * warmed,
+        host_write_kb=pl.when(~SHARES_SECONDS).then("host_write_kb"),
+    )
+    parts = _parts(study, steps)
+    explained = parts.group_by("run", "step").agg(pl.col("kb").sum())
+    whole = steps.select("run", *_KEYS, "position", whole="server_write_kb", device="host_write_kb")
+    both = whole.join(explained, on=["run", "step"], how="inner")
+    others = [
+        both.with_columns(kb=pl.col("whole") - pl.col("kb"), purpose=pl.lit(REST), role=pl.lit("rest")),
+        both.with_columns(kb="whole", purpose=pl.lit(PROCESS), role=pl.lit("whole")),
+        both.with_columns(kb="device", purpose=pl.lit(DEVICE), role=pl.lit("device")).drop_nulls("kb"),
+    ]
+    columns = (*_KEYS, "position", "purpose", "role", "kb")
+    of_engine = parts.join(whole, on=["run", "step"]).with_columns(role=pl.lit("part"))
+    return (
+        pl.concat([of_engine.select(columns), *(other.select(columns) for other in others)])
+        .with_row_index("order")
+        .sort("host", "position", "dbms", "round", "order")
+        .drop("order", "position")
+    )
+
+
+def counted(study: Study) -> bool:
+    """True for a study whose engine counts what it writes by purpose, and writes in some step."""
+    steps = usable(study.steps).filter("writes", pl.col("server_write_kb") > LEAST_KB * pl.col("operations"))
+    return not steps.is_empty() and not _parts(study, steps.tail(1)).is_empty()
+
+
+def by_purpose(study: Study) -> pl.DataFrame:
+    """One row per host, step, dbms and purpose: `kb` per operation, the mean of the `rounds`, and its `share` of what
+    the process wrote; `base_kb` is the base's."""
+    keys = ["host", "step", "dbms", "purpose", "role"]
+    means = written(study).group_by(keys, maintain_order=True).agg(pl.col("kb").mean(), rounds=pl.len())
+    whole = means.filter(role="whole").select("host", "step", "dbms", whole="kb")
+    of_base = means.filter(dbms=study.card.base).select("host", "step", "purpose", base_kb="kb")
+    both = means.join(whole, on=["host", "step", "dbms"], how="left", maintain_order="left")
+    both = both.with_columns(share=pl.col("kb") / pl.col("whole")).drop("whole")
+    return both.join(of_base, on=["host", "step", "purpose"], how="left", maintain_order="left")
+
+
+def _parts(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
+    """KB per operation of each run, step and purpose."""
+    value = pl.col("value").cast(pl.Float64, strict=False)
+    moments = study.status.select("run", "step", "moment", "name", value=value).drop_nulls()
+    moments = moments.join(steps.lazy().select("run", "step"), on=["run", "step"], how="semi")
+    engines = {
+        (run, step): (engine, operations)
+        for run, step, engine, operations in steps.select("run", "step", "engine", "operations").iter_rows()
+    }
+    schema = {"run": pl.String, "step": pl.String, "purpose": pl.String, "kb": pl.Float64}
+    rows = []
+    for (run, step), status in moments.collect().group_by("run", "step", maintain_order=True):
+        at = {name: dict(of.select("name", "value").iter_rows()) for (name,), of in status.group_by("moment")}
+        engine, operations = engines[run, step]
+        for purpose, kb in growth(engine, at.get("before", {}), at.get("after", {})).items():
+            rows.append({"run": run, "step": step, "purpose": purpose, "kb": kb / operations})
+    return pl.DataFrame(rows, schema=schema)
+
+
+def growth(engine: str, before: Mapping[str, float], after: Mapping[str, float]) -> Mapping[str, float]:
+    """The KB that an engine wrote by purpose between two readings of its status. A counter that fell, as it wrapped
+    or was set back, counts as one that the release lacks; one that has just appeared began at 0."""
+    grew = {name: value - before.get(name, 0) for name, value in after.items() if value >= before.get(name, 0)}
+    return facts_of(engine).written(grew, after)
