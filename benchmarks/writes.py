@@ -1,5 +1,5 @@
-"""Do the parts of written bytes come to what the kernel counts? Measures the studies of writes where they are missing,
-and prints the share of the process's own count that no part explains, by step and dbms.
+"""Do the parts of written bytes come to what the kernel counts? Measures the studies of writes where they are
+missing, and prints the share of the process's own count that no part explains, by step and dbms.
 
 The goal is 5 % for update-index and l.i1.
 """

@@ -229,6 +229,8 @@ class Counters(NamedTuple):
 ALL_COUNTS = Counters()
 
 
+PROCESS_BYTES = "process_bytes_written"
+"""The name in `status` of what the kernel counts for an engine's processes, where it is read at that moment."""
 Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
 """The KB that an engine wrote in a step, by purpose, out of what each counter of its status grew, and its value then.
 It leaves out what the release does not count."""

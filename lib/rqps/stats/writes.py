@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from rqps.engines import facts_of
+from rqps.engines import PROCESS_BYTES, facts_of
 from rqps.stats.metrics import usable
 from rqps.stats.pairing import SHARES_SECONDS
 from rqps.store.read import Study
@@ -32,16 +32,20 @@ def written(study: Study) -> pl.DataFrame:
         host_write_kb=pl.when(~SHARES_SECONDS).then("host_write_kb"),
     )
     parts = _parts(study, steps)
+    seen = parts.filter(purpose=PROCESS_BYTES).select("run", "step", seen="kb")
+    steps = steps.join(seen, on=["run", "step"], how="left", maintain_order="left")
+    steps = steps.with_columns(pl.coalesce("seen", "server_write_kb").alias("server_write_kb"))
+    parts = parts.filter(pl.col("purpose") != PROCESS_BYTES)
     explained = parts.group_by("run", "step").agg(pl.col("kb").sum())
-    whole = steps.select("run", *_KEYS, "position", whole="server_write_kb", device="host_write_kb")
-    both = whole.join(explained, on=["run", "step"], how="inner")
+    of_process = steps.select("run", *_KEYS, "position", process="server_write_kb", device="host_write_kb")
+    both = of_process.join(explained, on=["run", "step"], how="inner")
     others = [
-        both.with_columns(kb=pl.col("whole") - pl.col("kb"), purpose=pl.lit(REST), role=pl.lit("rest")),
-        both.with_columns(kb="whole", purpose=pl.lit(PROCESS), role=pl.lit("whole")),
+        both.with_columns(kb=pl.col("process") - pl.col("kb"), purpose=pl.lit(REST), role=pl.lit("rest")),
+        both.with_columns(kb="process", purpose=pl.lit(PROCESS), role=pl.lit("whole")),
         both.with_columns(kb="device", purpose=pl.lit(DEVICE), role=pl.lit("device")).drop_nulls("kb"),
     ]
     columns = (*_KEYS, "position", "purpose", "role", "kb")
-    of_engine = parts.join(whole, on=["run", "step"]).with_columns(role=pl.lit("part"))
+    of_engine = parts.join(of_process, on=["run", "step"]).with_columns(role=pl.lit("part"))
     return (
         pl.concat([of_engine.select(columns), *(other.select(columns) for other in others)])
         .with_row_index("order")
@@ -61,10 +65,10 @@ def by_purpose(study: Study) -> pl.DataFrame:
     the process wrote; `base_kb` is the base's."""
     keys = ["host", "step", "dbms", "purpose", "role"]
     means = written(study).group_by(keys, maintain_order=True).agg(pl.col("kb").mean(), rounds=pl.len())
-    whole = means.filter(role="whole").select("host", "step", "dbms", whole="kb")
+    of_process = means.filter(role="whole").select("host", "step", "dbms", process="kb")
     of_base = means.filter(dbms=study.card.base).select("host", "step", "purpose", base_kb="kb")
-    both = means.join(whole, on=["host", "step", "dbms"], how="left", maintain_order="left")
-    both = both.with_columns(share=pl.col("kb") / pl.col("whole")).drop("whole")
+    both = means.join(of_process, on=["host", "step", "dbms"], how="left", maintain_order="left")
+    both = both.with_columns(share=pl.col("kb") / pl.col("process")).drop("process")
     return both.join(of_base, on=["host", "step", "purpose"], how="left", maintain_order="left")
 
 
@@ -88,7 +92,10 @@ def _parts(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def growth(engine: str, before: Mapping[str, float], after: Mapping[str, float]) -> Mapping[str, float]:
-    """The KB that an engine wrote by purpose between two readings of its status. A counter that fell, as it wrapped
-    or was set back, counts as one that the release lacks; one that has just appeared began at 0."""
+    """The KB that an engine wrote by purpose between two readings of its status, and the kernel's count for its
+    processes if the status has that. A counter that fell, as it wrapped or was set back, counts as one that the
+    release lacks; one that has just appeared began at 0."""
     grew = {name: value - before.get(name, 0) for name, value in after.items() if value >= before.get(name, 0)}
-    return facts_of(engine).written(grew, after)
+    parts = facts_of(engine).written(grew, after)
+    seen = {PROCESS_BYTES: grew[PROCESS_BYTES] / 1024} if parts and PROCESS_BYTES in grew else {}
+    return {**parts, **seen}

@@ -181,7 +181,7 @@ class MeasuredServer(Server):
         """Verifies the scenario before and after the step, over a connection whose events are not recorded."""
         scenario = self.prepared.scenario
         with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
-            yield events.StepWatch(connection, scenario, step, self.directory)
+            yield events.StepWatch(connection, scenario, step, self)
 
     def _variable(self, name: str) -> str:
         with closing(self.connect()) as connection:

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.perf_schema import STATUS, State, class_of, classes
@@ -18,7 +17,7 @@ from rqps.engines.mysql.reports import (
     schema_rows,
 )
 from rqps.engines.mysql.scenario import Realised, built_in, is_always_on
-from rqps.engines.mysql.writes import size_of_data_files
+from rqps.engines.mysql.written_bytes import seen_from_outside
 from rqps.errors import RqpsError
 
 DIGEST, ERROR = "digest", "error"
@@ -51,8 +50,8 @@ _METADATA_LOCK = "wait/lock/metadata/sql/mdl"
 class StepWatch:
     """The status around a step, and the events of a scenario, which have to be those that it asks for."""
 
-    def __init__(self, connection: Connection, asked: Realised | None, step: str, directory: Path) -> None:
-        self._connection, self._asked, self._step, self._directory = connection, asked, step, directory
+    def __init__(self, connection: Connection, asked: Realised | None, step: str, server: Server) -> None:
+        self._connection, self._asked, self._step, self._server = connection, asked, step, server
         self._before: dict[str, str] = {}
         self._after: dict[str, str] = {}
         if asked:
@@ -81,7 +80,7 @@ class StepWatch:
 
     def _read(self) -> dict[str, str]:
         status = read_status(self._connection) | read_written(self._connection)
-        status |= size_of_data_files(self._directory)
+        status |= seen_from_outside(self._server.pid, self._server.directory)
         events = recorded(self._connection, self._asked) if self._asked else {}
         return status | {f"{STATUS}{name}": str(count) for name, count in events.items()}
 

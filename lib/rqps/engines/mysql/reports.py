@@ -15,7 +15,7 @@ from pymysql.cursors import DictCursor
 from rqps.engines.asked import Connections
 from rqps.engines.mysql.instance import Connection, query
 from rqps.engines.mysql.perf_schema import State
-from rqps.engines.mysql.writes import FILES, REDO_LSN
+from rqps.engines.mysql.written_bytes import FILES, REDO_LSN
 from rqps.errors import RqpsError
 
 Row = dict[str, Any]
