@@ -6,7 +6,6 @@ import polars as pl
 
 from rqps import stats
 from rqps.show import Claim, Clause, Row, Sentences, finding, listed, phrase
-from rqps.stats.writes import PROCESS, REST
 from rqps.store import Study
 
 FRAME = "written"
@@ -19,11 +18,11 @@ def findings(study: Study) -> Sentences:
     of = stats.by_purpose(study)
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
-    return Sentences([*_steps(of, study), _left(of)])
-
-
-def _steps(of: pl.DataFrame, study: Study) -> Iterator[Clause]:
     names = dict(stats.names(study).select("dbms", "short").iter_rows())
+    return Sentences([*_steps(of, study.card.base, names), _left(of, names)])
+
+
+def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Clause]:
     several = of["host"].n_unique() > 1
     for (host, step), rows in of.group_by("host", "step", maintain_order=True):
         most = rows.filter(role="whole").sort("kb", descending=True, maintain_order=True).row(0, named=True)
@@ -31,17 +30,19 @@ def _steps(of: pl.DataFrame, study: Study) -> Iterator[Clause]:
         named = mine.filter(pl.col("role") == "part", pl.col("share").abs() >= LEAST_SHARE)
         parts = [phrase("{} {}", row["purpose"], _kb(row)) for row in named.sort("kb", descending=True).to_dicts()]
         clauses = [phrase("{}: {} writes most, {} per operation", step, names[most["dbms"]], _kb(most))]
-        if most["dbms"] != study.card.base and most["base_kb"]:
-            base = rows.filter(dbms=study.card.base, role="whole").row(0, named=True)
-            clauses.append(phrase("{} writes {}", names[study.card.base], _kb(base)))
+        if most["dbms"] != base and most["base_kb"]:
+            of_base = rows.filter(dbms=base, role="whole").row(0, named=True)
+            clauses.append(phrase("{} writes {}", names[base], _kb(of_base)))
         yield finding(*clauses, listed(parts), place=str(host) * several)
 
 
-def _left(of: pl.DataFrame) -> Clause:
+def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
     """The range of what is not explained, over all steps and dbms."""
-    rest = of.filter(role="rest").sort("share")
-    ends = [_percent(rest.row(0, named=True)), _percent(rest.row(-1, named=True))]
-    return finding(phrase("the parts leave {} to {} of a process's bytes unexplained", *ends))
+    rest = of.filter(role="rest").sort("share", maintain_order=True).to_dicts()
+    ends = [_percent(rest[0]), _percent(rest[-1])]
+    most = max(rest, key=lambda row: abs(row["share"]))
+    whose = f"most of {names[most['dbms']]} in {most['step']}"
+    return finding(phrase("The parts leave {} to {} of a process's bytes unexplained, {}", *ends, whose))
 
 
 def _percent(row: Row) -> Clause:
@@ -62,6 +63,3 @@ def _cell(row: Row) -> dict[str, str]:
 def frame(study: Study) -> pl.DataFrame:
     """The frame of the page's claims."""
     return stats.by_purpose(study).with_columns(percent=100 * pl.col("share"))
-
-
-__all__ = ["PROCESS", "REST", "findings", "frame"]
