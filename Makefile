@@ -44,10 +44,8 @@ bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.m
 	@for benchmark in observation generator starting profiling relating packing differing counting hosts scenario folding flame_page one_file refusing insert_benchmark rocksdb writes wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done
 
 SAMPLES := $(or $(STUDY),releases sysbench-releases point-lookups where-did-it-go ps-by-release ps-scenarios \
-  ps-statements ps-statements-as-text ps-instruments ps-cost-insert insert-releases-cpu rocksdb-releases rocksdb-reads \
-  rocksdb-variations pg-releases pg-releases-since-16)
   ps-statements ps-statements-as-text ps-instruments ps-cost-insert insert-releases-cpu writes-of-inserts rocksdb-releases rocksdb-reads \
-  rocksdb-variations)
+  rocksdb-variations pg-releases pg-releases-since-16)
 
 sample: measure keep  ## measure the studies in data/sample again, or STUDY=NAME alone, and keep them there
 
