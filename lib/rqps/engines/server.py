@@ -196,11 +196,11 @@ class KeptServer:
             ) from None
 
     def harm(self) -> str:
-        """What happened to a server that is still up and behind an error, in words; empty if nothing."""
+        """The event behind an error of a server that is still up, in words; empty if there is none."""
         return ""
 
     def remedy(self, error: Exception) -> str:  # noqa: ARG002
-        """What to do about a refusal, where more than its words are known."""
+        """The next step after a refusal, where more than its words are known."""
         return ""
 
     @contextmanager
