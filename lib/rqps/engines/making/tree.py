@@ -95,6 +95,7 @@ def _archive(name: str, source: SourceTree, say: Say) -> Path:
     """The tarball, fetched if need be; its digest is checked where one was promised."""
 
     def make(folder: Path) -> None:
+        say(f"{name}: fetching {source.words}")
         progress = Progress(say, f"{name}: downloading")
         if source.url is not None:
             archive = by_url(name, source.url, folder, progress)
@@ -102,7 +103,6 @@ def _archive(name: str, source: SourceTree, say: Say) -> Path:
         else:
             debian.source_package(name, str(source.debian), str(source.version), str(source.suite), folder, say)
 
-    say(f"{name}: fetching {source.words}")
     folder = made_once(cache_dir() / "sources" / short_key(source.words, source.sha256), make, say)
     archives = [path for path in folder.iterdir() if path.suffix in (".gz", ".xz", ".bz2", ".tgz", ".zip")]
     archives = [path for path in archives if ".debian." not in path.name]
