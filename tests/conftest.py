@@ -14,6 +14,7 @@ import pytest
 import rqps
 from browser import Browser
 from child import running_from, share_cache, until
+from compilers import clang_in
 from hypothesis import HealthCheck, settings
 from releases import Site, served
 from rqps.engines.cache import cache_dir
@@ -180,6 +181,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
 def many(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
     """A made-up study of 47 steps on ten builds."""
     return rqps.load("synthetic", data=write_study(tmp_path_factory.mktemp("many"), shape_of_many()))
+
+
+@pytest.fixture(scope="session")
+def clang(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A clang on PATH: Debian's where this machine has none."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not shutil.which("clang"):
+            patch.setenv("PATH", f"{clang_in(tmp_path_factory.mktemp('clang'))}:{os.environ['PATH']}")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """How a program was compiled, read back from what gcc and clang make here."""
 
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,8 @@ from rqps.engines.compiled import UNKNOWN, how_compiled, in_short
 from rqps.show import sections
 from rqps.stats import all_warnings, builds
 
+pytestmark = pytest.mark.usefixtures("clang")
+
 SOURCES = {
     "main.c": "int sum(const int *, int);\nint twice(int);\nint outside(int n) { return n * 7; }\n"
     "int main(int n, char **a) { int x[64];"
@@ -24,13 +25,6 @@ SOURCES = {
 }
 
 
-def compiler(name: str) -> str:
-    """gcc or clang of this machine; a machine without clang is told what to install."""
-    path = next(filter(None, map(shutil.which, (name, f"{name}-14", f"{name}-19"))), None)
-    assert path, f"{name} is not installed: apt install {'clang-14 lld-14 libclang-rt-14-dev' * (name == 'clang')}"
-    return path
-
-
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     for name, text in SOURCES.items():
@@ -39,15 +33,13 @@ def sources(tmp_path: Path) -> Path:
 
 
 def made(folder: Path, by: str, *flags: str) -> Path:
-    command = [compiler(by), *flags, *SOURCES, "-o", "program"]
+    command = [by, *flags, *SOURCES, "-o", "program"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return folder / "program"
 
 
 def version(by: str) -> str:
-    answer = subprocess.run(
-        [compiler(by), "-dumpfullversion" if by == "gcc" else "-dumpversion"], capture_output=True
-    )
+    answer = subprocess.run([by, "-dumpfullversion" if by == "gcc" else "-dumpversion"], capture_output=True)
     return f"{by} {answer.stdout.decode().strip()}"
 
 
@@ -81,7 +73,7 @@ def test_flags_are_read_back(sources: Path, by: str, flags: str, expected: dict[
 def test_the_flags_are_those_of_most_files(sources: Path) -> None:
     for number in range(3):
         (sources / f"another{number}.c").write_text(f"int another{number}(int n) {{ return n + {number}; }}\n")
-    gcc = compiler("gcc")
+    gcc = "gcc"
     for file in sources.glob("*.c"):
         level = "-O1" if file.name == "sum.c" else "-O2"
         subprocess.run([gcc, "-g1", level, "-c", file.name], cwd=sources, check=True)
@@ -105,8 +97,8 @@ def test_code_shows_later_instructions_where_no_flags_are_recorded(sources: Path
 
 def test_the_allocator_is_the_library_that_a_program_needs(sources: Path) -> None:
     library = ["-shared", "-fPIC", "-o", "libtcmalloc.so.4", "sum.c"]
-    subprocess.run([compiler("gcc"), *library], cwd=sources, check=True)
-    command = [compiler("gcc"), "-o", "program", "main.c", "libtcmalloc.so.4"]
+    subprocess.run(["gcc", *library], cwd=sources, check=True)
+    command = ["gcc", "-o", "program", "main.c", "libtcmalloc.so.4"]
     subprocess.run(command, cwd=sources, check=True)
     assert how_compiled(sources / "program")["allocator"] == "tcmalloc"
 

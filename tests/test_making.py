@@ -21,7 +21,7 @@ from rqps.engines.making import MADE, Making, make_it, not_made
 from rqps.engines.making.recipe import recipe_of
 from rqps.errors import RqpsError
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = pytest.mark.usefixtures("clang", "cache")
 
 MAIN = """#include <stdio.h>
 int outside(int n) { return n * 7; }
