@@ -1,4 +1,4 @@
-"""A clang for tests of builds: Debian's packages, unpacked in the cache as the browser is and copied to one folder."""
+"""A clang for tests of builds: packages of Debian, unpacked in the cache as the browser is, copied to one folder."""
 
 import shutil
 from pathlib import Path
