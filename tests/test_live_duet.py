@@ -176,7 +176,7 @@ def scans(server: Server) -> int:
 def test_a_server_that_hangs_in_a_slice_is_named(
     servers: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator, "SLICED_PATIENCE_S", 5.0)
+    monkeypatch.setattr(generator.Generator, "slice_patience_s", 5.0)
     workload, wanted, hanging = Sysbench(), asked("point-query"), servers[1].pid
     with workload.generating(servers, "point-query", wanted, seed=1, cpus=(), log=tmp_path / "log") as load:
         load.wait_for_begin()

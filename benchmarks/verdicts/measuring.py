@@ -144,6 +144,11 @@ def values(servings: Sequence[Serving]) -> pl.DataFrame:
     return stats.measured(_as_study(servings, measured), (*COMPARED, CLIENT_CPU))
 
 
+@dataclass(frozen=True)
+class _Card:
+    imported: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class _Tables:
     """As much of a `Study` as `stats.measured` looks at."""
@@ -151,6 +156,7 @@ class _Tables:
     runs: pl.DataFrame
     steps: pl.DataFrame
     slices: pl.LazyFrame
+    card: _Card = _Card()
 
 
 def _as_study(servings: Sequence[Serving], measured: Sequence[Measured]) -> Study:
