@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 
 STUDY = """\
 studies:
-  small:
+  watched:
     question: What did the last night change?
     workload: sysbench
     dbms: [my5624.base, mine.base]
@@ -29,6 +29,7 @@ studies:
     twin: false
     parameters: {steps: [point-query], table_rows: 2000, seconds: 1, warmup_seconds: 0}
 """
+"""A study of a name of its own: those of one name, in caches that tests share, take each other's tables away."""
 
 
 def install(version: str, path: Path) -> None:
@@ -39,7 +40,7 @@ def install(version: str, path: Path) -> None:
 
 
 def watch(place: Place, *words: str, code: int = 0) -> Done:
-    done = command("watch", "small", *words, cwd=place.path)
+    done = command("watch", "watched", *words, cwd=place.path)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -64,7 +65,7 @@ def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path
     done = watch(place, "--note", "merged at night", code=3)
     assert "point-query may have changed; measured once more, from newly loaded tables" in done.stderr
     assert "Newest: mine@2: merged at night; 1 steps against mine.base" in done.stdout
-    runs = rqps.load("small", tmp_path / "data").runs
+    runs = rqps.load("watched", tmp_path / "data").runs
     looks = runs.filter(dbms="mine@2.base").group_by("occasion").agg(pl.len()).sort("occasion").rows()
     assert looks == [(2, 4), (3, 4)]
     assert runs.filter(pl.col("occasion") > 1)["dbms"].n_unique() == 3, (
