@@ -11,6 +11,13 @@ from rqps.store.read import Study, load
 
 _KEYS = ("host", "step", "dbms")
 INSTRUCTIONS = "instructions"
+_UNTIMED = pl.DataFrame(
+    schema={
+        **dict.fromkeys(("metric", *_KEYS, "base"), pl.String),
+        **dict.fromkeys(("estimate", "low", "high"), pl.Float64),
+    }
+)
+"""As much of the comparisons of a study without ordinary rounds as `work_and_cost` looks at."""
 FOOTPRINT = pl.Schema(
     {
         **dict.fromkeys((*_KEYS, "base", "event"), pl.String),
@@ -79,8 +86,8 @@ def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
 
 def split_of(study: Study) -> pl.DataFrame:
     """Work and cost of a study's own comparisons; CPU time under callgrind is no CPU time, and is left out."""
-    compared = relate(study)[1].filter(pl.lit(study.card.rounds != 0))
-    return work_and_cost(footprint(study), compared)
+    is_timed = study.card.rounds != 0 and study.card.base in set(study.runs["dbms"])
+    return work_and_cost(footprint(study), relate(study)[1] if is_timed else _UNTIMED)
 
 
 def density_of(study: Study) -> pl.DataFrame:
