@@ -35,7 +35,7 @@ PATIENCE_S = 60  # for a server that is still writing its pages
 WATCHED = pytest.StashKey[Path]()
 LEFT_OVER = pytest.StashKey[list[str]]()
 CACHE = pytest.StashKey[Scratch]()
-LONGEST = ["test_hosts.py", "test_campaign.py", "test_live_rocksdb.py", "test_every_page.py"]
+LONGEST = ["test_live_builds.py", "test_hosts.py", "test_campaign.py", "test_live_rocksdb.py", "test_every_page.py"]
 """Files of four minutes and more: those that mostly wait, then the one that computes."""
 SHARED_OUT = "test_every_page.py"
 """The file whose tests have nothing in common: each may be another worker's."""
