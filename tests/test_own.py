@@ -13,7 +13,7 @@ from rqps.schedule.tries import StatementTry, study_of_statement
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 from rqps.workloads.own import tables_file
-from rqps.workloads.own.sql_text import Scanner, Statement, normalized, parse, statements
+from rqps.workloads.own.sql_text import Scanner, Statement, parse, statements
 
 SHOP = Path(__file__).parent.parent / "data/shop/shop.sql"
 RUNS_YAML = """
@@ -55,12 +55,6 @@ def read(folder: Path, step: str, text: str = RUNS_YAML) -> Any:
 )
 def test_values_stand_outside_of_quotes(sql: str, names: list[str], expected: list[Any]) -> None:
     assert parse(sql, names) == [Statement(*one) for one in expected]
-
-
-def test_statements_that_differ_in_literals_are_one() -> None:
-    assert normalized("SELECT a1 FROM t WHERE b = 1.5e3 AND c = 'x''y'") == "SELECT a1 FROM t WHERE b = ? AND c = ?"
-    assert normalized("SELECT 1\n  FROM  t -- now") == normalized("SELECT 22 FROM t")
-    assert normalized("SELECT `1` FROM t1") == "SELECT `1` FROM t1"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ _ENDS = {
 _TEXT_ENDS = {True: re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL), False: re.compile(r"[^']*'")}
 _DELIMITER = re.compile(r"\s*DELIMITER\s+(\S+)\s*$", re.IGNORECASE)
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}|\?")
-_LITERAL = re.compile(r"(?<![\w.`])[-+]?(?:0x[0-9a-f]+|\d+(?:\.\d*)?(?:e[-+]?\d+)?)\b", re.IGNORECASE)
 READS = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE|SHOW)\b", re.IGNORECASE)
 """The begin of a statement that returns rows and changes none."""
 
@@ -160,20 +159,3 @@ def parse(sql: str, names: Collection[str]) -> list[Statement]:
     if unused := [name for name in names if name not in {name for one in parsed for name in one.names}]:
         raise ValueError(f"the value {unused[0]!r} is in no statement; write {{{unused[0]}}} or ? where it belongs")
     return parsed
-
-
-def normalized(sql: str) -> str:
-    """A statement with ? for its literals, so that statements which differ in nothing else are one.
-
-    >>> normalized("select * from T where id in (1,2, 3) and name='it''s'  -- slow")
-    'select * from T where id in (?) and name=?'
-    """
-    scanner, parts = Scanner(), list[str]()
-    for line in sql.splitlines(keepends=True):
-        for piece in scanner.pieces(line):
-            if piece.kind == "code":
-                parts.append(_LITERAL.sub("?", piece.text))
-            elif piece.kind == "quoted":
-                parts.append(piece.text)
-    text = re.sub(r"'(?:[^'\\]|\\.|'')*'", "?", re.sub(r"\s+", " ", "".join(parts)))
-    return re.sub(r"\(\s*\?(?:\s*,\s*\?)+\s*\)", "(?)", text).strip()

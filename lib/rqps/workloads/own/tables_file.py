@@ -27,8 +27,6 @@ _BEGINS = {
 """The line with which a dump begins, and the begin of the one with which it ends."""
 _FIRST_LINES = 20
 _SCHEMA_FILES, _DATA_FILES = ("*-schema.sql*",), ("*.sql*",)
-_WITHOUT_TABLES = re.compile(r"-schema-(?:create|post|view|triggers)\.sql")
-_TRANSPORT = re.compile(r"\.(?:gz|sql)$")
 
 
 def find(name: str) -> Path:
