@@ -125,6 +125,15 @@ def test_a_thread_without_a_name_has_the_role_of_its_first_function() -> None:
     assert role_of_frames(["__send", "do_syscall_64"], ROLES) is None
 
 
+def test_a_backend_that_has_ended_is_still_a_connection() -> None:
+    began = ["_start", "__libc_start_main_impl", "__libc_start_call_main", "main", "PostmasterMain", "ServerLoop"]
+    frames = [*began, "BackendStartup", "BackendRun", "PostgresMain", "exec_simple_query"]
+    stacks = [stack(*frames, samples=5, tid=11), stack(*began[:4], "CheckpointerMain", samples=5, tid=12)]
+    named = {12: "checkpointer"}
+    of = facts_of("postgres").roles
+    assert roles(stacks, {}, named, 7, of) == {12: "checkpointer", 11: "connection", 7: "main"}
+
+
 def test_roles_come_from_the_surest_source() -> None:
     connection = ["start_thread", "handle_one_connection", "do_command"]
     stacks = [

@@ -131,15 +131,18 @@ class Recording:
         return (self.ended_ns - self.began_ns) / 1e9
 
     def begin(self) -> None:
-        self._order("enable")
+        self.order("enable")
+        self.wait_until_followed()
         self.began_ns = time.monotonic_ns()
 
     def end(self) -> None:
+        """Does not wait for perf: on a busy machine its answer may come after the load's connections have gone."""
         self.ended_ns = time.monotonic_ns()
-        self._order("disable")
+        self.order("disable")
 
     def finish(self) -> None:
         """Waits until perf has written everything."""
+        self.wait_until_followed()
         self.process.send_signal(signal.SIGINT)
         try:
             code = self.process.wait(WRITE_PATIENCE_S)
@@ -156,13 +159,16 @@ class Recording:
         how = "" if code is None else f" (exit status {code})"
         return RqpsError(f"perf record failed{how}: {message}", fix="fix that; rqps doctor shows what perf may do")
 
-    def _order(self, word: str) -> None:
-        """Sends an order to perf and waits until perf has followed it."""
+    def order(self, word: str) -> None:
+        """Sends an order to perf."""
         try:
             os.write(self.orders, f"{word}\n".encode())
         except BrokenPipeError:
             self.process.wait()
             raise self._failure() from None
+
+    def wait_until_followed(self) -> None:
+        """Waits for perf's answer to the last order."""
         ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
         if b"ack" not in (os.read(self.answers, 64) if ready else b""):
             if ready:  # it has ended, and its pipe is closed
@@ -193,7 +199,8 @@ def recording(
     os.close(to_us)
     try:
         running = Recording(process, folder, to_perf, from_perf)
-        running._order("disable")  # answered when all counters are open
+        running.order("disable")
+        running.wait_until_followed()  # until all counters are open
         yield running
     finally:
         process.kill()

@@ -57,10 +57,10 @@ class Profiling:
         pids = self._server.pids
         self._last = used_by_threads(pids)
         self.recording.end()
-        self.looks.end()
-        self._pids = tuple(dict.fromkeys((*self._began_with, *self.looks.processes, *pids)))
         self._names = thread_names(pids)
         self._reported = self._server.thread_names()
+        self.looks.end()
+        self._pids = tuple(dict.fromkeys((*self._began_with, *self.looks.processes, *pids)))
 
     def profile(self, step: str, server_cpu_s: float, known: Roles) -> Profile:
         """The profile of a finished step. `server_cpu_s` is the server's CPU from the kernel's counters, `known`

@@ -142,7 +142,7 @@ def threads_table(
 
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"-\d+$")
-_DEEPEST = 6
+_DEEPEST = 10
 """A thread's first function of its own lies below what the system and the engine put there."""
 
 

@@ -13,7 +13,7 @@ _PASSING = (
     r"|server_version|server_version_num|shared_memory_size(_in_huge_pages)?|num_os_semaphores)$"
 )
 _ROLES = {
-    "connection": "client backend",
+    "connection": "client backend|PostgresMain",  # the function of one that ended before its name was read
     "main": "postmaster",
     "checkpointer": "checkpointer",
     "background writer": "background writer",
