@@ -143,9 +143,9 @@ def test_forty_dbms(folder: Path) -> None:
     write(folder, lambda name, *_: 1.0 - 0.005 * (int(name[2:4]) - 50), names, ("point-query", "insert"), rounds=4)
     in_all, by_release, most, *others = sentences(folder)
     assert len(in_all) < 300
-    assert by_release.startswith("By release: of -20 % of throughput from 50.0.0 to 89.0.0, ")
+    assert by_release.startswith("By release: of −20 % of throughput from 50.0.0 to 89.0.0, ")
     assert re.search(r" \d+ of 39 dbms deliver ", in_all)
-    assert " regressed most: 89.0.0 -20 % " in most or " regressed most: 89.0.0 -19 % " in most
+    assert " regressed most: 89.0.0 −20 % " in most or " regressed most: 89.0.0 −19 % " in most
     assert max(map(len, (by_release, most, *others))) < 500
 
 
@@ -183,7 +183,7 @@ def test_a_what_if_is_answered_by_its_change(folder: Path) -> None:
     assert head.startswith(
         "With cache_size = 64M, insert delivers 25 % more throughput than on MySQL 80.0.0, cache_size=16M (+"
     )
-    assert head.endswith(" %, 6 rounds), CPU per operation -20 %.")
+    assert head.endswith(" %, 6 rounds), CPU per operation −20 %.")
     assert not any("improved" in other or "geometric" in other for other in others)
 
 

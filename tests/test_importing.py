@@ -404,7 +404,7 @@ def test_the_first_page_of_an_imported_study_answers_without_a_verdict(tmp_path:
     study, _ = imported(tmp_path / "data", root)
     index = build_report("theirs", tmp_path / "data")
     text = html.unescape(re.sub(r"<[^>]+>", "", index.read_text()))
-    assert "Throughput relative to MySQL 5.6.51, over 2 steps: MySQL 8.0.43 -41.4 % and MySQL 8.0.44 -39.7 %" in text
+    assert "Throughput relative to MySQL 5.6.51, over 2 steps: MySQL 8.0.43 −41.4 % and MySQL 8.0.44 −39.7 %" in text
     assert "Noise floor of one run: " in text
     assert "Imported; files of elsewhere" in text
     assert {page.name for page in index.parent.glob("*.html")} >= {

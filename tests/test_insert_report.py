@@ -58,7 +58,7 @@ def test_findings_say_how_much_faster_without_the_performance_schema(study: Stud
     assert without.startswith("MySQL 1.0.0, performance schema off against MySQL 1.0.0, throughput: +10.")
     assert without.endswith("; 6 rounds.")
     assert other.startswith("MySQL 2.0.0 against MySQL 1.0.0, throughput: -40.")
-    assert "-30.0 % (" in other.partition(" for l.i0")[0]
+    assert "−30.0 % (" in other.partition(" for l.i0")[0]
 
 
 def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from rqps.published.versions import Pair, Server, nearest, pairs_of, server
 from rqps.store import read_manifest, read_study_card, write_manifest, write_study_card
 from synthetic import Shape, write_study
 
+SAMPLES = Path(__file__).parent.parent / "data/sample"
 HOSTS = ("beelink", "pn53", "socket2", "dell32", "ax162-s")
 STEPS = (
     "point-query",
@@ -118,6 +119,12 @@ def test_every_study_of_the_workload_stands_there_the_asked_one_first(numbers: P
     card = read_study_card(data / "raw/study=synthetic")
     write_study_card(data / "raw/study=synthetic", card.model_copy(update={"workload": "point-lookups"}))
     assert not beside(numbers, "synthetic", data).ours
+
+
+def test_releases_of_another_engine_are_set_beside_none(numbers: Published, tmp_path: Path) -> None:
+    (tmp_path / "sample").mkdir()
+    (tmp_path / "sample/study=pg-releases").symlink_to(SAMPLES / "study=pg-releases")
+    assert not beside(numbers, "pg-releases", tmp_path).ours
 
 
 def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers: Published, tmp_path: Path) -> None:

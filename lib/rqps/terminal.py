@@ -113,6 +113,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.{0 if share >= 0.0995 else 1}f}".removesuffix(".0") + " %"
 
 
+def formatted(value: float, form: str) -> str:
+    """A number in a format, with a minus sign as wide as a plus; what rounds to zero has no sign.
+
+    >>> formatted(1234.56, "+,.1f"), formatted(-0.25, "+.2f"), formatted(-0.01, "+.1f")
+    ('+1,234.6', '−0.25', '0.0')
+    """
+    text = f"{value:{form}}".replace("-", "−")
+    return text if re.search("[1-9]", text) else text.lstrip("+−")
+
+
 def seconds(text: str) -> int:
     """Reads a duration of hours, minutes and seconds.
 

@@ -19,6 +19,7 @@ from rqps.show.flame import difference_of, figure
 from rqps.show.words import digits_of
 from rqps.store.read import Study, load
 from rqps.study import ROUNDS_FOR_A_VERDICT, Mode
+from rqps.terminal import formatted
 
 UNSAID = 0.2
 """Parts are named until what is left is at most this share of the difference."""
@@ -143,17 +144,17 @@ def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
     """The parts of one kind that make most of a difference, the largest first, and the sum of all others."""
     title, most = KINDS[kind]
     apart = ((pl.col("low") > 0) | (pl.col("high") < 0)) & (pl.col("part") != OTHER)
-    is_candidate = (pl.col("estimate") * operation["estimate"] > 0) | (pl.col("by") != "function")
+    is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
+    is_candidate = (pl.col("estimate") * operation["estimate"] > 0) | ((pl.col("by") != "function") & is_sure)
     candidates = parts.filter(apart, is_candidate, ~pl.col("part").str.contains(_NO_NAME)).head(most)
     before = operation["estimate"] - pl.col("estimate").cum_sum().shift(1, fill_value=0.0)
     named = candidates.filter((before.abs() > UNSAID * abs(operation["estimate"])).cum_min())
-    is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
     texts = [_amounts(named.filter(is_sure)), _amounts(named.filter(~is_sure))]
-    texts[1] = phrase("inconclusive alone: {}", texts[1]) if texts[1] else texts[1]
+    texts[1] = phrase("less sure: {}", texts[1]) if texts[1] else texts[1]
     others = parts.join(named, on="part", how="anti")
     rest, digits = others["estimate"].sum(), digits_of((operation["high"] - operation["low"]) / 2)
     if round(rest, digits):
-        written = f"{rest:+,.{digits}f}".replace("-", "−")
+        written = formatted(rest, f"+,.{digits}f")
         claim = _claim({**operation, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
         texts.append(Clause(f"{'all others' if named.height else 'none by itself, together'} {written}", [claim]))
     return phrase("{}, in {}: {}.", title, _SHORT[operation["unit"]], joined("; ", filter(None, texts)))

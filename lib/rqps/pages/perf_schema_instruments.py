@@ -14,6 +14,7 @@ from rqps.show.claims import Reading
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.stats.scenarios import events_per_statement, scenario_costs, with_events
 from rqps.store.read import Study, load_levels
+from rqps.terminal import formatted
 
 NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
 FRAME = "instruments"
@@ -138,9 +139,9 @@ def instrument_text(costs: pl.DataFrame) -> str:
 def _line(row: Row) -> str:
     counted, events = row["added_instructions"], row["per_statement"]
     sign, reach = show.COST_SIGNS[row["verdict"]], show.interval_of(row, "+.2f", "added")
-    added = f"{sign} {row['added']:+.2f} ({reach}) n={row['n']}"
+    added = f"{sign} {formatted(row['added'], '+.2f')} ({reach}) n={row['n']}"
     ns_each = "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}"
-    instructions = "–" if counted is None else f"{counted:+,.0f}"
+    instructions = "–" if counted is None else formatted(counted, "+,.0f")
     instructions_each = "–" if counted is None or not events else f"{counted / events:,.0f}"
     per_statement = "–" if events is None else f"{events:,.1f}"
     numbers = f"{added:32}{instructions:>13}{per_statement:>8}{ns_each:>9}{instructions_each:>9}"

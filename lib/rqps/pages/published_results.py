@@ -47,7 +47,7 @@ def beside_table(both: Beside) -> GT | Sentences:
         [Column("step"), *columns],
         name="beside",
         group="group",
-        note="Published ratios as printed, without a spread; ours are the mean of the rounds, with its interval and "
+        note="Published ratios as printed, without a spread; the others are means of rounds, with their interval and "
         "the number of rounds. An empty cell was not measured.",
     )
     heads = style.css("vertical-align: bottom; font-size: 11px; font-weight: 400;")

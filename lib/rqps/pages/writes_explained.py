@@ -7,6 +7,7 @@ import polars as pl
 from rqps import stats
 from rqps.show import Claim, Clause, Row, Sentences, finding, listed, phrase
 from rqps.store import Study
+from rqps.terminal import formatted
 
 FRAME = "written"
 LEAST_SHARE = 0.01
@@ -46,7 +47,7 @@ def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
 
 
 def _percent(row: Row) -> Clause:
-    number = f"{100 * row['share']:+.1f}"
+    number = formatted(100 * row["share"], "+.1f")
     claim = Claim(FRAME, _cell(row), row["share"] * 100, "percent", written=number)
     return Clause(f"{number} %", [claim])
 

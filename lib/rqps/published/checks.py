@@ -10,6 +10,7 @@ import polars as pl
 
 from rqps.errors import RqpsError
 from rqps.published.figures import FILES, KINDS, Check, Host, Published
+from rqps.terminal import formatted
 
 COLUMNS = ("source", "place", "says", "evidence", "kind", "difference", "rounding", "found")
 SENTENCES = ("source", "place", "says", "evidence", "difference", "rounding")
@@ -70,7 +71,7 @@ class _Sentence(Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "change":
-            return f"{100 * (value - 1):+.0f} %"
+            return f"{formatted(100 * (value - 1), '+.0f')} %"
         return str(super().format_field(value, format_spec))
 
 

@@ -18,7 +18,9 @@ from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
 from rqps.study import build_and_config
 
-WORKLOAD = "sysbench"
+WORKLOAD, ENGINE = "sysbench", "mysql"
+"""Those of the published tables."""
+IMPORTED = ", imported"
 NOT_SAID = "not said"
 _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
 
@@ -88,7 +90,8 @@ def what_differs(compared: Beside) -> Iterator[str]:
         yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
         return
     same = [one for one in here if any(one.pair.is_same(other.pair) for other in their_columns)]
-    versions = f"theirs are {_pairs(their_columns)}, ours {_pairs(here)}"
+    ours_are = "those beside them, imported ones too," if any(map(_is_imported, here)) else "ours"
+    versions = f"theirs are {_pairs(their_columns)}, {ours_are} {_pairs(here)}"
     if len(same) == len(here):
         yield f"The releases are the same: {versions}."
     else:
@@ -98,11 +101,18 @@ def what_differs(compared: Beside) -> Iterator[str]:
         )
     for what in ("host", "threads", "size", "seconds"):
         theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (their_columns, here))
-        yield f"{what.capitalize()}: theirs {theirs}; ours {ours}."
-    yield "The repeats: theirs give neither a count nor a spread; ours are the mean of rounds with its interval."
-    yield "The builds: theirs are compiled from source with the same flags; ours are what the table below says."
+        yield f"{what.capitalize()}: theirs {theirs}; {ours_are} {ours}."
+    repeats = (
+        "have the rounds that the table below says" if any(map(_is_imported, here)) else "are the mean of rounds"
+    )
+    yield f"The repeats: theirs give neither a count nor a spread; {ours_are} {repeats}, with an interval."
+    yield f"The builds: theirs are compiled from source with the same flags; {ours_are} are what the table below says."
     if alone := set(_steps(here)).difference(_steps(their_columns)):
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
+
+
+def _is_imported(column: Column) -> bool:
+    return column.conditions["column"].endswith(IMPORTED)
 
 
 def _steps(columns: list[Column]) -> list[str]:
@@ -162,7 +172,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
     given = (first,) if "/" in first else ()  # the place of a study outside of the data folder
     for name in (*given, *sorted(known, key=lambda name: name != first)):
         study = load(name, data)
-        if study.card.workload == WORKLOAD and study.runs.height:
+        if study.card.workload == WORKLOAD and set(study.runs["engine"]) == {ENGINE}:
             yield study
 
 
@@ -214,7 +224,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     sources = study.runs.filter(pl.col("build").is_in([pair.me.name, pair.base.name]))["build_source"]
     return {
         "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}"
-        + ", imported" * study.card.imported,
+        + IMPORTED * study.card.imported,
         "me": f"{pair.me.name} ({pair.me.version}) {config}",
         "base": f"{pair.base.name} ({pair.base.version}) {config}",
         "host": machine(study.conditions.filter(host=host)),

@@ -355,16 +355,16 @@ def _key(row: Row, frame: str) -> dict[str, Any]:
 
 def _share(row: Row, frame: str) -> Clause:
     """`11.1 %`, the distance from the base."""
-    written = change(row["estimate"])[1:]
+    written = change(row["estimate"]).lstrip("+−")
     return Clause(written, [_claim(row, frame, written)])
 
 
 def _signed(row: Row, frame: str) -> Clause:
-    """`-17.8 %`."""
+    """`−17.8 %`."""
     written = change(row["estimate"])
     return Clause(written, [_claim(row, frame, written)])
 
 
 def _reach(row: Row) -> str:
-    """` (-19.8 to -15.7 %, 8 rounds)`."""
+    """` (−19.8 to −15.7 %, 8 rounds)`."""
     return f" ({change_interval(row)}, {rounds_of([row['n']])})"

@@ -30,7 +30,7 @@ from rqps.stats.verdict import COVERAGE
 from rqps.store.manifest import CARD
 from rqps.store.read import load
 from rqps.study import RunsFile, StudySpec, build_and_config, study_of, unfold
-from rqps.terminal import counted, duration
+from rqps.terminal import counted, duration, formatted
 from rqps.workloads import workload
 
 ROUNDS, MOST_ROUNDS = 4, 24
@@ -54,7 +54,7 @@ class Level(NamedTuple):
     @property
     def words(self) -> str:
         low, size, high = (100 * math.expm1(self.log + way * self.half) for way in (-1, 0, 1))
-        return f"{size:+.2f} % ({low:+.2f} to {high:+.2f})"
+        return "{} % ({} to {})".format(*(formatted(number, "+.2f") for number in (size, low, high)))
 
 
 class Change(NamedTuple):
@@ -312,7 +312,10 @@ class Bisection:
         of_step = counts.steps.filter(step=self.step)
         pair = (self.dbms[change.before], self.dbms[change.after])
         functions = function_changes(counts.instructions, of_step, *pair).head(MOST_FUNCTIONS)
-        rows = [f"    {row['change']:+10,.0f}  {row['function']}" for row in functions.iter_rows(named=True)]
+        rows = [
+            f"    {formatted(row['change'], '+,.0f'):>10}  {row['function']}"
+            for row in functions.iter_rows(named=True)
+        ]
         lines = [line, "    instructions per operation, by function:", *rows]
         if self.checkout:
             first, last = (self.commits[build_and_config(name)[0]] for name in pair)

@@ -1,6 +1,7 @@
 """Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import altair as alt
@@ -70,16 +71,17 @@ _NOT_DRAWN = (
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 
 
-def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
-    """One cell per step and dbms: the sign of the verdict and the ratio, in colour."""
+def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT, names: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """One cell per step and dbms: the sign of the verdict and the ratio, in colour. `names` are those of the dbms."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
-    cells = _cells(numbers)
+    cells = _cells(numbers, names)
     drawn, left_out = first_of_many(cells, cells)
     many = cells["step"].n_unique() > MANY_STEPS
     chart, ending, width = _many(drawn) if many else _few(cells)
     base, what = cells["base"][0], TITLES[metric]
+    base = names.get(base, base)
     claim = finding(f"Against {base}: {verdict_counts(numbers['verdict'])}")
     what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
     how = (
@@ -148,7 +150,7 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     return chart, ending, width
 
 
-def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
+def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     """With `label`, the ratio with its sign, `number` for a narrow cell, and `interval`; verdicts in words."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
@@ -156,7 +158,7 @@ def _cells(numbers: pl.DataFrame) -> pl.DataFrame:
     short = pl.col("estimate").map_elements("{:.2f}".format, pl.String).replace("1.00", "~1")
     reach = pl.struct("low", "high", "estimate").map_elements(interval_of, pl.String)
     mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
-    return by_host(numbers).with_columns(
+    return by_host(numbers, names).with_columns(
         pl.format("{} {}{}", sign, number, mark).alias("label"),
         short.alias("number"),
         reach.alias("interval"),

@@ -29,7 +29,7 @@ from rqps.show.words import (
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, VERDICTS
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted
+from rqps.terminal import counted, formatted
 
 CHANGED = {"slower": "regressed", "faster": "improved"}
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
@@ -94,7 +94,7 @@ def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = 
     >>> amount({"estimate": 8.95, "low": 8.8, "high": 9.1, "n": 8}, "+,.2f", "µs")
     '+8.95 µs (+8.80 to +9.10)'
     """
-    number = f"{row[of or 'estimate']:{form}}{f' {unit}' * bool(unit)}"
+    number = f"{formatted(row[of or 'estimate'], form)}{f' {unit}' * bool(unit)}"
     claims = [claim_of(row, number, of or "estimate", frame)] if frame else []
     return Clause(f"{number}{brackets(row, form, of, rounds=rounds)}", claims)
 
@@ -231,9 +231,9 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], tot
     >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
     >>> changes = [{"dbms": "b", "points": -25.9}, {"dbms": "c", "points": 1.9}]
     >>> came_from(course, changes, {"a": "5.6", "b": "8.0.12", "c": "8.0.31", "d": "9.7"})
-    'of -24.0 % of throughput from 5.6 to 9.7, 8.0.12 brought 25.9, 8.0.31 took 1.9 back'
+    'of −24.0 % of throughput from 5.6 to 9.7, 8.0.12 brought 25.9, 8.0.31 took 1.9 back'
     >>> came_from(course | {"course": "drift"}, [], {"a": "5.6", "d": "9.7"})
-    '-24.0 % of throughput from 5.6 to 9.7, as a drift over many releases'
+    '−24.0 % of throughput from 5.6 to 9.7, as a drift over many releases'
     """
     written = change(course["estimate"])
     total = total or Clause(written, [claim_of(course, written, frame="courses")])

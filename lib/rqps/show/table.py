@@ -148,8 +148,10 @@ def pivoted(
     title: str = "",
     note: str = "",
     empty: str = NOT_COMPARED,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> GT | Sentences:
-    """One row for each value of `rows` (below headings of `group`), one column for each value of `across`.
+    """One row for each value of `rows` (below headings of `group`), one column for each value of `across`; `names`
+    are written in place of those values.
 
     `form` writes a cell as HTML from the frame's row that belongs there, `colour` gives the colour behind it. Of a
     frame without rows only the sentence `empty` is shown.
@@ -160,9 +162,10 @@ def pivoted(
     """
     if frame.is_empty():
         return Nothing([empty])
-    columns = [Column(value, "", form, colour, "center") for value in in_order(frame[across])]
+    columns = [Column(value, names.get(value, ""), form, colour, "center") for value in in_order(frame[across])]
     cells = spread(frame, across, [*filter(None, [group]), rows])
-    return table(cells, [Column(rows, label), *columns], name=name, group=group, title=title, note=note)
+    heads = Column(rows, label, lambda value: escape(names.get(value, value))) if names else Column(rows, label)
+    return table(cells, [heads, *columns], name=name, group=group, title=title, note=note)
 
 
 def two_lines(above: str, below: str, *, muted: bool = False) -> str:

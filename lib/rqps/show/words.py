@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
 
 from rqps.show.claims import as_item
 from rqps.stats import THROUGHPUTS, most_changed
-from rqps.terminal import percent
+from rqps.terminal import formatted, percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
@@ -119,16 +120,16 @@ def change(value: float) -> str:
     """A ratio as a change in percent.
 
     >>> change(1.359), change(0.9831)
-    ('+35.9 %', '-1.7 %')
+    ('+35.9 %', '−1.7 %')
     """
-    return f"{100 * (value - 1):+.1f} %"
+    return f"{formatted(100 * (value - 1), '+.1f')} %"
 
 
 def change_interval(row: Row) -> str:
     """The interval of a ratio as changes in percent.
 
     >>> change_interval({"low": 0.98, "high": 1.371}), change_interval({"low": None, "high": None})
-    ('-2.0 to +37.1 %', 'no interval')
+    ('−2.0 to +37.1 %', 'no interval')
     """
     return "no interval" if row["low"] is None else f"{change(row['low'])[:-2]} to {change(row['high'])}"
 
@@ -142,7 +143,7 @@ def interval_of(row: Row, form: str = "", of: str = "") -> str:
     >>> interval_of({"low": 0.981, "high": 1.2, "estimate": 1.03}), interval_of({"low": 0.981, "high": 1.012})
     ('0.981–1.200', '0.981–1.012')
     >>> interval_of({"added_low": -0.2, "added_high": 0.1}, "+.1f", "added")
-    '-0.2 to +0.1'
+    '−0.2 to +0.1'
     """
     low, high = (row[f"{of}_{end}" if of else end] for end in ("low", "high"))
     if low is None:
@@ -150,7 +151,7 @@ def interval_of(row: Row, form: str = "", of: str = "") -> str:
     names = (f"{of}_estimate", of) if of else ("estimate",)
     middle = next((row[name] for name in names if name in row), (low + high) / 2)
     form = form or _form_of(middle)
-    return f"{low:{form}}{' to ' if form.startswith('+') else '–'}{high:{form}}"
+    return f"{formatted(low, form)}{' to ' if form.startswith('+') else '–'}{formatted(high, form)}"
 
 
 def rounds_of(counts: Iterable[int]) -> str:
@@ -268,8 +269,9 @@ def in_order(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def by_host(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with `dbms on HOST` as its dbms, if it has more than one host."""
+def by_host(frame: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> pl.DataFrame:
+    """The frame with the `names` of its dbms, and ` on HOST` behind them if it has several hosts."""
+    frame = frame.with_columns(pl.col("dbms").replace(names)) if names else frame
     if frame["host"].n_unique() < 2:
         return frame
     return frame.with_columns(pl.format("{} on {}", "dbms", "host").alias("dbms"))

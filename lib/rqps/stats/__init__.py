@@ -66,7 +66,7 @@ from rqps.stats.metrics import (
     usable,
     version_order,
 )
-from rqps.stats.naming import names
+from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from

@@ -43,6 +43,11 @@ def names(study: Study) -> pl.DataFrame:
     return _distinct(pl.DataFrame(rows, schema=dict.fromkeys(("dbms", "name", "short"), pl.String), orient="row"))
 
 
+def short_names(study: Study) -> dict[str, str]:
+    """The short name of each dbms, for heads, axes and legends."""
+    return dict(names(study).select("dbms", "short").iter_rows())
+
+
 def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
     """The difference of each dbms's config from the base's, in words; empty for the base's own."""
     _, config_of_base = build_and_config(study.card.base)

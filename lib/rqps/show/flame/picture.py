@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rqps.show.flame.frames import Tree
 from rqps.show.theme import COLOURS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
 from rqps.show.words import COST_SIGNS, digits_of
+from rqps.terminal import formatted
 
 # A difference is strong by its share of what the whole operation costs the base: under 1 %, 1 to 5 %, over 5 %.
 _MORE, _LESS = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6])
@@ -48,8 +49,7 @@ def with_error(value: float, error: float) -> str:
     if error <= 0:
         return figure(value, signed=True)
     digits = digits_of(error)
-    shown = f"{value:+,.{digits}f}".replace("-", "−") if round(value, digits) else "0"
-    return f"{shown} ± {error:,.{digits}f}"
+    return f"{formatted(value, f'+,.{digits}f') if round(value, digits) else '0'} ± {error:,.{digits}f}"
 
 
 def figure(value: float, *, signed: bool = False) -> str:
@@ -64,7 +64,7 @@ def figure(value: float, *, signed: bool = False) -> str:
     digits = 3 - sum(size >= limit for limit in (0.9995, 9.995, 99.95))
     if not round(value, digits):
         return "0"
-    return f"{value:{'+' if signed else ''},.{digits}f}".replace("-", "−")
+    return formatted(value, f"{'+' if signed else ''},.{digits}f")
 
 
 def xml(text: str) -> str:
