@@ -90,7 +90,8 @@ def what_differs(compared: Beside) -> Iterator[str]:
         yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
         return
     same = [one for one in here if any(one.pair.is_same(other.pair) for other in their_columns)]
-    ours_are = "those beside them, imported ones too," if any(map(_is_imported, here)) else "ours"
+    has_imported = any(column.conditions["column"].endswith(IMPORTED) for column in here)
+    ours_are = "those beside them, imported ones too," if has_imported else "ours"
     versions = f"theirs are {_pairs(their_columns)}, {ours_are} {_pairs(here)}"
     if len(same) == len(here):
         yield f"The releases are the same: {versions}."
@@ -102,17 +103,10 @@ def what_differs(compared: Beside) -> Iterator[str]:
     for what in ("host", "threads", "size", "seconds"):
         theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (their_columns, here))
         yield f"{what.capitalize()}: theirs {theirs}; {ours_are} {ours}."
-    repeats = (
-        "have the rounds that the table below says" if any(map(_is_imported, here)) else "are the mean of rounds"
-    )
-    yield f"The repeats: theirs give neither a count nor a spread; {ours_are} {repeats}, with an interval."
-    yield f"The builds: theirs are compiled from source with the same flags; {ours_are} are what the table below says."
+    yield f"The repeats: theirs give neither a count nor a spread; {ours_are} are means of rounds, with an interval."
+    yield f"The builds: theirs are from source with the same flags; {ours_are} are what the table below says."
     if alone := set(_steps(here)).difference(_steps(their_columns)):
         yield f"Of our steps these are in none of their tables: {_all(sorted(alone))}."
-
-
-def _is_imported(column: Column) -> bool:
-    return column.conditions["column"].endswith(IMPORTED)
 
 
 def _steps(columns: list[Column]) -> list[str]:
