@@ -44,6 +44,8 @@ def moves(dbms: str) -> Any:
     """The moves of a ratio's logarithm from occasion to occasion, less the part that the spread of the rounds
     explains: around the mean of all, or of the base's twin around 0."""
     rows = pl.read_parquet(OCCASIONS).filter(pl.col("metric").is_in(METRICS), dbms=dbms)
+    cpu = pl.col("note").str.json_path_match("$.machine.flags_digest")
+    rows = rows.filter(cpu == cpu.mode().first())  # one CPU, that of most occasions
     log, several = pl.col("ratio").log(), pl.len()
     of_occasions = rows.group_by("unit", "step", "metric").agg(mean=log.mean(), square=log.var() / several, n=several)
     centre = pl.lit(0.0) if dbms == OF_TWINS else pl.col("mean").mean().over("step", "metric")

@@ -529,8 +529,12 @@ def occasion(file: Path, rounds: int, seconds: int) -> None:
 
 
 def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """By dbms, step and metric: the ratios of all occasions, beside the interval that one of them gives."""
-    keys = ("dbms", "step", "metric")
+    """By CPU, dbms, step and metric: the ratios of all occasions, beside the interval that one of them gives."""
+    keys = ("cpu", "dbms", "step", "metric")
+    of_machine = [
+        pl.col("note").str.json_path_match(f"$.machine['{name}']") for name in ("model name", "cpu family", "model")
+    ]
+    rows = rows.with_columns(pl.format("{}, family {}, model {}", *of_machine).alias("cpu"))
     asked = rows.filter(pl.col("metric").is_in((*METRICS, CLIENT_CPU)))
     own = stats.STUDENT.estimate(asked, (*keys, "unit"), "ratio")
     half_width = (pl.col("high") / pl.col("low")).log().median() / 2
@@ -541,7 +545,8 @@ def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("estimate").max().alias("highest"),
         half_width.alias("width"),
     )
-    return of_all.sort("metric", "step", "dbms", descending=[True, False, False]).select(
+    return of_all.sort("cpu", "metric", "step", "dbms", descending=[False, True, False, False]).select(
+        "cpu",
         pl.col("dbms").replace({TWIN: "5.6.24 again"}).alias("beside 5.6.24"),
         "step",
         pl.col("metric").replace(NAMES),
