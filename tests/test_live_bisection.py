@@ -1,5 +1,6 @@
 """Bisection of real builds: over commits of a checkout by counts, and over versions by duets."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -63,6 +64,50 @@ def bisect(place: Place, *words: str, code: int = 0) -> Done:
     done = command("bisect", "small", STEP, *words, cwd=place.path)
     assert done.returncode == code, done.stdout + done.stderr
     return done
+
+
+SLOW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+void *rocksdb_get_pinned(void *db, void *options, const char *key, size_t size, char **error) {
+    void *(*get)(void *, void *, const char *, size_t, char **) = dlsym(RTLD_NEXT, "rocksdb_get_pinned");
+    for (volatile int i = 0; i < 20000; i++) {}
+    return get(db, options, key, size, error);
+}
+"""
+LINK = """
+set -e; . ./release
+if [ -e slow.c ]; then
+    cc -shared -fPIC slow.c -o $PREFIX/librocksdb.so -Wl,--no-as-needed $LIBRARY -Wl,-rpath,$(dirname $LIBRARY)
+else
+    cp $LIBRARY $PREFIX/
+fi
+"""
+
+
+def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(tmp_path: Path) -> None:
+    """One release throughout; from one commit on, each read burns 20,000 loops before it."""
+    place, checkout = Place(tmp_path / "place", RUNS), tmp_path / "checkout"
+    checkout.mkdir()
+    git(checkout, "init", "-q", "-b", "main")
+    good = commit(checkout, "6.11.4", "as released")
+    before = commit(checkout, "6.11.4", "words of a comment")
+    (checkout / "slow.c").write_text(SLOW)
+    git(checkout, "add", "slow.c")
+    culprit = commit(checkout, "6.11.4", "burn before each read")
+    bad = commit(checkout, "6.11.4", "more words")
+    words = ("--good", good, "--bad", bad, "--checkout", str(checkout), "--make", LINK)
+    done = bisect(place, *words)
+    assert f"{culprit[:12]} brought −" in done.stdout
+    assert f"against {before[:12]}, the one before it" in done.stdout
+    assert "instructions per operation, by function:" in done.stdout
+    assert re.search(r"\+[\d,]+  rocksdb_get_pinned$", done.stdout, re.MULTILINE)
+    assert f"{culprit[:12]} burn before each read: touches rocksdb_get_pinned" in done.stdout
+    (study,) = (path.name.removeprefix("study=") for path in (place.path / "data/raw").glob("study=small-bisect-*"))
+    runs = rqps.load(study, place.path / "data").runs.height
+    assert bisect(place, *words).stdout == done.stdout
+    assert rqps.load(study, place.path / "data").runs.height == runs, "nothing is measured twice"
 
 
 def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:

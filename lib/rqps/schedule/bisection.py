@@ -213,10 +213,12 @@ class Bisection:
                     raise RqpsError(f"{self.dbms[end]}: this end can't be measured", fix=fix)
             search.settle(last)
             changes = list(search.changes(0, last, 0.0))
+            for change in () if self.counts else changes:
+                self._count(change)
         except Stopped:
             return "stopped; the same command goes on", self.stopped
         lines = [self._line(change) for change in changes]
-        self._complete_card(changes[0].before if self.counts and changes else 0)
+        self._complete_card(changes[0].before if changes else 0)
         of_ends = search.between(0, last)
         ends = f"{self.title(last)} relative to {self.title(0)}: {of_ends.words} of {self.what}"
         if not lines:
@@ -254,6 +256,18 @@ class Bisection:
             return None
         self.say(f"{self.title(at)}: {levels[dbms][0].words} of {self.what}, relative to {self.title(0)}")
         return levels[dbms][0]
+
+    def _count(self, change: Change) -> None:
+        """Counts the instructions of a pair that duets found, so that its functions can be named."""
+        pair = (self.dbms[change.before], self.dbms[change.after])
+        for dbms in pair:
+            self._build(dbms)
+        self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
+        asked = {"dbms": pair, "base": pair[0], "rounds": 0, "instructions_rounds": 1}
+        code = run_study(self.runs_file.with_study(self.study, asked), self.study, data=self.data, runner=self.runner)
+        if code >= SIGNALS:
+            self.stopped = code
+            raise Stopped
 
     def _can_start(self, dbms: str) -> bool:
         """Fetches or builds a candidate and checks its config against it; says what is wrong."""
@@ -306,11 +320,11 @@ class Bisection:
         line = f"  {after} brought {change.size.words} against {before}, the one before it"
         if between:
             line = f"  one of {self.title(change.before + 1)} to {after} brought {change.size.words} against {before}"
-        if not self.counts:
-            return line
         counts = load(self.study, self.data, mode="instructions")
         of_step = counts.steps.filter(step=self.step)
         pair = (self.dbms[change.before], self.dbms[change.after])
+        if not {*pair} <= {*of_step["dbms"]}:
+            return f"{line}\n    no functions are named: the instructions of these two could not be counted"
         functions = function_changes(counts.instructions, of_step, *pair).head(MOST_FUNCTIONS)
         rows = [
             f"    {formatted(row['change'], '+,.0f'):>10}  {row['function']}"
