@@ -72,7 +72,7 @@ SLOW = """
 #include <stddef.h>
 void *rocksdb_get_pinned(void *db, void *options, const char *key, size_t size, char **error) {
     void *(*get)(void *, void *, const char *, size_t, char **) = dlsym(RTLD_NEXT, "rocksdb_get_pinned");
-    for (volatile int i = 0; i < 20000; i++) {}
+    LOOPS
     return get(db, options, key, size, error);
 }
 """
@@ -87,20 +87,25 @@ fi
 
 
 def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(tmp_path: Path) -> None:
-    """One release throughout; from one commit on, each read burns 20,000 loops before it."""
+    """One release throughout; from one commit on, each read burns 20,000 loops before it. The commit before that one
+    crashes in a read."""
     place, checkout = Place(tmp_path / "place", RUNS), tmp_path / "checkout"
     checkout.mkdir()
     git(checkout, "init", "-q", "-b", "main")
     good = commit(checkout, "6.11.4", "as released")
     before = commit(checkout, "6.11.4", "words of a comment")
-    (checkout / "slow.c").write_text(SLOW)
+    (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "*(volatile int *)0 = 1;"))
+    git(checkout, "add", "slow.c")
+    crash = commit(checkout, "6.11.4", "crash in each read")
+    (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "for (volatile int i = 0; i < 20000; i++) {}"))
     git(checkout, "add", "slow.c")
     culprit = commit(checkout, "6.11.4", "burn before each read")
     bad = commit(checkout, "6.11.4", "more words")
     words = ("--good", good, "--bad", bad, "--checkout", str(checkout), "--make", LINK)
     done = bisect(place, *words)
-    assert f"{culprit[:12]} brought −" in done.stdout
-    assert f"against {before[:12]}, the one before it" in done.stdout
+    assert f"{crash[:12]} is skipped: its run failed" in done.stderr
+    assert f"one of {crash[:12]} to {culprit[:12]} brought −" in done.stdout
+    assert f"against {before[:12]}\n" in done.stdout
     assert "instructions per operation, by function:" in done.stdout
     assert re.search(r"\+[\d,]+  rocksdb_get_pinned$", done.stdout, re.MULTILINE)
     assert f"{culprit[:12]} burn before each read: touches rocksdb_get_pinned" in done.stdout
