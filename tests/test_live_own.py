@@ -10,9 +10,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from child import rqps as command
 from live_server import House, run_of, server_of
 from live_study import Place
 from rqps.errors import RqpsError
+from rqps.report.site import WITHOUT_STATEMENTS
 from rqps.store import packing
 from rqps.store.read import load as read
 from rqps.workloads.own import tables_file
@@ -225,3 +227,11 @@ def test_a_packed_study_without_statements_has_none_of_them(tmp_path: Path) -> N
     assert study.card.parameters["steps"]["one"]["sql"].startswith("left out (SHA-256 ")
     assert study.steps["operations"].sum() == read("small", tmp_path / "data").steps["operations"].sum()
     assert packing.unpack(str(tmp_path / "small.rqps"), tmp_path / "again")
+
+    done = command("report", "small", "--without-statements", "--with-data", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    pages = {page: page.read_bytes() for page in (tmp_path / "data/report/small").rglob("*") if page.is_file()}
+    assert not [page for page, text in pages.items() if b"secret_table" in text or b"4711" in text]
+    assert WITHOUT_STATEMENTS.encode() in pages[tmp_path / "data/report/small/index.html"]
+    with zipfile.ZipFile(tmp_path / "data/report/small/small.rqps") as archive:
+        assert not [name for name in archive.namelist() if b"secret_table" in archive.read(name)]

@@ -271,6 +271,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "study": {**STUDY, "nargs": "*", "help": PLACE},
             "--single-file": {"action": "store_true", "help": "also make one file of the pages, FOLDER/STUDY.html"},
             "--with-data": {"action": "store_true", "help": "put the data into it, as `rqps pack` packs them"},
+            "--without-statements": {"action": "store_true", "help": WITHOUT},
             "--check": {"type": Path, "metavar": "REPORT", "help": CHECK},
         },
         ("--out", "--data"),

@@ -9,10 +9,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rqps.errors import RqpsError
@@ -620,12 +621,12 @@ def report(arguments: argparse.Namespace) -> Call:
     from rqps.store.read import place_of
 
     data, studies, checked = _data(arguments, _nearest()), arguments.study, arguments.check
-    to_send = arguments.single_file or arguments.with_data
+    to_send = arguments.single_file or arguments.with_data or arguments.without_statements
     if len(studies) not in ((0, 1) if checked else (1,) if to_send else (1, 2)):
-        fix = "name one; two, without --single-file or --with-data, set side by side; none or one with --check"
+        fix = "name one; two, without options of what to send, set side by side; none or one with --check"
         raise RqpsError(f"report: {len(studies)} studies", fix=fix)
     if checked and to_send:
-        raise RqpsError("report: --check makes nothing to send", fix="leave out --single-file and --with-data")
+        raise RqpsError("report: --check makes nothing to send", fix="leave out options of what to send")
     for study in studies:
         place_of(study, data)
     root = data if data.is_dir() else Path()  # a packed file needs no data folder around it
@@ -638,6 +639,7 @@ def report(arguments: argparse.Namespace) -> Call:
 
     def call() -> int:
         from rqps.report import build, one_file, two_studies
+        from rqps.store.packing import pack
 
         if checked:
             return _check(checked, next(iter(studies), None), root)
@@ -645,7 +647,12 @@ def report(arguments: argparse.Namespace) -> Call:
         if second:
             page, in_common = two_studies(first, second[0], root, arguments.out)
             return _print(f"{in_common}\nthe page: {page}")
-        index = build(first, root, arguments.out, with_data=arguments.with_data)
+        with ExitStack() as until_built:
+            if arguments.without_statements:
+                folder = Path(until_built.enter_context(TemporaryDirectory(prefix="rqps-")))
+                [packed] = pack(place_of(first, data), folder / "packed.rqps", with_statements=False)
+                first = str(packed)
+            index = build(first, root, arguments.out, with_data=arguments.with_data)
         return _print(f"the page: {one_file(index.parent) if arguments.single_file else index}")
 
     return call

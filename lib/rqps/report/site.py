@@ -31,7 +31,7 @@ from rqps.scratch import replacing
 from rqps.show import renderer
 from rqps.store.manifest import data_folder
 from rqps.store.packed import SUFFIX
-from rqps.store.packing import pack
+from rqps.store.packing import lacks_statements, pack
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
 from rqps.terminal import Terminal, duration, megabytes
@@ -39,6 +39,7 @@ from rqps.terminal import Terminal, duration, megabytes
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate"
 _ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
+WITHOUT_STATEMENTS = "Its SQL, values, explained statements and words of errors are left out."
 TICK_S = 0.5
 MOST_PROFILED = 12
 """The dbms of a study without ordinary rounds whose profiles fit on a page."""
@@ -133,6 +134,7 @@ def build(
         links = links_to_profiles(study, root, profiles, target.parent)
         now = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         made = f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables in the study's folder."
+        made += f" {WITHOUT_STATEMENTS}" * lacks_statements(read)
         enclosed = pack(study, folder / f"{name}{SUFFIX}", root)[0] if with_data else None
         report = _Report(study, read, runs, links, root, folder, target.parent, made, progress, enclosed, reader)
         _write_index(report, analyses)

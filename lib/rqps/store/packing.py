@@ -74,6 +74,12 @@ def without_statements(study: Study) -> Study:
     return changed
 
 
+def lacks_statements(study: Study) -> bool:
+    """True for a study that was packed without its statements."""
+    explained = study.plans.select(pl.col("statement").str.starts_with(LEFT_OUT).any()).collect().item()
+    return bool(explained) or LEFT_OUT in json.dumps(study.card.parameters)
+
+
 def _left_out(text: str) -> str:
     return f"{LEFT_OUT} (SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]})"
 
