@@ -33,7 +33,6 @@ from rqps.workloads.sysbench.steps import in_tables
 MOST_FILES = 1_000_000
 MOST_SHOWN = 5
 MOST_REASONS = 20
-WORKLOAD = "sysbench"
 ELSEWHERE = "elsewhere"
 """The host of results that name none."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -74,6 +73,7 @@ def import_study(asked: Asked, data: Path) -> Summary:
     checked = list(without_summaries(every))
     results = [result for result in checked if isinstance(result, Result)]
     unread += [result for result in checked if isinstance(result, Unread)]
+    results = _of_one_workload(results, unread)
     runs = list(_runs(results, asked, unread))
     if not runs:
         places = ", ".join(map(str, asked.folders))
@@ -148,6 +148,17 @@ def _read(asked: Asked) -> tuple[list[Result], list[Unread]]:
         named = ", ".join(one_line(path.name) for path in unknown[:MOST_SHOWN])
         unread.append(Unread(counted(len(unknown), "file"), f"of no format that is known: {named}"))
     return results, unread
+
+
+def _of_one_workload(results: list[Result], unread: list[Unread]) -> list[Result]:
+    """The results of the workload that has most of them: a study has one."""
+    counts = Counter(result.workload for result in results)
+    if len(counts) < 2:
+        return results
+    [(most, _), *others] = counts.most_common()
+    for other, count in others:
+        unread.append(Unread(counted(count, "result"), f"of {other}: import it by itself, a study has one workload"))
+    return [result for result in results if result.workload == most]
 
 
 def _files(root: Path, unread: list[Unread]) -> Iterator[Path]:
@@ -267,7 +278,7 @@ def _card(asked: Asked, name: str, runs: Sequence[_Run], dbms: list[str], base: 
         study=name,
         question=asked.question or f"What do the imported results {name} show of {others}?",
         imported=True,
-        workload=WORKLOAD,
+        workload=runs[0].first.workload,
         base=base,
         dbms=tuple(dbms),
         rounds=max(run.round for run in runs),
@@ -314,11 +325,12 @@ def _in_tables(runs: Sequence[_Run]) -> list[str]:
     of_group = {str(r.columns["kind"]).partition(".")[0]: r.columns["group"] for r in columns.values()}
     known = in_tables(kind for kind in kinds if of_group[kind] != OTHER_STEPS)
 
-    def place(step: str) -> tuple[bool, int, str, int, str, int]:
+    def place(step: str) -> tuple[bool, int, str, int, str, list[int], int]:
         own = columns[step].columns
         kind, _, moment = str(own["kind"]).partition(".")
         at = known.index(kind) if kind in known else len(known)
-        return kind not in known, at, kind, own.get("range") or 0, moment, own["clients"]
+        numbers = [int(number) for number in re.findall(r"\d+", step)]
+        return kind not in known, at, kind, own.get("range") or 0, moment, numbers, own["clients"]
 
     return sorted(columns, key=place)
 
@@ -343,7 +355,7 @@ def _manifest(card: StudyCard, run: _Run, position: int, engine: str) -> Manifes
         round=run.round,
         position=position,
         seed=0,
-        workload=WORKLOAD,
+        workload=card.workload,
         identity=hashlib.sha256(repr((run.dbms, sorted(first.options.items()))).encode()).hexdigest()[:16],
         version=_version(run),
         version_comment="as its name says; imported",

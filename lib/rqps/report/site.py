@@ -185,8 +185,8 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True for a notebook that belongs to a study's report, by the conditions in its metadata.
 
     It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those
-    of which the study has several values, or ask for a study with levels, of so many releases, or imported, or one
-    of which a function says yes. One that names nothing is for all that have ordinary rounds.
+    of which the study has several values, or ask for a study with levels, of so many releases, imported or not, or
+    one of which a function says yes. One that names nothing is for all that have ordinary rounds.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
@@ -194,7 +194,10 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     few = len(study.card.dbms) <= MOST_PROFILED
     if study.card.rounds == 0 and "releases" not in only and not (few and "modes" in only):
         return False  # the other pages are about time
-    if len(stats.releases(study)) < only.get("releases", 0) or only.get("imported", False) > study.card.imported:
+    if (
+        len(stats.releases(study)) < only.get("releases", 0)
+        or only.get("imported", own := study.card.imported) != own
+    ):
         return False
     options = study.conditions.filter(kind="option")
     if "options" in only and options.filter(pl.col("name").is_in(only["options"])).is_empty():

@@ -41,6 +41,7 @@ class Result:
     host: str = ""
     round: int | None = None
     """None where the source does not number its rounds."""
+    workload: str = "sysbench"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The size of the tables, as far as the source says it."""
     machine: Mapping[str, Any] = field(default_factory=dict)

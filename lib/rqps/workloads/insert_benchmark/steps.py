@@ -10,6 +10,8 @@ from rqps.engines import table
 from rqps.errors import instead
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
+GROUPS = {"query": "Queries beside writes", "row": "Writes"}
+"""The headings in tables, by the unit of a step."""
 LOAD, INDEX = "l.i0", "l.x"
 """The steps that all others depend on."""
 
@@ -40,7 +42,7 @@ class Step:
     @property
     def group(self) -> str:
         """The heading in tables."""
-        return "Queries beside writes" if self.queries else "Writes"
+        return GROUPS[self.unit]
 
     @property
     def connections(self) -> int:
