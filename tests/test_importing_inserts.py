@@ -3,32 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rqps.published.insert_columns import PUBLISHED
 from rqps.report import build as build_report
 from test_importing import NEW, OLD, POINTS, imported, of, write_mytools
 
-HEADS = [
-    "ips",
-    "qps",
-    "rps",
-    "rmbps",
-    "wps",
-    "wmbps",
-    "rpq",
-    "rkbpq",
-    "wpi",
-    "wkbpi",
-    "csps",
-    "cpups",
-    "cspq",
-    "cpupq",
-    "dbgb1",
-    "dbgb2",
-    "rss",
-    "maxop",
-    "p50",
-    "p99",
-    "tag",
-]
+HEADS = (*PUBLISHED, "tag")
 SECONDS = (
     "i_sec t_sec i_ips t_ips i_dps t_dps i_qps t_qps max_i max_d max_q t_ins t_del t_query retry_i retry_d retry_q"
 )
@@ -37,10 +16,10 @@ SECONDS = (
 def write_summary(folder: Path, step: str, rows: Mapping[str, tuple[float, float]]) -> Path:
     """A summary of one step of the insert benchmark: inserts and queries per second of each dbms."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [HEADS.replace(" ", "\t")]
+    lines = ["\t".join(HEADS)]
     for dbms, (inserts, queries) in rows.items():
         values = {"ips": inserts, "qps": queries, "maxop": 0.25, "tag": dbms}
-        lines.append("\t".join(str(values.get(name, 0)) for name in HEADS.split()))
+        lines.append("\t".join(str(values.get(name, 0)) for name in HEADS))
     (folder / f"mrg.{step}").write_text("\n".join([*lines[:2], "-", *lines[2:], ""]))
     return folder
 
@@ -64,7 +43,7 @@ def test_summaries_of_the_insert_benchmark_are_steps(tmp_path: Path) -> None:
     write_summary(theirs, "qr100.L1", {OLD: (100, 8000), NEW: (100, 6000)})
     (theirs / "mrg.l.x").write_text("no\theads\n1\t2\n")
     with (theirs / "mrg.l.i0").open("a") as file:
-        file.write("1\t2\n" + "\t".join("0" for _ in HEADS.split()) + "\n")
+        file.write("1\t2\n" + "\t".join("0" for _ in HEADS) + "\n")
     study, text = imported(tmp_path / "data", theirs)
     assert study.card.workload == "insert-benchmark"
     assert study.steps["step"].unique(maintain_order=True).to_list() == ["l.i0", "qr100"]

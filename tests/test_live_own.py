@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import rqps
 from child import rqps as command
 from live_server import House, run_of, server_of
 from live_study import Place
@@ -227,6 +228,10 @@ def test_a_packed_study_without_statements_has_none_of_them(tmp_path: Path) -> N
     assert study.card.parameters["steps"]["one"]["sql"].startswith("left out (SHA-256 ")
     assert study.steps["operations"].sum() == read("small", tmp_path / "data").steps["operations"].sum()
     assert packing.unpack(str(tmp_path / "small.rqps"), tmp_path / "again")
+
+    tried = rqps.what_if("small", step="one", config={"sort_buffer_size": "1M"}, data=tmp_path / "data")
+    assert "sort_buffer_size = 1M" in tried
+    assert re.search(r"^one +", tried, re.MULTILINE), tried
 
     done = command("report", "small", "--without-statements", "--with-data", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -24,6 +24,7 @@ from rqps.study import RunsFile, StudySpec, build_and_config, read_runs_file
 from rqps.study.mistakes import mistakes
 from rqps.study.runs_file import ConfigSpec
 from rqps.workloads import PARAMETERS
+from rqps.workloads.own.parameters import OwnParameters
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
 Value = str | int | float | bool
@@ -150,14 +151,16 @@ def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str,
 def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     """The study's parameters for one step and a short time."""
     of_study = _valid(PARAMETERS[card.workload], card.parameters, card.study)
-    if not isinstance(of_study, SysbenchParameters):
+    if not isinstance(of_study, SysbenchParameters | OwnParameters):
         raise RqpsError(
             f"{card.workload}: step {step!r} can't be asked for by itself",
-            fix="take a study of sysbench, or add a dbms to this one and run it",
+            fix="take a study of sysbench or of statements of your own, or add a dbms to this one and run it",
         )
-    described, alone = of_study.alone(step)
+    alone = of_study.only(step)
+    asked = card.parameters["steps"]
+    steps = {name: asked[name] for name in alone.steps} if isinstance(asked, dict) else list(alone.steps)
     parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
-    parameters |= {"steps": [described.name], "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
+    parameters |= {"steps": steps, "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
     parameters |= {} if isinstance(of_study.threads, int) else {"threads": [alone.threads]}
     if reason := _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").not_sliced:
         raise RqpsError(f"{card.workload}: no duets: {reason}", fix="take another study")

@@ -152,7 +152,7 @@ def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
     texts = [_amounts(named.filter(is_sure)), _amounts(named.filter(~is_sure))]
     texts[1] = phrase("less sure: {}", texts[1]) if texts[1] else texts[1]
     others = parts.join(named, on="part", how="anti")
-    rest, digits = others["estimate"].sum(), digits_of((operation["high"] - operation["low"]) / 2)
+    rest, digits = float(others["estimate"].sum()), digits_of((operation["high"] - operation["low"]) / 2)
     if round(rest, digits):
         written = formatted(rest, f"+,.{digits}f")
         claim = _claim({**operation, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")

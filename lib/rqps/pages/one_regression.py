@@ -126,7 +126,7 @@ def tries_of(study: Study) -> pl.DataFrame:
     rows = [
         (about, functions, name, str(value))
         for engine in engines
-        if hasattr(PARAMETERS[study.card.workload], "alone")
+        if PARAMETERS[study.card.workload].steps_stand_alone
         for about, functions, options in facts_of(engine).tries
         for name, value in options.items()
     ]

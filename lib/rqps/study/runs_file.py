@@ -212,6 +212,8 @@ class Parameters(Strict, ABC):
 
     plans_are_findings: ClassVar[bool] = False
     """True if plans may differ between servers, which is then the first thing that a page says."""
+    steps_stand_alone: ClassVar[bool] = False
+    """True if `rqps.what_if` can measure any step by itself, in seconds."""
 
     @property
     def not_sliced(self) -> str:

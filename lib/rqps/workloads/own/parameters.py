@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from rqps.errors import RqpsError, instead
 from rqps.study import Connections, Count, Parameters
 from rqps.workloads.own.steps import Step, StepSpec, members
 from rqps.workloads.own.tables_file import digest_of, find
@@ -16,6 +17,7 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"
 class OwnParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
     plans_are_findings: ClassVar[bool] = True
+    steps_stand_alone: ClassVar[bool] = True
 
     tables: Annotated[str, Field(min_length=1, examples=["shop.sql"])]
     """The file with tables and rows, from the root, or beside runs.yaml: SQL, or a dump by mysqldump or pg_dump in
@@ -60,6 +62,9 @@ class OwnParameters(Parameters):
         return any(self.steps[member].writes for member in members(self.steps, step))
 
     def only(self, step: str) -> "OwnParameters":
+        """The parameters of one step, and of those that it mixes."""
+        if step not in self.steps:
+            raise RqpsError(f"no step {step!r}", fix=instead(step, self.steps, "steps"))
         needed: dict[str, StepSpec] = {name: self.steps[name] for name in (step, *members(self.steps, step))}
         return self.model_copy(update={"steps": needed})
 

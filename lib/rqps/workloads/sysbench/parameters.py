@@ -61,6 +61,7 @@ def called(step: str, clients: int) -> str:
 
 class SysbenchParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
+    steps_stand_alone: ClassVar[bool] = True
     of_a_try: ClassVar[Mapping[str, Any]] = {
         "steps": ["point-query", "range-covered-si", "update-index"],
         "index_first": True,
