@@ -28,6 +28,15 @@ def test_the_plan_and_a_guess_come_first_and_measured_overhead_after() -> None:
     assert estimate.share() == 44 / (44 + 68)
 
 
+def test_a_mode_has_an_overhead_of_its_own_once_it_was_measured() -> None:
+    estimate = Estimate([10.0] * 4, ["throughput", "throughput", "instructions", "instructions"])
+    estimate.finished(14.0, ok=True)
+    assert estimate.left_s() == 3 * 14
+    estimate.finished(14.0, ok=True)
+    estimate.finished(130.0, ok=True)
+    assert estimate.left_s() == 130
+
+
 def test_a_run_that_failed_early_says_nothing_about_the_others() -> None:
     estimate = Estimate([40.0, 40.0])
     estimate.finished(2.0, ok=False)

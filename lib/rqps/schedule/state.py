@@ -3,11 +3,12 @@
 import json
 import re
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from rqps.errors import RqpsError
@@ -213,33 +214,42 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. What one takes beside its load is taken to be that of the runs before; most of that is
-    the same however many servers start at once."""
+    """The time left for runs. What one takes beside its load is taken to be that of the runs of its mode before, or of
+    any mode; most of that is the same however many servers start at once."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""
-    overheads_s: list[float] = field(default_factory=list)
-    """Seconds of each finished run in addition to its load."""
+    modes: Sequence[str] = ()
+    """The mode of each run; without any they are of one."""
+    overheads_s: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each finished run in addition to its load, by mode."""
     done_s: float = 0.0
     done: int = 0
 
     def finished(self, elapsed_s: float, ok: bool) -> None:
         if ok:
-            self.overheads_s.append(elapsed_s - self.planned[self.done])
+            self.overheads_s.setdefault(self._mode(self.done), []).append(elapsed_s - self.planned[self.done])
         self.done_s += elapsed_s
         self.done += 1
 
-    def overhead_s(self) -> float:
-        return sum(self.overheads_s) / len(self.overheads_s) if self.overheads_s else FIRST_GUESS_S
+    def overhead_s(self, mode: str = "") -> float:
+        known = self.overheads_s.get(mode) or [
+            seconds for of_mode in self.overheads_s.values() for seconds in of_mode
+        ]
+        return sum(known) / len(known) if known else FIRST_GUESS_S
+
+    def _mode(self, at: int) -> str:
+        return self.modes[at] if self.modes else ""
 
     @classmethod
-    def of(cls, runs: Sequence[Run], overheads_s: Sequence[float] = ()) -> "Estimate":
-        return cls([run.estimated_seconds for run in runs], list(overheads_s))
+    def of(cls, runs: Sequence[Run], overheads_s: Mapping[str, list[float]] = MappingProxyType({})) -> "Estimate":
+        return cls([run.estimated_seconds for run in runs], [run.mode for run in runs], dict(overheads_s))
 
     def left_s(self, elapsed_s: float = 0.0) -> float:
         """Seconds left when the run under way has taken `elapsed_s`; a run that takes longer than it should is about
         to end as far as we know."""
-        expected = [max(load_s + self.overhead_s(), 0.0) for load_s in self.planned[self.done :]]
+        due = range(self.done, len(self.planned))
+        expected = [max(self.planned[at] + self.overhead_s(self._mode(at)), 0.0) for at in due]
         return max(expected[0] - elapsed_s, 0.0) + sum(expected[1:]) if expected else 0.0
 
     def share(self, elapsed_s: float = 0.0) -> float:
