@@ -214,8 +214,8 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. What one takes beside its load is taken to be that of the runs of its mode before, or of
-    any mode; most of that is the same however many servers start at once."""
+    """The time left for runs. Beside its load a run takes what runs of its mode took before, or of any mode; most of
+    that is the same however many servers start at once."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""
