@@ -73,4 +73,4 @@ def test_outputs_of_clients_are_added_up(tmp_path: Path) -> None:
     seconds = study.intervals.filter(dbms=OLD, step="qr100", kind="query").sort("second").collect()
     assert seconds["operations"].to_list() == [200, 600]
     assert "has the output of 2 of 3 clients" in text
-    assert "1 result: of sysbench: import it by itself" in text
+    assert "of sysbench: import it by itself, a study has one workload: 1 result" in text

@@ -113,7 +113,15 @@ def cells(study: rqps.Study, until: str = "") -> dict[str, Any]:
 
 
 def html_of(ratios: pl.DataFrame) -> str:
-    table = show.pivoted(ratios, "kind", "dbms", show.with_interval(show.ratio), name="lookups-ratio", group="group")
+    table = show.pivoted(
+        ratios,
+        "kind",
+        "dbms",
+        show.with_interval(show.ratio),
+        name="lookups-ratio",
+        group="group",
+        note=show.medians_of(ratios),
+    )
     assert isinstance(table, GT)
     return table.as_raw_html()
 
@@ -181,7 +189,7 @@ def test_one_round_is_shown_without_intervals(tmp_path: Path) -> None:
     names = cells(rqps.load("lookups", data=write(tmp_path, rounds=1)))
     html = html_of(names["ratios"])
     assert "no interval" in html
-    assert "Median of 1 round, so no interval." in html
+    assert "One round, so there is no interval." in html
     assert names["drawn"].select("low", "high").null_count().row(0) == (0, 0)
 
 

@@ -18,7 +18,7 @@ from rqps import __version__
 from rqps.engines import ENGINES
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError, instead
-from rqps.published.readers import Result, Unread, build_and_config_in, one_line, readers, version_in
+from rqps.published.readers import WORKLOAD, Result, Unread, build_and_config_in, one_line, readers, version_in
 from rqps.published.readers.mytools_summaries import without_summaries
 from rqps.published.readers.sysbench_text import OTHER_STEPS
 from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest, write_study_card, write_table
@@ -322,8 +322,9 @@ def _in_tables(runs: Sequence[_Run]) -> list[str]:
     """The steps of all runs in the order of tables: known ones by group and kind, then the others by their names."""
     columns = {step: result for run in runs for step, result in run.steps.items()}
     kinds = {str(result.columns["kind"]).partition(".")[0] for result in columns.values()}
-    of_group = {str(r.columns["kind"]).partition(".")[0]: r.columns["group"] for r in columns.values()}
-    known = in_tables(kind for kind in kinds if of_group[kind] != OTHER_STEPS)
+    of_sysbench = [one for one in columns.values() if one.workload == WORKLOAD]
+    of_group = {str(one.columns["kind"]).partition(".")[0]: one.columns["group"] for one in of_sysbench}
+    known = in_tables(kind for kind in kinds if of_group.get(kind, OTHER_STEPS) != OTHER_STEPS)
 
     def place(step: str) -> tuple[bool, int, str, int, str, list[int], int]:
         own = columns[step].columns

@@ -82,6 +82,7 @@ from rqps.show.words import (
     in_percent,
     interval_of,
     legend_of,
+    medians_of,
     ratio,
     rounds_of,
     signs_of,

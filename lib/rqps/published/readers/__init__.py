@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Protocol, cast
 MOST_BYTES = 64_000_000
 """The most bytes of one text, unpacked. A step's output has a few thousand, with a line per second a million."""
 LONGEST_WORD = 120
+WORKLOAD = "sysbench"
+"""The workload of results, if their reader says nothing else."""
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _DOTTED = re.compile(r"(?<![\d.])(\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(?![\d.])")
 _DIGITS = (re.compile(r"my(\d)(\d)(\d{2})(?!\d)"), re.compile(r"pg(\d\d)(\d{1,2})(?!\d)"))
@@ -41,7 +43,7 @@ class Result:
     host: str = ""
     round: int | None = None
     """None where the source does not number its rounds."""
-    workload: str = "sysbench"
+    workload: str = WORKLOAD
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The size of the tables, as far as the source says it."""
     machine: Mapping[str, Any] = field(default_factory=dict)
