@@ -109,10 +109,6 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(tm
     assert "instructions per operation, by function:" in done.stdout
     assert re.search(r"\+[\d,]+  rocksdb_get_pinned$", done.stdout, re.MULTILINE)
     assert f"{culprit[:12]} burn before each read: touches rocksdb_get_pinned" in done.stdout
-    (study,) = (path.name.removeprefix("study=") for path in (place.path / "data/raw").glob("study=small-bisect-*"))
-    runs = rqps.load(study, place.path / "data").runs.height
-    assert bisect(place, *words).stdout == done.stdout
-    assert rqps.load(study, place.path / "data").runs.height == runs, "nothing is measured twice"
 
 
 def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:

@@ -263,8 +263,9 @@ class Bisection:
         for dbms in pair:
             self._build(dbms)
         self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
-        asked = {"dbms": pair, "base": pair[0], "rounds": 0, "instructions_rounds": 1}
-        code = run_study(self.runs_file.with_study(self.study, asked), self.study, data=self.data, runner=self.runner)
+        changes = {"dbms": pair, "base": pair[0], "rounds": 1, "instructions_rounds": 1}
+        asked, measured_already = self.runs_file.with_study(self.study, changes), dict.fromkeys(pair, 1)
+        code = run_study(asked, self.study, data=self.data, runner=self.runner, wanted=measured_already)
         if code >= SIGNALS:
             self.stopped = code
             raise Stopped
