@@ -65,6 +65,9 @@ def test_outputs_of_clients_are_added_up(tmp_path: Path) -> None:
         write_clients(tmp_path / "there" / dbms, "l.i0", [0, 0])
     write_clients(tmp_path / "there" / NEW, "qr500.L2", [5], clients=3)
     (tmp_path / "there" / NEW / "qr500.L2/o.ib.dop3.2").unlink()
+    write_clients(tmp_path / "there" / NEW, "qp100.L1", [5], clients=1)
+    odd = tmp_path / "there" / NEW / "qp100.L1/o.ib.dop1.1"
+    odd.write_text(odd.read_text().replace("t_query", "t_q"))
     write_mytools(tmp_path / "there", OLD, {POINTS: 1000})
     study, text = imported(tmp_path / "data", tmp_path / "there")
     row = of(study, OLD, "qr100")
@@ -73,4 +76,5 @@ def test_outputs_of_clients_are_added_up(tmp_path: Path) -> None:
     seconds = study.intervals.filter(dbms=OLD, step="qr100", kind="query").sort("second").collect()
     assert seconds["operations"].to_list() == [200, 600]
     assert "has the output of 2 of 3 clients" in text
+    assert "its header lacks t_query" in text
     assert "of sysbench: import it by itself, a study has one workload: 1 result" in text

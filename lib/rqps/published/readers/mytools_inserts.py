@@ -7,6 +7,7 @@ of one client: a header and a line for each second.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +115,14 @@ def _of_clients(folder: Path, clients: int, outputs: Sequence[Path]) -> Iterator
 
 
 def _seconds(text: str) -> Iterator[dict[str, float]]:
-    """The lines of a client's output, each as numbers by their heads."""
+    """The lines of a client's output, each as numbers by their heads; ValueError where columns are missing."""
     heads: list[str] = []
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["i_sec"]:
             heads = words
+            if lacking := {"t_sec", *chain(*_KINDS.values())}.difference(heads):
+                raise ValueError(f"its header lacks {', '.join(sorted(lacking))}")
         elif heads and len(words) == len(heads):
             try:
                 yield {name: number(word, decimal_comma=False) for name, word in zip(heads, words, strict=True)}
