@@ -67,8 +67,9 @@ _NOT_DRAWN = (
     ),
     *("low", "high", "sure_low", "sure_high", "rounds_needed", *VERDICT_SETTINGS),
 )
-# A name is broken at its dots and underscores where a column is too narrow for it.
+# An id is broken at its dots and underscores where a column is too narrow for it, a name at its blanks.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
+_BROKEN_NAME = "split(datum.value, ' ')"
 
 
 def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT, names: Mapping[str, str] = MappingProxyType({})) -> Any:
@@ -79,7 +80,7 @@ def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT, names: Mapping[str
     cells = _cells(numbers, names)
     drawn, left_out = first_of_many(cells, cells)
     many = cells["step"].n_unique() > MANY_STEPS
-    chart, ending, width = _many(drawn) if many else _few(cells)
+    chart, ending, width = _many(drawn) if many else _few(cells, named=bool(names))
     base, what = cells["base"][0], TITLES[metric]
     base = names.get(base, base)
     claim = finding(f"Against {base}: {verdict_counts(numbers['verdict'])}")
@@ -92,13 +93,14 @@ def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT, names: Mapping[str
     return titled(chart, claim, how + ending + of_all + left_out, min_width_px=width)
 
 
-def _few(cells: pl.DataFrame) -> tuple[Any, str, int]:
+def _few(cells: pl.DataFrame, *, named: bool) -> tuple[Any, str, int]:
     steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
     top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
     if len(dbms) > 3 or max(map(len, dbms)) > 11:
-        top["labelExpr"] = _BROKEN
+        top["labelExpr"] = _BROKEN_NAME if named else _BROKEN
+        ends = " " if named else "._"
         # Lines of a label grow downwards from where a single one would stand: into the cells.
-        top["labelPadding"] = 2 + LINE_PX * max(name.count(".") + name.count("_") for name in dbms)
+        top["labelPadding"] = 2 + LINE_PX * max(sum(map(name.count, ends)) for name in dbms)
     base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
         x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **PLAIN_AXIS)),
         y=alt.Y("step:N", sort=steps, axis=alt.Axis(**PLAIN_AXIS)),
