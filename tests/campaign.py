@@ -146,7 +146,7 @@ PARTS = {
     "rocksdb-driver": "load generator",
 }
 """What a process plays, by words of its command line; the first that is there counts."""
-PATIENCE_S = 400.0
+PATIENCE_S = 1800.0
 ENDS_S = 90.0
 """A keeper gives its server a minute to stop."""
 PR_SET_CHILD_SUBREAPER = 36

@@ -294,7 +294,7 @@ def test_a_setting_that_nobody_asked_for_fails_the_run(server: MeasuredServer) -
             return "work_mem: nobody asked for it" in str(error)
         return False
 
-    until(refused, patience_s=10)
+    until(refused, patience_s=60)
 
 
 def test_a_backend_that_is_killed_restarts_the_server_and_is_named(server: MeasuredServer) -> None:

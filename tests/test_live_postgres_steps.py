@@ -54,7 +54,10 @@ def test_two_releases_take_turns(threads: int, tmp_path: Path) -> None:
     assert set(study.runs["version"]) == {"14.0", "18.6"}
     assert set(study.runs["engine"]) == {"postgres"}
     assert set(steps["step"]) == set(STEPS.split(", "))
-    assert steps.filter(pl.col("operations") > 0, pl.col("server_context_switches") > 0).height == steps.height
+    assert (steps["operations"] > 0).all()
+    switches = steps["server_context_switches"].drop_nulls()  # none of a step in which a process of the server ended
+    assert len(switches)
+    assert (switches > 0).all()
     used = study.slices.collect().group_by("run", "step").agg(pl.col("server_cpu_us").sum() / 1e6)
     both = steps.join(used, on=["run", "step"])
     for row in both.iter_rows(named=True):  # the rest is what the background and the other slices cost

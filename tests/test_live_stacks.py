@@ -126,11 +126,11 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
 def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(short: Path) -> None:
     with serving("my8033.common", short) as house:
         usual = choose_sampling(house.server.build.program, len(house.where.server_cpus))
-        profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=2)
+        profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=4)
     assert CALLERS not in set(profile.stacks["event"])
     sampled = profile.stacks.with_columns(host=pl.lit("here"), engine=pl.lit("mysql"), dbms=pl.lit("my8033.common"))
     [whole] = completeness(sampled).to_dicts()
-    assert whole["samples"] > 50
+    assert whole["samples"] > 20
     assert whole["root"] >= 0.95, whole
 
 

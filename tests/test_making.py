@@ -233,7 +233,7 @@ def test_ctrl_c_while_linking_leaves_no_process_and_no_half_build(project: Path,
     until(lambda: log.exists() and "sleep 60" in log.read_text(), patience_s=60)
     running.send_signal(signal.SIGINT)
     assert running.communicate()[0] == "stopped\n"
-    until(lambda: not running_from(what.work), patience_s=10)
+    until(lambda: not running_from(what.work), patience_s=30)
     assert not what.tree.exists()
     assert "-o mysqld" in log.read_text()
     assert not (what.work / "build/mysqld").exists(), log.read_text()
