@@ -37,13 +37,13 @@ def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[
     in_all, most, cpu, configs, last = answer_of(write(tmp_path)).sentences
     over = r"Over 2 single-client steps \(point-query, update-index\) MySQL 2\.0\.0 delivers (29|30)\.\d % less "
     assert re.match(rf"{over}throughput than 1\.0\.0 \(geometric means, ± 0\.\d %, 6 rounds\)\.", in_all)
-    assert re.search(r" regressed most: 2\.0\.0 -(29|30)\.\d % \(-", most)
+    assert re.search(r" regressed most: 2\.0\.0 −(29|30)\.\d % \(−", most)
     assert ", 6 rounds), CPU per operation +4" in most
     assert most.endswith("; 4 of 4 comparisons regressed.")
     assert re.match(r"(point-query|update-index) on 2\.0\.0: \+\d+\.\d+ µs \(\+", cpu)
     assert " in user space and " in cpu
     assert re.match(
-        r"With performance schema off, .* to 1\.0\.0: 2\.0\.0 recovers from -\d+\.\d % to -(19|20)\.\d %\.", configs
+        r"With performance schema off, .* to 1\.0\.0: 2\.0\.0 recovers from −\d+\.\d % to −(19|20)\.\d %\.", configs
     )
     assert last.startswith("All comparisons are conclusive; the smallest change of throughput that they show is ")
 

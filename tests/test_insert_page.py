@@ -113,7 +113,7 @@ def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Bro
     with opened(browser, many, DESKTOP) as tab:
         unfold(tab)
         chart = (
-            "[...document.querySelectorAll('figure')].find(f => /my2.base: work of each client/.test(f.textContent))"
+            "[...document.querySelectorAll('figure')].find(f => /2\\.0\\.0: work of each client/.test(f.textContent))"
         )
         rects = "function rects(of) { return of.marktype === 'rect' ? of.items : (of.items ?? []).flatMap(rects); }"
         of_chart = f"{chart}.view.scenegraph().root"

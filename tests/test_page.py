@@ -111,7 +111,7 @@ def test_hovering_over_a_number_shows_where_it_is_from(browser: Browser, report:
         for beside in (0, 3):
             tab.mouse(box["x"] + box["width"] / 2 + beside, box["y"] + 4, "mouseMoved")
         tooltip = tab.wait_for("document.querySelector('#vg-tooltip-element.visible')?.innerText")
-        for word in ("point-query", "my2.base", "interval", "rounds", "slower"):
+        for word in ("point-query", "2.0.0", "interval", "rounds", "slower"):
             assert word in tooltip
 
 

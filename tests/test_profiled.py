@@ -137,8 +137,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         output = nbformat.v4.new_output("execute_result", {"text/html": table.as_raw_html()})
         notebook.cells.append(nbformat.v4.new_code_cell("table", outputs=[output]))
     nbformat.write(notebook, folder / "page.ipynb")
-    cells = {"page": "page.html", "base": BASE, "cells": [["point-query", "my2.base"], ["gone", "my9.base"]]}
-    for name, links in (("page", json_in_html(cells)), ("plain", Markup(""))):
+    cells = [
+        {"step": step, "dbms": [dbms], "base": [BASE]}
+        for step, dbms in (("point-query", "my2.base"), ("gone", "my9.base"))
+    ]
+    leads = {"page": "page.html", "base": BASE, "cells": cells}
+    for name, links in (("page", json_in_html(leads)), ("plain", Markup(""))):
         _, html = notebook_page(
             folder / "page.ipynb", study="s", lead="", home="index.html", made="today", to_rounds=links
         )

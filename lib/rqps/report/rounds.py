@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -10,10 +11,10 @@ from markupsafe import Markup
 from rqps import stats
 from rqps.report.profiles import Links
 from rqps.report.render import json_in_html, render
-from rqps.show import Row, by_host, number_of, verdict_words
+from rqps.show import Row, by_host, in_order, number_of, verdict_words
 from rqps.show.flame import address
 from rqps.show.words import sized
-from rqps.stats import SIDES, relate_configs
+from rqps.stats import SIDES, relate_configs, short_names
 from rqps.store.read import Study
 
 PAGE = "rounds.html"
@@ -21,11 +22,16 @@ SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "s
 """Headings by verdict: of throughput or, where it is inconclusive, of the cost that decides."""
 
 
-def links_to_rounds(own: str, compared: pl.DataFrame) -> Markup:
+def links_to_rounds(own: str, compared: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> Markup:
     """Links from the cells of tables and charts to their rounds, as JSON: of the study's `own` base, or another one
-    that is named."""
-    rows = by_host(compared).select("step", "dbms", "base").unique(maintain_order=True).rows()
-    cells = [[step, dbms] if base == own else [step, dbms, base] for step, dbms, base in rows]
+    that is named. `names` are those under which tables and charts show the dbms, beside its own."""
+    shown = compared.with_columns(pl.col("base").replace(names))
+    same = by_host(compared).select("step", "dbms", "base")
+    rows = pl.concat([same, by_host(shown, names).select(dbms_shown="dbms", base_shown="base")], how="horizontal")
+    cells = [
+        {"step": step, "dbms": in_order((dbms, dbms_shown)), "base": in_order((base, base_shown))}
+        for step, dbms, base, dbms_shown, base_shown in rows.unique(maintain_order=True).rows()
+    ]
     return json_in_html({"page": PAGE, "base": own, "cells": cells})
 
 
@@ -49,7 +55,7 @@ def rounds_page(
     shown["sections"] = by_verdict
     shown["contents"] = {verdict: SECTIONS[verdict] for verdict, of in by_verdict.items() if of}
     page = render("rounds.html.j2", **words, **shown, study=study.card.study)
-    return page, links_to_rounds(base, compared)
+    return page, links_to_rounds(base, compared, short_names(study))
 
 
 def folder_of_unit(folder: str) -> Path:

@@ -44,8 +44,8 @@ def names(study: Study) -> pl.DataFrame:
 
 
 def short_names(study: Study) -> dict[str, str]:
-    """The short name of each dbms, for heads, axes and legends."""
-    return dict(names(study).select("dbms", "short").iter_rows())
+    """The short name of each dbms, for heads, axes and legends; a base without runs has its own."""
+    return {study.card.base: study.card.base, **dict(names(study).select("dbms", "short").iter_rows())}
 
 
 def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:

@@ -13,7 +13,7 @@
   addEventListener("hashchange", () => { for (const each of sections) each.open ||= each.contains(asked()); });
   // A chart that a notebook draws itself says nothing of its width: it takes that of the page, panel by panel, each with
   // room for labels beside it.
-  const LABELS_PX = 100, MANY_MARKS = 300;
+  const LABELS_PX = 100, LEAST_PX = 90, MANY_MARKS = 300;
   const plain = (spec) => {
     if (spec.facet?.row && !spec.facet.column) return { axes: 170 };
     if (spec.facet && !spec.facet.column) return { panel: spec.spec.width + LABELS_PX };
@@ -36,10 +36,24 @@
     const drawing = document.createElement("div");
     drawing.style.width = "100%";
     place.append(drawing);
-    const draw = () => {
+    const embed = () => vegaEmbed(drawing, spec, { actions: false, renderer, mode: "vega-lite" });
+    const draw = async () => {
       if (panel) (spec.vconcat ?? [spec]).forEach((each) => { each.columns = panels(); });
-      if (panel && !spec.vconcat) spec.spec.width = Math.min(panel, place.clientWidth - LABELS_PX / 2) - LABELS_PX;
-      return vegaEmbed(drawing, spec, { actions: false, renderer, mode: "vega-lite" });
+      if (!panel || spec.vconcat) return embed();
+      spec.spec.width = Math.min(panel, place.clientWidth - LABELS_PX / 2) - LABELS_PX;
+      let drawn = await embed();
+      const over = () => drawing.querySelector("svg, canvas").getBoundingClientRect().width - place.clientWidth;
+      if (over() <= 0) return drawn;
+      // Long names: a legend of one column and heads of two lines from the panel's edge; then less room for the panel.
+      const { header, legend, ...others } = spec.config ?? {};
+      spec.config = { ...others, header: { ...header, labelAnchor: "start" }, legend: { ...legend, columns: 1 } };
+      spec.facet.header = { labelExpr: "split(datum.label, ': ')", ...spec.facet.header };
+      drawn = await embed();
+      for (let tries = 0; over() > 0 && spec.spec.width > LEAST_PX && tries < 4; tries += 1) {
+        spec.spec.width = Math.max(LEAST_PX, spec.spec.width - Math.ceil(over() / spec.columns));
+        drawn = await embed();
+      }
+      return drawn;
     };
     const { view } = await draw();
     place.querySelector("img")?.remove();

@@ -4,12 +4,13 @@
 (() => {
   const { page, base: own, cells } = JSON.parse(document.getElementById("to-rounds").textContent);
   const links = new Map(), key = (...names) => names.join("\n");
-  for (const [step, dbms, base = own] of cells) {
+  for (const { step, dbms: [dbms, ...shown], base: [base, ...baseShown] } of cells) {
     const names = Object.entries(base === own ? { step, dbms } : { step, dbms, base });
     const href = `${page}#${names.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
-    links.set(key(step, dbms, base), href);
+    const bases = [base, ...baseShown];
+    for (const mine of [dbms, ...shown]) for (const other of bases) links.set(key(step, mine, other), href);
     // What a base does by itself stands in the rounds of all that is compared with it.
-    if (!links.has(key(step, base, own))) links.set(key(step, base, own), href);
+    for (const other of bases) if (!links.has(key(step, other, own))) links.set(key(step, other, own), href);
   }
   const address = (step, dbms, base = own) => links.get(key(step, dbms, base)) ?? "";
   const link = (cell, step, dbms, base) => {
