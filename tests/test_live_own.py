@@ -128,6 +128,80 @@ def test_a_plan_has_a_row_for_each_table_in_the_order_of_the_server(shop: Shop) 
     assert [row["key"] for row in checked.plans] == ["customers_city", "orders_customer"]
 
 
+LOG = """# Time: 2026-11-27T02:00:00.000000Z
+# Query_time: 0.000123  Lock_time: 0.000001 Rows_sent: 1  Rows_examined: 1
+SET timestamp=1764208800;
+SELECT note FROM orders WHERE id = 47;
+SELECT state FROM orders WHERE id = 48;
+UPDATE orders SET note = 'it''s ü' WHERE id = 49;
+SELECT note FROM orders WHERE id = 50;
+"""
+
+
+def test_a_log_is_done_in_its_order_again_and_again(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "slow.log").write_text(LOG)
+    answer, done = shop.do({"file": str(tmp_path / "slow.log")})
+    ids = [int(text.rpartition("= ")[2]) for text in done]
+    assert ids == [47, 48, 49, 50] * (len(ids) // 4) + [47, 48, 49, 50][: len(ids) % 4]
+    assert (answer.columns["unit"], answer.columns["operations"]) == ("query", 200)
+    assert [warning.text for warning in answer.warnings] == [
+        "statements of MySQL's slow log that are not done again: 1 neither read nor write rows"
+    ]
+
+
+def test_a_shape_of_a_log_is_done_alone_and_has_its_plan(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "slow.log").write_text(LOG)
+    parameters = asked({"replay": {"file": str(tmp_path / "slow.log")}})
+    _, select, *_ = Own().steps(parameters)
+    with shop.logging() as entries:
+        shop.done(select, parameters, counted=True)
+    notes = {entry.statement for entry in entries if entry.statement.startswith("SELECT note")}
+    assert notes == {f"SELECT note FROM orders WHERE id = {number}" for number in (47, 50)}
+    assert {row["key"] for row in Own().check(shop.server, "replay", parameters).plans} == {"PRIMARY"}
+
+
+def test_errors_of_a_log_show_no_values(shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "slow.log").write_text("SELECT gone FROM orders WHERE note = 'kept4secret';\n")
+    parameters = asked({"replay": {"file": str(tmp_path / "slow.log")}})
+    for fails in (
+        lambda: Own().check(shop.server, "replay", parameters),
+        lambda: shop.done("replay", parameters, counted=True),
+    ):
+        with pytest.raises(RqpsError, match="(?i)unknown column 'gone'") as error:
+            fails()
+        assert "kept4secret" not in str(error.value)
+
+
+def test_statements_that_lock_each_other_out_are_done_again_and_counted(shop: Shop) -> None:
+    there = "BEGIN; UPDATE orders SET state = 'a' WHERE id = 1; UPDATE orders SET state = 'a' WHERE id = 2; COMMIT"
+    back = "BEGIN; UPDATE orders SET state = 'b' WHERE id = 2; UPDATE orders SET state = 'b' WHERE id = 1; COMMIT"
+    steps = {"there": there, "back": back, "step": {"mix": {"there": 1, "back": 1}}}
+    answer, _ = shop.done("step", asked(steps, threads=4, counted_operations=8000), counted=True)
+    retried = [warning.text for warning in answer.warnings]
+    assert answer.columns["transactions"] == 2000
+    assert retried
+    assert "transactions" in retried[0]
+
+
+def test_rows_of_a_million_come_back(shop: Shop) -> None:
+    sql = "SELECT a.id FROM orders a JOIN (SELECT id FROM orders LIMIT 17) b"
+    answer, _ = shop.done(
+        "step", asked({"step": {"sql": sql, "rows": 1_020_000}}, counted_operations=2), counted=True
+    )
+    assert answer.columns["transactions"] == 2
+
+
+def test_binary_and_multi_byte_text_reach_the_server_as_they_are(shop: Shop) -> None:
+    step = {"sql": "SELECT HEX(?), CHAR_LENGTH('größer ☃'), HEX(x'00ff')", "values": {"a": ["ü☃", "a\0b"]}, "rows": 1}
+    _, done = shop.do(step)
+    assert {text[12:16] for text in done} == {"ü☃')", "a\\0b"}
+
+
+def test_a_statement_that_does_not_end_fails_the_step(shop: Shop) -> None:
+    with pytest.raises(RqpsError, match=r"steps\.step: my\d+ ended no transaction within 1 s"):
+        shop.done("step", asked({"step": "SELECT SLEEP(30)"}))
+
+
 DUMP = """-- MySQL dump 10.13  Distrib 8.0.33, for Linux (x86_64)
 /*!40101 SET NAMES utf8 */;
 CREATE DATABASE `mall`;

@@ -73,7 +73,7 @@ def test_values_stand_outside_of_quotes(sql: str, names: list[str], expected: li
         ("{sql: SELECT 1, rows: many}", "'many' is no number of rows; write 1, or 0..10, or 1.."),
         ('{sql: "SELECT \'open"}', "does not close '"),
         ("{sql: ';'}", "sql has no statement"),
-        ("{}", "a step has either sql or a mix of other steps"),
+        ("{}", "a step has either sql, a file of statements, or a mix of other steps"),
         ("{mix: {two: 1}}", "'two' is no step with sql"),
         ("{mix: {one: 0}}", "at least 1"),
     ],

@@ -12,7 +12,8 @@ from rqps.workloads.answers import total
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.own.parameters import OwnParameters
 from rqps.workloads.own.sql_text import Statement
-from rqps.workloads.own.steps import LARGEST, Scalar, StepSpec, ValuesSpec, limits, members
+from rqps.workloads.own.statement_log import StatementLog
+from rqps.workloads.own.steps import LARGEST, Scalar, StepSpec, ValuesSpec, limits
 from rqps.workloads.sysbench import generator as sysbench
 from rqps.workloads.sysbench.generator import read_seconds
 from rqps.workloads.sysbench.steps import Step
@@ -20,6 +21,8 @@ from rqps.workloads.sysbench.steps import Step
 GROUP = "Own statements"
 MOST_VALUES = 100_000
 """Values of a column that are drawn from; of one with more rows, as many evenly spread ones."""
+MOST_EXPLAINED = 100
+"""Shapes of statements of a log whose plans are asked for."""
 ITEMS_AT_ONCE = 10_000
 """A function of LuaJIT has at most 65,536 constants."""
 
@@ -34,6 +37,7 @@ class Generator(sysbench.Generator):
         with closing(servers[0].connect(DATABASE)) as connection:
             program.write_bytes(program_of(connection, name, parameters))
         self.reads = not parameters.writes(name)
+        self.statements = parameters.step(name).log
         self.slice_patience_s = 2.0 * len(servers) * parameters.patience_seconds
         super().__init__(
             servers, described(name, parameters, {"program": str(program)}), parameters.in_sysbench, **how
@@ -43,32 +47,57 @@ class Generator(sysbench.Generator):
     def _answer(self, step: str, columns: Mapping[str, Any], side: int) -> Answer:
         answer = super()._answer(step, columns, side)
         measured = total(read_seconds(self.lines, self.threads, step, 1, self.whole_within_s, side), step)
+        if not measured.transactions:
+            raise RqpsError(
+                f"steps.{step}: {self.servers[side].name} ended no transaction within {self.seconds} s",
+                fix="measure for more `seconds`, or see what the statement waits for",
+            )
+        warnings = [*answer.warnings]
         if self.reads and not measured.rows_found:
             text = f"none of {measured.transactions:,} transactions returned a row: do the values fit the tables?"
-            return replace(answer, warnings=(*answer.warnings, Warning_(kind="no rows", text=text, step=step)))
-        return answer
+            warnings.append(Warning_(kind="no rows", text=text, step=step))
+        if self.statements:
+            warnings += _of_log(self.statements, step, measured.transactions if self.begins_by_itself else None)
+        return replace(answer, warnings=tuple(warnings))
+
+
+def _of_log(log: StatementLog, step: str, done: int | None) -> Iterator[Warning_]:
+    """Warnings of a log that has more than what was done of it."""
+    if log.left_out:
+        of = ", ".join(f"{count:,} {reason}" for reason, count in log.left_out.items())
+        yield Warning_(kind="log", text=f"statements of {log.form} that are not done again: {of}", step=step)
+    if done is not None and done < len(log.statements):
+        text = (
+            f"{done:,} of the log's {len(log.statements):,} statements were done: a faster server does other ones; "
+        )
+        yield Warning_(kind="log", text=f"{text}measure for more `seconds`, or take fewer by `most`", step=step)
 
 
 def described(name: str, parameters: OwnParameters, options: dict[str, str | int | float]) -> Step:
     """A step of one's own as one of sysbench."""
-    of = [parameters.steps[member] for member in members(parameters.steps, name)]
+    of = [parameters.step(member) for member in parameters.members(name)]
     return Step(
         name=name,
         kind=name,
         group=GROUP,
         label=name,
         range_size=1,
-        statements=("SELECT 1",) * max(len(step.statements) for step in of),
+        statements=("SELECT 1",) * max(len(step.statements) or 1 for step in of),
         options=options,
-        unit="query" if all(len(step.statements) == 1 for step in of) else "transaction",
+        unit="query" if all(len(step.statements) <= 1 for step in of) else "transaction",
     )
 
 
 def program_of(connection: Any, name: str, parameters: OwnParameters) -> bytes:
     """The transactions of a step in Lua."""
     values, transactions = list[str](), list[str]()
-    for member, weight in members(parameters.steps, name).items():
-        step, statements = parameters.steps[member], list[str]()
+    if log := parameters.step(name).log:
+        listed = _list(_text(one.text) for one in log.statements)
+        return f"{_JOIN}return {{values = {{}}, transactions = {{}}, log = {listed}}}\n".encode(
+            "utf-8", "surrogateescape"
+        )
+    for member, weight in parameters.members(name).items():
+        step, statements = parameters.step(member), list[str]()
         first = len(values)
         places = {value: first + number for number, value in enumerate(step.values, 1)}
         items = items_of(connection, step)
@@ -182,10 +211,14 @@ def _prepares(statement: Statement) -> bool:
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """The statements of a step with values in them from the middle of those that are drawn, and what they are of."""
+    """The statements of a step with values in them from the middle of those that are drawn, and the names of their
+    steps; of a log the first one of each shape, and its shape."""
     literal = connection.dialect.literal
-    for member in members(parameters.steps, name):
-        step = parameters.steps[member]
+    for member in parameters.members(name):
+        step = parameters.step(member)
+        if log := step.log:
+            by_shape = {one.digest: one for one in reversed(log.statements)}
+            yield from ((one.shape, one.text) for one in list(by_shape.values())[:MOST_EXPLAINED])
         items = items_of(connection, step)
         middles = {value: items[value][len(items[value]) // 2] for value in items}
         middles |= {value: sum(limits(spec.range)) // 2 for value, spec in step.values.items() if spec.range}

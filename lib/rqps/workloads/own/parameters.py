@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 
 from rqps.errors import RqpsError, instead
 from rqps.study import Connections, Count, Parameters
-from rqps.workloads.own.steps import Step, StepSpec, members
+from rqps.workloads.own.statement_log import DIGITS
+from rqps.workloads.own.steps import Step, StepSpec
 from rqps.workloads.own.tables_file import digest_of, find
 from rqps.workloads.sysbench.parameters import OUR_CONNECTIONS, SysbenchParameters
 
@@ -50,7 +51,7 @@ class OwnParameters(Parameters):
     def _mixes_name_steps(self) -> Self:
         for name, step in self.steps.items():
             for member in step.mix or ():
-                if member not in self.steps or self.steps[member].mix:
+                if member not in self.steps or self.steps[member].sql is None:
                     raise ValueError(f"steps.{name}.mix: {member!r} is no step with sql")
         return self
 
@@ -58,14 +59,35 @@ class OwnParameters(Parameters):
     def file(self) -> Path:
         return find(self.tables)
 
+    @property
+    def every(self) -> dict[str, StepSpec]:
+        """The steps by name, with those of a log's most frequent shapes after the log's own."""
+        steps: dict[str, StepSpec] = {}
+        for name, step in self.steps.items():
+            steps[name] = step
+            steps |= {f"{name}.{shape}": alone for shape, alone in step.logged_alone.items()}
+        return steps
+
+    def step(self, name: str) -> StepSpec:
+        """The step of this name, which may be that of one shape of a log."""
+        log, _, shape = name.rpartition(".")
+        if name not in self.steps and log in self.steps and self.steps[log].file:
+            return self.steps[log].model_copy(update={"only": shape[-DIGITS:]})
+        return self.steps[name]
+
+    def members(self, step: str) -> dict[str, int]:
+        """The steps that a step consists of, with their weights: itself, unless it is a mix."""
+        return dict(self.step(step).mix or {step: 1})
+
     def writes(self, step: str) -> bool:
-        return any(self.steps[member].writes for member in members(self.steps, step))
+        return any(self.step(member).writes for member in self.members(step))
 
     def only(self, step: str) -> "OwnParameters":
         """The parameters of one step, and of those that it mixes."""
-        if step not in self.steps:
-            raise RqpsError(f"no step {step!r}", fix=instead(step, self.steps, "steps"))
-        needed: dict[str, StepSpec] = {name: self.steps[name] for name in (step, *members(self.steps, step))}
+        if step not in self.every:
+            raise RqpsError(f"no step {step!r}", fix=instead(step, self.every, "steps"))
+        needed = {name: self.step(name) for name in (step, *self.members(step))}
+        needed = {name: of.model_copy(update={"alone": 0}) if of.file else of for name, of in needed.items()}
         return self.model_copy(update={"steps": needed})
 
     @property
@@ -85,7 +107,7 @@ class OwnParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        return float(len(self.steps) * (self.seconds + self.warmup_seconds))
+        return float(len(self.every) * (self.seconds + self.warmup_seconds))
 
 
 PARAMETERS = OwnParameters

@@ -1,7 +1,6 @@
 """A step of one's own as runs.yaml describes it: statements, the values in them, and the rows that come back."""
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -15,8 +14,11 @@ from pydantic import (
 )
 
 from rqps.engines import Strict
+from rqps.errors import RqpsError
 from rqps.study import Count
 from rqps.workloads.own.sql_text import Statement, parse
+from rqps.workloads.own.statement_log import StatementLog, log_of
+from rqps.workloads.own.tables_file import digest_of, find, unchanged
 
 Scalar = str | int | float
 _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
@@ -26,6 +28,7 @@ LARGEST = 2**53
 """Whole numbers beyond it are no numbers of LuaJIT."""
 WIDEST = 2**32 - 1
 """sysbench draws from no more."""
+MOST_LOGGED, MOST_ALONE = 10_000, 8
 
 
 def limits(text: str) -> tuple[int, int]:
@@ -111,7 +114,8 @@ Rows = Annotated[
 
 
 class StepSpec(_Given):
-    """A transaction: its statements, the values in them, and the rows that come back. Or a mix of other steps."""
+    """A transaction: its statements, the values in them, and the rows that come back. Or the statements of a log in
+    their order, or a mix of other steps."""
 
     sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
     """One statement, or several with ; between them. ? or {name} stands for a value."""
@@ -124,11 +128,36 @@ class StepSpec(_Given):
     """Statements are prepared once, and sent with their values; as text if false."""
     mix: Annotated[dict[str, Count], Field(min_length=1)] | None = None
     """The weights of other steps by name, in place of sql: each transaction is one of theirs."""
+    file: Annotated[str, Field(min_length=1, examples=["slow.log"])] | None = None
+    """A log of statements to do again in their order, in place of sql, from the root or beside runs.yaml: MySQL's
+    slow or general log, PostgreSQL's log, or SQL; gzipped or not."""
+    digest: str | None = None
+    """The first digits of the SHA-256 of `file`, which rqps writes: another log is another study."""
+    reads_only: bool | None = None
+    """Leave out the statements of the log that write."""
+    most: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """The most statements that are taken from the begin of the log; 10,000 if not given."""
+    alone: Annotated[int, Field(ge=0, le=100)] | None = None
+    """The number of shapes of statements that are also steps of their own, those that the log has most often; 8 if
+    not given. They are called as in replay.select-orders-1a2b3c4d, with the digest of the shape."""
+    only: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = None
+    """The digest of the one shape whose statements are done."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_digest(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("file"), str) and not given.get("digest"):
+            return {**given, "digest": digest_of(find(given["file"]))}
+        return given
 
     @model_validator(mode="after")
     def _can_be_done(self) -> Self:
-        if (self.sql is None) == (self.mix is None):
-            raise ValueError("a step has either sql or a mix of other steps")
+        if [self.sql, self.mix, self.file].count(None) != 2:
+            raise ValueError("a step has either sql, a file of statements, or a mix of other steps")
+        if self.file and (self.values or self.rows):
+            raise ValueError("a file of statements has no values and no rows: its statements are done as they are")
+        if not self.file and (self.reads_only or self.only):
+            raise ValueError("reads_only and only belong to a step with a file of statements")
         if self.mix and (self.values or self.rows):
             raise ValueError("a mix has no values and no rows of its own; they stand with its steps")
         if self.sql and not self.statements:
@@ -143,11 +172,26 @@ class StepSpec(_Given):
 
     @property
     def statements(self) -> list[Statement]:
-        return parse(self.sql or "", list(self.values))
+        return [] if self.file else parse(self.sql or "", list(self.values))
+
+    @property
+    def log(self) -> StatementLog | None:
+        """The statements of the file, if the step has one."""
+        return logged(self) if self.file else None
+
+    @property
+    def logged_alone(self) -> "dict[str, StepSpec]":
+        """The steps of the most frequent shapes of the file, by the names of these."""
+        if self.file is None or self.only:
+            return {}
+        shapes = logged(self).most_frequent(MOST_ALONE if self.alone is None else self.alone)
+        return {one.name: self.model_copy(update={"only": one.digest}) for one in shapes}
 
     @property
     def writes(self) -> bool:
         """True if a statement may change rows."""
+        if self.log:
+            return not all(one.reads for one in self.log.statements)
         controls = ("BEGIN", "COMMIT", "START", "ROLLBACK", "SET", "")
         texts = (statement.texts[0].split(None, 1) for statement in self.statements if not statement.reads)
         return any((words or [""])[0].upper() not in controls for words in texts)
@@ -168,13 +212,23 @@ def _table(spec: ValuesSpec) -> str | int:
     return len(spec.list) if spec.list else str(spec.column).split(".")[0]
 
 
+def logged(step: StepSpec) -> StatementLog:
+    """The statements of a step's file, or those of its one shape."""
+    path = unchanged(str(step.file), str(step.digest), "file")
+    log = log_of(path, str(step.digest), step.most or MOST_LOGGED, reads_only=bool(step.reads_only))
+    taken = tuple(one for one in log.statements if step.only in (None, one.digest))
+    if not taken:
+        reasons = "".join(f"; {count:,} {reason}" for reason, count in log.left_out.items())
+        of_shape = f" of the shape {step.only}" * bool(step.only and log.statements)
+        raise RqpsError(
+            f"{path}: read as {log.form}, has no statement{of_shape} that can be done again{reasons}",
+            fix="give a slow log, a general log, a log of PostgreSQL with log_statement=all, or SQL",
+        )
+    return log._replace(statements=taken)
+
+
 def _step(given: Any) -> Any:
     return {"sql": given} if isinstance(given, str) else given
 
 
 Step = Annotated[StepSpec, BeforeValidator(_step)]
-
-
-def members(steps: Mapping[str, StepSpec], name: str) -> dict[str, int]:
-    """The steps that a step consists of, with their weights: itself, unless it is a mix."""
-    return dict(steps[name].mix or {name: 1})

@@ -66,16 +66,16 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:DIGITS]
 
 
-def unchanged(name: str, digest: str) -> Path:
-    """The file of this name, which must be the one that the study was written for."""
+def unchanged(name: str, digest: str, key: str = "tables") -> Path:
+    """The file of this name, which must be the one that the study was written for; `key` is where it is named."""
     try:
         path = find(name)
     except ValueError as error:
-        raise RqpsError(f"tables: {error}", fix="put the file back") from None
+        raise RqpsError(f"{key}: {error}", fix="put the file back") from None
     if (now := digest_of(path)) != digest:
         raise RqpsError(
             f"{path}: has changed: its SHA-256 begins with {now}, and the study has {digest}",
-            fix="put the file back, or start the command again for a study of the new tables",
+            fix="put the file back, or start the command again for a study of the new file",
         )
     return path
 
@@ -104,7 +104,7 @@ def tables_of(connection: Any, database: str) -> Iterator[tuple[str, str]]:
 
 def _load_file(server: Any, connection: Any, file: Path) -> None:
     sql = connection.dialect
-    lines = _Lines(file)
+    lines = Lines(file)
     scanner = Scanner(backslash=sql.BACKSLASH_ESCAPES, hash_comments=sql.BACKSLASH_ESCAPES)
     source = iter(lines)
     for line in statements(source, scanner, psql=not sql.BACKSLASH_ESCAPES):
@@ -137,7 +137,7 @@ def _rows(source: Iterator[str], file: Path, number: int) -> Iterator[str]:
     raise _cut_off(file, f"the rows of the COPY in line {number} have no end")
 
 
-class _Lines(Iterable[str]):
+class Lines(Iterable[str]):
     """The lines of a file, gzipped or not. It remembers how the file promised to end."""
 
     def __init__(self, file: Path) -> None:

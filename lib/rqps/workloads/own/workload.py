@@ -35,7 +35,7 @@ class Own(Workload):
                 sql.read_whole(connection, f"{sql.quoted(schema)}.{sql.quoted(table)}", leads_to)
 
     def steps(self, parameters: OwnParameters) -> Sequence[str]:
-        return list(parameters.steps)
+        return list(parameters.every)
 
     def clients(self, step: str, parameters: OwnParameters) -> int:  # noqa: ARG002 all have the same number
         return parameters.threads
@@ -55,8 +55,10 @@ class Own(Workload):
                         plans += [row | {"possible_keys": None} for row in sql.plan(connection, step, statement)]
                     except sql.REFUSALS as error:
                         words = ": ".join(map(str, error.args))[:300]
+                        of_log = parameters.step(step).file
+                        place, shown = (step, member) if of_log else (member, statement)
                         raise RqpsError(
-                            f"steps.{member}: {server.name} refuses {statement[:200]!r}: {words}",
+                            f"steps.{place}: {server.name} refuses {shown[:200]!r}: {words}",
                             fix="correct the statement or its values; tables are those of the dump",
                         ) from None
         return Checked(plans=tuple(plans))
@@ -73,7 +75,7 @@ class Own(Workload):
         columns = {
             "kind": step,
             "group": as_sysbench.group,
-            "table_position": list(parameters.steps).index(step),
+            "table_position": list(parameters.every).index(step),
             "writes": parameters.writes(step),
             "unit": as_sysbench.unit,
         }

@@ -1,5 +1,5 @@
 -- Transactions of one's own, as the file of --program describes them: each has a weight, the values that it draws, and
--- its statements.
+-- its statements. Or the statements of a log, which are done in their order, again and again.
 local dialect = require("dialect")
 local rqps = require("rqps")
 
@@ -69,6 +69,19 @@ local function transaction_of(described, values)
    end
 end
 
+-- The function that does the next statement of a log. Each client begins at another place of it.
+local function next_of(log)
+   local at = math.floor(#log / sysbench.opt.threads * sysbench.tid)
+   local statements = {}
+   for i, text in ipairs(log) do
+      statements[i] = statement_of({text = {text}, values = {}, prepared = false}, {})
+   end
+   return function()
+      at = at % #log + 1
+      return statements[at]()
+   end
+end
+
 -- The function that does one transaction on the connection that is open.
 function rqps.declare()
    local program = dofile(sysbench.opt.program)
@@ -80,6 +93,9 @@ function rqps.declare()
    for i, described in ipairs(program.transactions) do
       total = total + described.weight
       transactions[i], limits[i] = transaction_of(described, values), total
+   end
+   if program.log then
+      return next_of(program.log)
    end
    if #transactions == 1 then
       return transactions[1]
