@@ -1,6 +1,7 @@
 """A user's own statements on real servers: what reaches them, what comes back, and dumps that can't be loaded."""
 
 import gzip
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -167,7 +168,7 @@ def test_errors_of_a_log_show_no_values(shop: Shop, tmp_path: Path) -> None:
         lambda: Own().check(shop.server, "replay", parameters),
         lambda: shop.done("replay", parameters, counted=True),
     ):
-        with pytest.raises(RqpsError, match="(?i)unknown column 'gone'") as error:
+        with pytest.raises(RqpsError, match=r"(?i)unknown column 'gone'") as error:
             fails()
         assert "kept4secret" not in str(error.value)
 
@@ -195,6 +196,13 @@ def test_binary_and_multi_byte_text_reach_the_server_as_they_are(shop: Shop) -> 
     step = {"sql": "SELECT HEX(?), CHAR_LENGTH('größer ☃'), HEX(x'00ff')", "values": {"a": ["ü☃", "a\0b"]}, "rows": 1}
     _, done = shop.do(step)
     assert {text[12:16] for text in done} == {"ü☃')", "a\\0b"}
+
+
+def test_a_procedure_of_several_results_is_refused_in_the_servers_words(shop: Shop) -> None:
+    shop.ask("DROP PROCEDURE IF EXISTS two", database="rqps")
+    shop.ask("CREATE PROCEDURE two() BEGIN SELECT 1; SELECT 2; END", database="rqps")
+    with pytest.raises(RqpsError, match="two"):
+        shop.do("CALL two()")
 
 
 def test_a_statement_that_does_not_end_fails_the_step(shop: Shop) -> None:
@@ -315,3 +323,77 @@ def test_a_packed_study_without_statements_has_none_of_them(tmp_path: Path, monk
     assert WITHOUT_STATEMENTS.encode() in pages[tmp_path / "data/report/small/index.html"]
     with zipfile.ZipFile(tmp_path / "data/report/small/small.rqps") as archive:
         assert not [name for name in archive.namelist() if b"secret_table" in archive.read(name)]
+
+
+MALL = {
+    "customers": {"rows": 500, "columns": {"id": "key", "city": ["Köln", "Ålesund", "東京", "it's \\ here"]}},
+    "orders": {
+        "rows": 3000,
+        "columns": {
+            "id": "key",
+            "customer": {"column": "customers.id", "zipf": 0.9},
+            "day": "2020-01-01..2020-12-31",
+        },
+        "indexes": ["customer", ["customer", "day"]],
+    },
+}
+
+
+def test_tables_are_made_of_a_few_words(tmp_path: Path) -> None:
+    step = {"sql": "SELECT COUNT(*) FROM orders WHERE customer = ?", "values": {"id": "orders.customer"}, "rows": 1}
+    parameters = OwnParameters.model_validate(
+        {"tables": MALL, "steps": {"step": step}, "seconds": 1, "warmup_seconds": 0, "counted_operations": 200}
+    )
+    with server_of(run_of("my5624.common", parameters, workload="own"), tmp_path) as server:
+        house = Shop(server, tmp_path)
+        cities = house.ask("SELECT DISTINCT city FROM customers", database="rqps")
+        assert {city for (city,) in cities} == {"Köln", "Ålesund", "東京", "it's \\ here"}
+        ((rows, customers),) = house.ask("SELECT COUNT(*), COUNT(DISTINCT customer) FROM orders", database="rqps")
+        assert (int(rows), int(customers) > 300) == (3000, True)
+        answer, _ = house.done("step", parameters, counted=True)
+        assert answer.columns["operations"] == 200
+        assert [row["key"] for row in Own().check(server, "step", parameters).plans] == ["orders_customer"]
+
+
+POSTGRES = f"""
+builds:
+  pg14: {{postgres: "14.0"}}
+  pg18: {{postgres: "18.6"}}
+configs:
+  quick: {{shared_buffers: 64MB, jit: false, fsync: false, max_connections: 20}}
+studies:
+  small:
+    question: What did it cost?
+    workload: own
+    dbms: [pg14.quick, pg18.quick]
+    base: pg14.quick
+    rounds: 1
+    parameters:
+      seconds: 1
+      tables: {json.dumps(MALL)}
+      steps:
+        one: {{sql: "SELECT city FROM customers WHERE id = ?", values: {{id: orders.customer}}, rows: 1}}
+        replay: {{file: postgres.log}}
+"""
+POSTGRES_LOG = """2026-11-27 02:33:14.123 UTC [77] app@mall LOG:  statement: SELECT city FROM customers WHERE id = 7;
+2026-11-27 02:33:14.124 UTC [77] app@mall LOG:  execute <unnamed>: UPDATE orders SET day = $2 WHERE id = $1
+2026-11-27 02:33:14.124 UTC [77] app@mall DETAIL:  parameters: $1 = '8', $2 = '2020-02-02'
+2026-11-27 02:33:14.125 UTC [77] app@mall LOG:  statement: SELECT city FROM customers WHERE city = 'it''s \\ here'
+"""
+
+
+def test_made_tables_and_a_log_of_postgres_in_a_duet(tmp_path: Path) -> None:
+    (tmp_path / "postgres.log").write_text(POSTGRES_LOG)
+    Place(tmp_path, POSTGRES).run()
+    study = rqps.load("small", tmp_path / "data")
+    steps = study.steps.select("step", "operations", "writes").unique("step", maintain_order=True)
+    assert [re.sub(r"-[0-9a-f]{8}$", "", step) for step in steps["step"]] == [
+        "one",
+        "replay",
+        "replay.select-customers",
+        "replay.update-orders",
+        "replay.select-customers",
+    ]
+    assert (study.steps["operations"] > 4).all()
+    assert steps["writes"].to_list() == [False, True, False, True, False]
+    assert study.plans.collect()["key"].drop_nulls().len() > 0

@@ -33,6 +33,8 @@ IDS_AT_ONCE = 1
 """Ids that a connection takes from the server at once; those that it does not use are gaps."""
 REFUSALS: tuple[type[Exception], ...] = (pymysql.err.MySQLError,)
 """The errors of a statement."""
+TABLE_OF_ANY_TEXT = " DEFAULT CHARACTER SET utf8mb4"
+"""The end of CREATE TABLE for a table that takes all texts."""
 BACKSLASH_ESCAPES = True
 """True if a backslash in a text escapes what follows it."""
 _OF_ITS_DATABASE = re.compile(

@@ -24,6 +24,8 @@ IDS_AT_ONCE = 1000
 gaps."""
 REFUSALS: tuple[type[Exception], ...] = (StatementError, OSError)
 """The errors of a statement, and of a server that ends with it."""
+TABLE_OF_ANY_TEXT = ""
+"""The end of CREATE TABLE for a table that takes all texts."""
 BACKSLASH_ESCAPES = False
 """True if a backslash in a text escapes what follows it."""
 _OF_ITS_DATABASE = re.compile(

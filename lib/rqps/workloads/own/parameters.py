@@ -1,12 +1,13 @@
 """Parameters of a user's own statements that a study may set."""
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from rqps.errors import RqpsError, instead
 from rqps.study import Connections, Count, Parameters
+from rqps.workloads.own import generated_tables
+from rqps.workloads.own.generated_tables import Tables
 from rqps.workloads.own.statement_log import DIGITS
 from rqps.workloads.own.steps import Step, StepSpec
 from rqps.workloads.own.tables_file import digest_of, find
@@ -20,9 +21,9 @@ class OwnParameters(Parameters):
     plans_are_findings: ClassVar[bool] = True
     steps_stand_alone: ClassVar[bool] = True
 
-    tables: Annotated[str, Field(min_length=1, examples=["shop.sql"])]
+    tables: Tables
     """The file with tables and rows, from the root, or beside runs.yaml: SQL, or a dump by mysqldump or pg_dump in
-    plain text, gzipped or not; or the folder of a dump by mydumper."""
+    plain text, gzipped or not; or the folder of a dump by mydumper. Or tables by name, whose rows are made."""
     digest: str | None = None
     """The first digits of the SHA-256 of `tables`, which rqps writes: other tables are another study."""
     steps: Annotated[dict[Annotated[str, Field(pattern=_NAME)], Step], Field(min_length=1)]
@@ -48,16 +49,20 @@ class OwnParameters(Parameters):
         return given
 
     @model_validator(mode="after")
+    def _tables_stand_above(self) -> Self:
+        if not isinstance(self.tables, str):
+            generated_tables.checked(self.tables)
+            if self.digest is None:
+                object.__setattr__(self, "digest", generated_tables.digest_of(self.tables))
+        return self
+
+    @model_validator(mode="after")
     def _mixes_name_steps(self) -> Self:
         for name, step in self.steps.items():
             for member in step.mix or ():
                 if member not in self.steps or self.steps[member].sql is None:
                     raise ValueError(f"steps.{name}.mix: {member!r} is no step with sql")
         return self
-
-    @property
-    def file(self) -> Path:
-        return find(self.tables)
 
     @property
     def every(self) -> dict[str, StepSpec]:

@@ -56,7 +56,7 @@ def _column(text: str) -> str:
     return text
 
 
-def _values(given: Any) -> Any:
+def values(given: Any) -> Any:
     """A range, a column or a list in short."""
     if isinstance(given, list):
         return {"list": given}
@@ -107,7 +107,7 @@ def _rows(text: Any) -> str:
 
 
 _PLAIN = {"type": ["string", "array"], "items": {"type": ["string", "number"]}}
-Values = Annotated[ValuesSpec, BeforeValidator(_values)]
+Values = Annotated[ValuesSpec, BeforeValidator(values)]
 Rows = Annotated[
     str, BeforeValidator(_rows), WithJsonSchema({"type": ["integer", "string"], "pattern": r"^\d+(\.\.\d*)?$"})
 ]

@@ -9,7 +9,7 @@ from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
 from rqps.workloads import Answer, Checked, How, Workload
 from rqps.workloads.load_generator import DATABASE
-from rqps.workloads.own import tables_file
+from rqps.workloads.own import generated_tables, tables_file
 from rqps.workloads.own.generator import Generator, described, explained
 from rqps.workloads.own.parameters import OwnParameters
 
@@ -22,7 +22,10 @@ class Own(Workload):
         return f"own-{parameters.digest}"
 
     def load(self, server: Any, parameters: OwnParameters) -> None:
-        tables_file.load(server, DATABASE, tables_file.unchanged(parameters.tables, str(parameters.digest)))
+        if isinstance(parameters.tables, str):
+            tables_file.load(server, DATABASE, tables_file.unchanged(parameters.tables, str(parameters.digest)))
+        else:
+            generated_tables.load(server, DATABASE, parameters.tables)
 
     def prepare(self, server: Any, parameters: OwnParameters) -> None:
         """Read every page of all tables, so that a round does not begin with an empty buffer pool."""
