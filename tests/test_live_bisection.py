@@ -86,9 +86,11 @@ fi
 """
 
 
-def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(tmp_path: Path) -> None:
-    """One release throughout; from one commit on, each read burns 20,000 loops before it. The commit before that one
-    crashes in a read."""
+def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One release throughout; from one commit on, each read burns 20,000 loops before it. Of the two commits before
+    that one, the first crashes in a read and the second does not come back from one."""
     place, checkout = Place(tmp_path / "place", RUNS), tmp_path / "checkout"
     checkout.mkdir()
     git(checkout, "init", "-q", "-b", "main")
@@ -97,18 +99,31 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(tm
     (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "*(volatile int *)0 = 1;"))
     git(checkout, "add", "slow.c")
     crash = commit(checkout, "6.11.4", "crash in each read")
+    (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "for (volatile int i = 0; ; i++) {}"))
+    git(checkout, "add", "slow.c")
+    hang = commit(checkout, "6.11.4", "read for ever")
     (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "for (volatile int i = 0; i < 20000; i++) {}"))
     git(checkout, "add", "slow.c")
     culprit = commit(checkout, "6.11.4", "burn before each read")
     bad = commit(checkout, "6.11.4", "more words")
     words = ("--good", good, "--bad", bad, "--checkout", str(checkout), "--make", LINK)
+    (tmp_path / "sitecustomize.py").write_text("import rqps.workloads.db_bench.generator as g\ng.PATIENCE_S = 5\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = bisect(place, *words)
-    assert f"{crash[:12]} is skipped: its run failed" in done.stderr
+    assert f"{crash[:12]} is skipped: its run failed\n" in done.stderr
+    assert f"{hang[:12]} is skipped: its run failed\n" in done.stderr
     assert f"one of {crash[:12]} to {culprit[:12]} brought −" in done.stdout
     assert f"against {before[:12]}\n" in done.stdout
     assert "instructions per operation, by function:" in done.stdout
     assert re.search(r"\+[\d,]+  rocksdb_get_pinned$", done.stdout, re.MULTILINE)
     assert f"{culprit[:12]} burn before each read: touches rocksdb_get_pinned" in done.stdout
+
+    study = next((place.path / "data/raw").glob("study=small-bisect-*"))
+    tries = [path.name for path in study.glob("**/run=*")]
+    again = bisect(place, *words)
+    assert again.stdout == done.stdout
+    assert f"{hang[:12]} is skipped: its run failed before; remove {study}/failed/run=" in again.stderr
+    assert [path.name for path in study.glob("**/run=*")] == tries, "nothing is measured or tried twice"
 
 
 def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:

@@ -217,6 +217,11 @@ class Bisection:
                 self._count(change)
         except Stopped:
             return "stopped; the same command goes on", self.stopped
+        levels = self._levels()  # of all rounds: those of the ends grew while candidates were measured
+        search.levels |= {
+            at: levels[dbms][0] for at, dbms in enumerate(self.dbms) if dbms in levels and search.levels.get(at)
+        }
+        changes = [change._replace(size=search.between(change.before, change.after)) for change in changes]
         lines = [self._line(change) for change in changes]
         self._complete_card(changes[0].before if changes else 0)
         of_ends = search.between(0, last)
@@ -238,7 +243,7 @@ class Bisection:
         levels = self._levels()
         have, of_bad = (levels[name][1] if name in levels else 0 for name in (dbms, bad))
         want = have + first if more else max(have, first)
-        if want > most or not (have or self._can_start(dbms)):
+        if want > most or not (have or (not self._failed_before(at) and self._can_start(dbms))):
             return None
         if want > have:
             names = [good, dbms] if self.counts else [good, bad, dbms]
@@ -269,6 +274,14 @@ class Bisection:
         if code >= SIGNALS:
             self.stopped = code
             raise Stopped
+
+    def _failed_before(self, at: int) -> bool:
+        """True of a candidate between the ends whose duet or count has failed; says where that is recorded."""
+        failure = StudyFolder.of(self.data, self.study).failure_of(self.dbms[at])
+        if failure is None or at == len(self.dbms) - 1:
+            return False
+        self.say(f"{self.title(at)} is skipped: its run failed before; remove {failure} to try it again")
+        return True
 
     def _can_start(self, dbms: str) -> bool:
         """Fetches or builds a candidate and checks its config against it; says what is wrong."""

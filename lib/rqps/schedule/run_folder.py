@@ -170,7 +170,8 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     place = _set_aside(folder, run, partial)
     failure = Failure(run.words, error.replace(str(partial), str(place)), place)
     facts = {"run": run.unit, "dbms": run.dbms, "round": run.round, "started_at": started_at, "failed_at": now()}
-    text = json.dumps({**facts, "doing": doing, "error": failure.error}, indent=2)
+    members = [member.dbms for member in run.members]
+    text = json.dumps({**facts, "members": members, "doing": doing, "error": failure.error}, indent=2)
     (failure.folder / FAILURE).write_text(text + "\n", encoding="utf-8")
     return failure
 

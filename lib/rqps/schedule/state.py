@@ -92,6 +92,16 @@ class StudyFolder:
         numbered = (path for path in (self.path / "failed").glob(f"run={run}.*") if path.suffix[1:].isdecimal())
         return tuple(sorted(numbered, key=_number))
 
+    def failure_of(self, dbms: str) -> Path | None:
+        """The latest failed attempt that this dbms took part in."""
+        took_part = []
+        for record in (self.path / "failed").glob(f"run=*.*/{FAILURE}"):
+            with suppress(OSError, ValueError, KeyError):
+                failure = json.loads(record.read_text(encoding="utf-8"))
+                if dbms in failure["members"]:
+                    took_part.append((str(failure["failed_at"]), record.parent))
+        return max(took_part)[1] if took_part else None
+
     def next_failure(self, run: str) -> Path:
         number = max(map(_number, self.failures(run)), default=0) + 1
         return self.path / "failed" / f"run={run}.{number}"
