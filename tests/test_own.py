@@ -10,6 +10,7 @@ import pytest
 from rqps import show, stats
 from rqps.errors import RqpsError
 from rqps.schedule.tries import StatementTry, study_of_statement
+from rqps.show.claims import wrong
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 from rqps.workloads.own import tables_file
@@ -179,7 +180,11 @@ def test_another_plan_is_the_first_thing_to_know() -> None:
     card = SimpleNamespace(workload="own", base="old.c")
     changes = stats.plan_changes(SimpleNamespace(card=card, plans=pl.LazyFrame(rows)))  # type: ignore[arg-type]
     assert changes.select("step", "dbms").rows() == [("one", "new.c"), ("one", "newer.c")]
-    assert show.other_plans(changes, {"old.c": "Old"}) == [
+    (sentence,) = show.other_plans(changes, {"old.c": "Old"})
+    assert wrong(sentence, {"plans": changes}.__getitem__) == []
+    (false,) = wrong(sentence, {"plans": changes.head(1)}.__getitem__)
+    assert false.endswith("is 1, not 2")
+    assert [sentence] == [
         "one: new.c and newer.c by another plan than Old, so a difference is no regression of code alone: "
         "ALL (no index), ref (by_customer), in place of ref (by_city), ref (by_customer)."
     ]

@@ -47,6 +47,7 @@ FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
     "differences": differences,
     "changes": lambda study: stats.courses_of(study).changes,
     "courses": lambda study: stats.courses_of(study).summary,
+    "plans": stats.plan_changes,
 }
 """Frames of every study. A notebook adds its own by its metadata: `frames: {name: module:function}`."""
 

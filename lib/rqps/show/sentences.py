@@ -300,9 +300,12 @@ def other_plans(changes: pl.DataFrame, names: Mapping[str, str] = MappingProxyTy
     text = "{step}: {others} by another plan than {base}, so a difference is no regression of code alone: {plan}, in "
     text += "place of {base_plan}."
     return [
-        text.format(
-            **row | {"base": names.get(row["base"], row["base"])},
-            others=listed([names.get(dbms, dbms) for dbms in row["dbms"]]),
+        Clause(
+            text.format(
+                **row | {"base": names.get(row["base"], row["base"])},
+                others=listed([names.get(dbms, dbms) for dbms in row["dbms"]]),
+            ),
+            [Claim("plans", row, len(row["dbms"]), reading="count")],
         )
         for row in together.to_dicts()
     ]
