@@ -73,8 +73,9 @@ class Entry(BaseModel):
 def catalogue(engine: str) -> dict[str, Entry]:
     """The entries of an engine by version, oldest first. Several versions may share one, with `{version}` in it."""
     listed = table(f"rqps.engines.{engine}", "catalogue").items()
-    shared = ((version, entry) for versions, entry in listed for version in versions.split())
-    return {version: _entry(version, described) for version, described in shared}
+    shared = {version: entry for versions, entry in listed for version in versions.split()}
+    oldest_first = sorted(shared, key=lambda version: [int(number) for number in version.split(".")])
+    return {version: _entry(version, shared[version]) for version in oldest_first}
 
 
 def _entry(version: str, described: dict[str, Any]) -> Entry:
