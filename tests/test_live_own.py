@@ -110,6 +110,12 @@ def test_a_statement_that_fails_ends_the_step_with_the_servers_words(step: Any, 
     assert words in str(error.value)
 
 
+def test_a_step_that_changes_what_it_reads_says_that_rows_are_gone(shop: Shop) -> None:
+    sql = "SELECT id FROM customers WHERE id = {id}; DELETE FROM customers WHERE id = {id}"
+    with pytest.raises(RqpsError, match="0 rows came back, and 1 were asked for"):
+        shop.do({"sql": sql, "values": {"id": "1..9"}, "rows": 1})
+
+
 def test_values_that_fit_no_row_are_a_warning(shop: Shop) -> None:
     answer, _ = shop.do({"sql": "SELECT note FROM orders WHERE id = ?", "values": {"id": "70000..70001"}})
     assert [warning.kind for warning in answer.warnings] == ["no rows"]
@@ -249,6 +255,7 @@ def test_a_dump_of_another_database_and_user_is_loaded(name: str, empty: Shop, t
     empty.ask("INSERT INTO t VALUES (8, 'x')", database="rqps")
     assert empty.ask("SELECT COUNT(*) FROM v WHERE a = 9", database="rqps") == [(1,)]
     assert ("mall",) not in empty.ask("SHOW DATABASES")
+    Own().prepare(empty.server, asked({"step": "SELECT 1"}))  # which reads all of a table without a primary key, too
 
 
 @pytest.mark.parametrize(
