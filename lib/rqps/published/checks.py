@@ -45,7 +45,7 @@ def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
 
 
 def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, str]]:
-    """One finding per row of a check's figures; if its relation holds, the finding is that it agrees."""
+    """A row for each of the check's figures: `agrees` where its relation holds, else the check's kind of fault."""
     try:
         cursor = database.execute(f"SELECT *, ({check.holds or 0}) AS _holds FROM ({check.figures}\n)")
         names = [column[0] for column in cursor.description]

@@ -98,7 +98,7 @@ class Search:
         return abs(size.log) - size.half > least
 
     def between(self, first: int, last: int) -> Level:
-        """The last one relative to the first."""
+        """The level of the last candidate relative to that of the first."""
         before, after = self._end(first), self._end(last)
         return Level(after.log - before.log, math.hypot(before.half, after.half))
 
@@ -114,7 +114,7 @@ class Search:
         return level
 
     def _located(self, first: int, last: int) -> tuple[int, int]:
-        """The two candidates between which the larger part of a difference arose, half after half."""
+        """The two neighbouring candidates between which most of a difference arose, by bisection."""
         undecided = 0
         while (untested := self._untested(first, last)) and undecided < MOST_UNDECIDED:
             candidate = min(untested, key=lambda at: abs(at - (first + last) / 2))

@@ -168,7 +168,7 @@ def _bare(function: str) -> str:
 
 
 def every_nth(candidates: Sequence[str], step: int) -> list[str]:
-    """Every so many-th candidate, and both ends.
+    """One candidate in `step`, and both ends.
 
     >>> every_nth("abcdefg", 3), every_nth("abcdef", 4)
     (['a', 'd', 'g'], ['a', 'e', 'f'])

@@ -169,7 +169,7 @@ def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _colour(cells: pl.DataFrame) -> alt.Color:
-    """Worse is orange, also where that is more."""
+    """Orange is worse, for costs as for throughput."""
     return colour_of_cells("estimate", COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1])
 
 

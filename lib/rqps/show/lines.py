@@ -14,7 +14,7 @@ AXES_PX = 90
 MOST_STEPS = 6
 _SECONDS = alt.Axis(grid=False, tickMinStep=1, format="~g")
 NUMBERS = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
-"""The expression that writes 40k, and 0.5 rather than 500m."""
+"""Numbers of an axis: 40k for 40,000, but 0.5 and not 500m."""
 NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr=NUMBERS)
 
 

@@ -69,7 +69,7 @@ _NUMBERS = ("value", "growth", "operations", "per_s")
 def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """One row per dbms, step, round and counter, without the engine's constants: what is compared, and of a count its
     growth in the step."""
-    # Counters are read around the warm-up, too, whose operations nobody counted.
+    # Counters are read before the warm-up, whose operations are not counted: as many per second are assumed.
     warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
     done = usable(steps).select(
         "run", "step", "engine", operations=pl.col("operations") * warmed, elapsed_s=pl.col("elapsed_s") * warmed

@@ -104,7 +104,7 @@ class Manifest(_Sealed):
     config: str
     mode: Mode = "throughput"
     occasion: int
-    """The stretch of time that it was measured in, from 1."""
+    """The number of the occasion on which it was measured, from 1."""
     round: int
     position: int
     """The place of this run in the study's random order, from 0."""

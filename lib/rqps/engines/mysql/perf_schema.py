@@ -63,7 +63,7 @@ class Scenario:
     """As runs.yaml has it: `waits-only`; a set of one's own is described in short."""
     kind: Kind
     release: bool
-    """True if it begins with what the release enables, and not with nothing."""
+    """True if it starts from the instruments that the release enables by default; False if it starts from none."""
     instruments: tuple[Switch, ...] = ()
     consumers: tuple[Switch, ...] = ()
 

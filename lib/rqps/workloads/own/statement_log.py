@@ -25,7 +25,7 @@ _VERB, _TABLE = (
 _FIRST_LINES = 200
 """Lines in which a log shows what it is."""
 _DONE_AGAIN = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE|INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
-"""The begin of a statement that is done again. Of all others, some of which hold passwords, nothing is taken over."""
+"""The first word of a statement that is done again. All others are left out: some hold passwords."""
 _TO_A_FILE = re.compile(r"\bINTO\s+(?:OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _SLOW = re.compile(r"# (?:Time|User@Host|Query_time|Thread_id|Schema|Bytes_sent|administrator command)\b")
 _GENERAL = re.compile(
@@ -148,7 +148,7 @@ def _of_sql(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _of_slow_log(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Statements between the lines that tell their times; one that has no end before the next of these is cut off."""
+    """Statements, each after the comment lines of its entry. One that has no end there is cut off."""
     between = list[str]()
     for line in chain(lines, ["# Time: end"]):
         if not _SLOW.match(line):
