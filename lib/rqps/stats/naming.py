@@ -45,7 +45,9 @@ def names(study: Study) -> pl.DataFrame:
 
 def short_names(study: Study) -> dict[str, str]:
     """The short name of each dbms, for heads, axes and legends; a base without runs has its own."""
-    return {study.card.base: study.card.base, **dict(names(study).select("dbms", "short").iter_rows())}
+    short = dict(names(study).select("dbms", "short").iter_rows())
+    short.setdefault(study.card.base, study.card.base)
+    return short
 
 
 def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
