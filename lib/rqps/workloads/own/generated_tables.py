@@ -50,9 +50,9 @@ def _column(given: Any) -> Any:
         return given
     if given == KEY:
         return given
-    if ".." in given or "." in given:
-        return values(given)
-    raise ValueError(f"{given!r} is no column; {_FORMS}")
+    if "." not in given:
+        raise ValueError(f"{given!r} is no column; {_FORMS}")
+    return values(given)
 
 
 def _text_or_more(given: Any) -> str:

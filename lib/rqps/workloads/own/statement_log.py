@@ -44,7 +44,8 @@ _MYSQL = (
     rf"""(?P<gone>{_COMMENT}|\#[^\n]*)|(?P<name>{_BACKTICKS})|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|{_NUMBER}"""
 )
 _POSTGRES = rf"""(?P<gone>{_COMMENT})|(?P<name>"[^"]*")|'(?:[^']|'')*'|{_DOLLARS}|{_NUMBER}"""
-_TOKENS = {text: re.compile(tokens, re.IGNORECASE | re.DOTALL) for text, tokens in ((0, _MYSQL), (1, _POSTGRES))}
+_DIALECTS = {False: _MYSQL, True: _POSTGRES}
+_TOKENS = {of_postgres: re.compile(tokens, re.IGNORECASE | re.DOTALL) for of_postgres, tokens in _DIALECTS.items()}
 _SHORTENED = (
     (re.compile(r"(?<=[(,=<>+*/-])(\s*)-\s*\?"), r"\1?"),
     (re.compile(r"\(\s*\?(?:\s*,\s*\?)*\s*\)"), "(...)"),
@@ -198,4 +199,4 @@ def _one(text: str, scanner: Scanner) -> Iterator[tuple[str, bool]]:
 
 
 def _without_texts(statement: str) -> str:
-    return _TOKENS[1].sub(lambda match: match["name"] or " ", statement)
+    return _TOKENS[True].sub(lambda match: match["name"] or " ", statement)
