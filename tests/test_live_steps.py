@@ -7,6 +7,8 @@ from live_load import ROWS, Sysbenched, asked, logging_server
 from rqps.engines.mysql.innodb import read_debt
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
+from rqps.workloads.sysbench.generator import Generator
+from rqps.workloads.sysbench.steps import find
 from rqps.workloads.sysbench.workload import flush
 
 pytestmark = pytest.mark.live
@@ -37,6 +39,17 @@ def test_each_thread_scans_its_own_table_and_whole_scans_only(house: Sysbenched)
     assert columns["elapsed_s"] > 1
     assert columns["operations_per_s"] == columns["operations"] / columns["elapsed_s"]
     assert columns["warmup_s"] == 0
+
+
+def test_many_threads_of_few_counted_transactions_all_come_to_do_theirs(house: Sysbenched) -> None:
+    parameters = asked("point-query", threads=64, counted_operations=64)
+    for time in range(5):  # the first have ended when the last begin
+        log = house.folder / f"{time}.log"
+        step = find("point-query")
+        with Generator((house.server,), step, parameters, seed=1, cpus=(), log=log, counted=True) as load:
+            load.patience_s = 60
+            load.wait_for_all()
+            assert len(load.moments_ns["ended"]) == 64
 
 
 def test_a_step_that_comes_to_nothing_gives_no_number(house: Sysbenched) -> None:

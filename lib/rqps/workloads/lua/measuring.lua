@@ -6,6 +6,8 @@ ffi.cdef [[
 typedef struct { int64_t s; int64_t ns; } rqps_time;
 int clock_gettime(int clock, rqps_time *time);
 int usleep(unsigned int us);
+struct rqps_pollfd { int fd; short events; short revents; };
+int poll(struct rqps_pollfd *fds, unsigned long count, int timeout);
 ]]
 
 local measuring = {}
@@ -67,10 +69,16 @@ function measuring.report(name, moment)
    write_line("rqps %s %.0f", name, moment)
 end
 
--- Says that this thread is done, and waits until the observer has read the counters of all threads and ends our input.
+-- Waits until the observer has read the counters of all threads and ends our input: this thread's go with it. It must
+-- not read there: the line that lets another thread begin may still be in it.
+function measuring.stay()
+   ffi.C.poll(ffi.new("struct rqps_pollfd[1]"), 1, -1) -- input is file 0; its end comes without being asked for
+end
+
+-- Says that this thread is done, and stays.
 function measuring.ended(moment)
    measuring.report("ended", moment)
-   io.stdin:read()
+   measuring.stay()
 end
 
 -- Latency buckets: 32 for every doubling, so that a bucket is 2.2 % wide. Bucket b holds 2^(b/32) µs and up.
