@@ -8,7 +8,7 @@ import polars as pl
 from rqps import stats
 from rqps.engines import facts_of
 from rqps.errors import RqpsError, instead
-from rqps.profile import breakdown, flame_trees, instruction_costs, stack_costs
+from rqps.profile import breakdown, flame_trees, profiled_costs
 from rqps.profile.breakdown import BREAKDOWN, INSTRUCTIONS, METRIC_OF, MICROSECONDS, By, measured_costs
 from rqps.profile.costs import as_measured
 from rqps.show import Question, Row, comparison, finding, verdict_words
@@ -91,9 +91,8 @@ def answer(row: Row) -> str:
 
 def costs_of(study: Study) -> pl.DataFrame:
     """The cost of an operation by stack: sampled CPU time, or else counted instructions."""
-    sampled, counted = (load(study.place, mode=mode) for mode in ("stacks", "instructions"))
-    costs = stack_costs(sampled.stacks, sampled.steps)
-    return instruction_costs(counted.instructions, counted.steps) if costs.is_empty() else costs
+    costs = profiled_costs(study, "stacks")
+    return profiled_costs(study, "instructions") if costs.is_empty() else costs
 
 
 def parts_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame, by: By = "component") -> pl.DataFrame:

@@ -1,6 +1,6 @@
 """From call stacks to the cost of an operation: by component, by function, and along the call tree."""
 
-from rqps.profile.breakdown import Profile, breakdown, measured_costs, operation_costs, profile_of
+from rqps.profile.breakdown import Profile, breakdown, measured_costs, operation_costs, profile_of, profiled_costs
 from rqps.profile.broken_stacks import completeness
 from rqps.profile.call_tree import FOLD_BELOW, flame_tree, flame_trees, folded, folded_difference, speedscope
 from rqps.profile.components import component_colours, in_layers

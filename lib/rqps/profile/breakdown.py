@@ -15,7 +15,8 @@ from rqps.stats.metrics import INSTRUCTIONS as COUNTS
 from rqps.store.read import Study, load
 from rqps.study import SMALLEST_EFFECT, Mode
 
-By = Literal["component", "thread", "function", "inclusive", "operation"]
+By = Literal["component", "thread", "function", "inclusive"]
+Whole = Literal["operation"]
 
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 METRIC_OF = {MICROSECONDS: CPU, INSTRUCTIONS: COUNTS}
@@ -63,19 +64,25 @@ class Profile(NamedTuple):
 
 
 @lru_cache(maxsize=2)
+def profiled_costs(study: Study, mode: Mode) -> pl.DataFrame:
+    """The cost of an operation by stack in the profiled rounds: sampled CPU time (mode `stacks`), or counted
+    `instructions`."""
+    recorded = load(study.place, mode=mode)
+    if mode == "stacks":
+        return stack_costs(recorded.stacks, recorded.steps)
+    return instruction_costs(recorded.instructions, recorded.steps)
+
+
+@lru_cache(maxsize=2)
 def profile_of(study: Study, mode: Mode) -> Profile:
     """The profile of a study, sampled (mode `stacks`) or counted (`instructions`), each comparison with its parts.
 
     The cost of an operation, and its verdict, is that of the ordinary rounds; without such, of the profiled ones."""
-    recorded, base = load(study.place, mode=mode), study.card.base
-    if mode == "stacks":
-        profiled = stack_costs(recorded.stacks, recorded.steps)
-    else:
-        profiled = instruction_costs(recorded.instructions, recorded.steps)
+    profiled, base = profiled_costs(study, mode), study.card.base
     if base not in set(profiled["dbms"]):
         schemas = (COSTS, COSTS, OPERATIONS, BREAKDOWN, pl.Schema({**OPERATIONS, "metric": pl.String()}))
         return Profile(*(pl.DataFrame(schema=schema) for schema in schemas))
-    _, compared = relate(study if base in set(study.runs["dbms"]) else recorded)
+    _, compared = relate(study if base in set(study.runs["dbms"]) else load(study.place, mode=mode))
     unit = MICROSECONDS if mode == "stacks" else INSTRUCTIONS
     costs, least = (
         as_measured(profiled, measured_costs(compared.filter(metric=METRIC_OF[unit]))),
@@ -108,9 +115,11 @@ def breakdown(
     it called. The verdicts of all rows hold together, and with those of `compared`, the study's own frame.
     """
     kinds: Sequence[By] = [by] if isinstance(by, str) else by
-    rounds, wholes = _rounds(costs, base, kinds), _rounds(costs, base, ["operation"])
-    if rounds.is_empty():
+    every = _rounds(costs, base, [*kinds, "operation"])
+    if every.is_empty():
         return pl.DataFrame(schema=BREAKDOWN)
+    is_whole = pl.col("by") == "operation"
+    rounds, wholes = every.filter(~is_whole), every.filter(is_whole)
     keys = [*_OPERATION, "by", "part"]
     settings = rounds.with_columns(metric="unit", smallest_effect=pl.lit(smallest_effect))
     parts = compare(settings, "difference", [*keys, "component", "metric"], compared)
@@ -167,7 +176,7 @@ def _operations(wholes: pl.DataFrame, smallest_effect: float, compared: pl.DataF
     return own if compared is None else own.update(measured_costs(compared), on=_OPERATION)
 
 
-def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By]) -> pl.DataFrame:
+def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole]) -> pl.DataFrame:
     """The paired rounds of all parts of these kinds."""
     frames = [pl.DataFrame()]
     for host, step, dbms, pair in pairs(costs, base):
@@ -179,7 +188,7 @@ def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By]) -> pl.DataFrame
     return pl.concat(frames, how="diagonal")
 
 
-def _grouped(pair: Pair, by: By) -> pl.DataFrame:
+def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
     """Each part with the sums of its rows; the component `other` is there even where it is empty."""
     rows, sums = pair.rows, pl.col(pair.columns).sum()
     if by == "operation":

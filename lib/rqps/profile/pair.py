@@ -115,14 +115,16 @@ def _pair(of_base: pl.DataFrame, of_me: pl.DataFrame) -> Pair | None:
     sums: dict[str, dict[str, list[float]]] = {"cost": {}, "samples": {}}
     halves = []
     for side, frame in ((BASE, of_base), (ME, of_me)):
+        shared = frame.filter(pl.col("round").is_in(rounds))
+        of_round = shared.group_by("round").agg(pl.col(kinds).sum()).sort("round")
         for kind in kinds:
-            sums[kind][side] = [float(frame.filter(round=round_)[kind].sum()) for round_ in rounds]
+            sums[kind][side] = of_round[kind].cast(pl.Float64).to_list()
         columns = [
             pl.when(pl.col("round") == round_).then(kind).otherwise(0.0).alias(_column(side, kind, number))
             for kind in kinds
             for number, round_ in enumerate(rounds)
         ]
-        halves.append(frame.filter(pl.col("round").is_in(rounds)).select("stack", "component", *columns))
+        halves.append(shared.select("stack", "component", *columns))
     rows = pl.concat(halves, how="diagonal").with_columns(pl.col(pl.Float64).fill_null(0.0))
     return Pair(rows, of_me["engine"][0], len(rounds), counted, sums["cost"], sums["samples"])
 

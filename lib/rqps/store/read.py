@@ -1,7 +1,9 @@
 """Reads studies as plain polars frames; the first columns of each name the run of a row."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -89,7 +91,11 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
     The base beside its twin (`health`) and profiled runs (`stacks`, `instructions`), which are slower, have modes of
     their own; the counts stand for a study of no ordinary rounds. None reads all modes.
     """
-    place = place_of(study, data)
+    return _load(place := place_of(study, data), mode, _state_of(place))
+
+
+@lru_cache(maxsize=8)  # the notebooks of a report read the same study, and what is computed of one is kept with it
+def _load(place: str, mode: Mode | None, _as_it_is: object) -> Study:
     if packed := packed_at(place):
         return Study(card=packed.card, place=packed.place, **packed.frames(_mode_of(packed.card, mode)))
     folder = Path(place)
@@ -151,6 +157,20 @@ def load_run(folder: str | Path) -> Study:
     dbms = tuple(dict.fromkeys(manifest.dbms for _, manifest in runs))
     card = read_study_card(above).model_copy(update={"dbms": dbms, "rounds": 1})
     return _study(card, above, runs, ())
+
+
+def _state_of(place: str) -> object:
+    """What differs as soon as a file of a study does. Of an object store's nothing is known: it is read each time."""
+    if "://" in place:
+        return object()
+    path = Path(place)
+    packed = [above for above in (path, *path.parents) if above.suffix == SUFFIX]
+    state = []
+    for file in sorted([*packed, *path.rglob("*")]):
+        with suppress(OSError):  # it has just gone, as what is measured now does
+            is_ = file.stat()
+            state.append((str(file), is_.st_ino, is_.st_size, is_.st_ctime_ns))
+    return tuple(state)
 
 
 def _nothing_at(place: str) -> RqpsError:
