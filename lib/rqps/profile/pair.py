@@ -82,7 +82,7 @@ def pairs(costs: pl.DataFrame, base: str) -> Iterator[tuple[str, str, str, Pair]
     """Every host, step and dbms that has a round in common with the base."""
     if costs.is_empty():
         return
-    if base not in set(costs["dbms"]):
+    if base not in costs["dbms"].unique():
         raise _unknown("base", base, costs["dbms"])
     kinds = costs.partition_by("host", "step", "dbms", as_dict=True, maintain_order=True)
     for (host, step, dbms), of_me in kinds.items():
@@ -107,7 +107,7 @@ def one_pair(costs: pl.DataFrame, base: str, me: str, step: str) -> Pair:
 
 
 def _pair(of_base: pl.DataFrame, of_me: pl.DataFrame) -> Pair | None:
-    rounds = sorted(set(of_base["round"]) & set(of_me["round"]))
+    rounds = sorted({*of_base["round"].unique()} & {*of_me["round"].unique()})
     if not rounds:
         return None
     counted = bool(of_base["samples"].null_count() or of_me["samples"].null_count())

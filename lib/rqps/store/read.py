@@ -160,7 +160,7 @@ def load_run(folder: str | Path) -> Study:
 
 
 def _state_of(place: str) -> object:
-    """What differs as soon as a file of a study does. Of an object store's nothing is known: it is read each time."""
+    """The names, sizes and times of a study's files. An object store is read each time."""
     if "://" in place:
         return object()
     path = Path(place)
