@@ -12,6 +12,7 @@ import synthetic_duet
 import synthetic_scenarios
 from rqps import stats
 from rqps.report.first_page import Answer, answer
+from rqps.report.index import facts_of
 from rqps.stats.metrics import INSTRUCTIONS
 from rqps.store import write_study_card
 
@@ -86,7 +87,7 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
     first, second, *_ = found.sentences
     assert first.startswith("CPU per operation against the performance schema off with 1 client: what the release ")
     assert "; everything enabled +" in first
-    assert second.startswith("In point-query: +")
+    assert second.startswith("In point-query, each against off: +")
     assert ") by recording waits, " in second
     assert [heading for heading, _ in found.tables] == ["What the performance schema costs"]
 
@@ -95,8 +96,10 @@ def test_a_study_of_profiles_names_functions(samples: Path) -> None:
     found = answer_of(samples, "where-did-it-go", WHERE)
     in_all, by_release, most, where, *_ = found.sentences
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
-    assert by_release.startswith("By release: of +")
-    assert " 8.0.33 brought " in by_release
+    assert by_release.startswith("By release: CPU per operation +")
+    assert re.search(r": −[\d.]+ points at 5\.6\.24, \+[\d.]+ at 8\.0\.33, −", by_release), (
+        "in the order of the releases"
+    )
     assert most.startswith("point-query regressed most: 9.7.4 +26.8 % of CPU per operation (")
     assert re.search(r"Components, in µs: .* Functions, in µs: .*; all others", where)
     assert found.tables[0][0] == "Where the time goes"
@@ -118,9 +121,17 @@ def test_one_counted_round_decides_nothing_that_time_leaves_open(samples: Path) 
 def test_further_scenarios_stand_behind_the_headline(samples: Path) -> None:
     """Digests are what recording statements costs beyond recording them without."""
     second = answer_of(samples, "ps-statements-as-text", ("perf_schema_overhead",)).sentences[1]
-    with_digests, without, nothing = second.removeprefix("In point-query: ").split(" by ")[:3]
+    with_digests, without, nothing = second.removeprefix("In point-query, each against off: ").split(" by ")[:3]
     assert float(with_digests.split(" ")[0]) > float(without.split(", ")[1].split(" ")[0]) > 2
     assert nothing.endswith(", less than 2 %")
+
+
+def test_options_of_all_stand_in_a_line_and_those_of_some_with_their_dbms(samples: Path) -> None:
+    measured = rqps.load("sysbench-releases", samples)
+    of_all, *of_some = [text for name, text in facts_of(measured, measured.runs) if name == "options"]
+    assert "innodb_buffer_pool_size 256M; " in of_all
+    assert "performance_schema ON" in of_all
+    assert any(text.startswith("on my8033.common, my97.common: ") and "redo_log_capacity" in text for text in of_some)
 
 
 def test_one_line_says_what_it_was_measured_on(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_what_warns_of_every_number_is_said_once(study: Study) -> None:
     spec = show.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()
     assert sorted(cell["warned"] for cell in cells) == ["", "", "", STOLEN]
-    assert "A warning on settings concerns every number here." in spec["usermeta"]["rqps"]["how"]
+    assert "A warning concerns every number here: settings: moved." in spec["usermeta"]["rqps"]["how"]
     html = show.ratio_table(of_all).as_raw_html()
     assert html.count("⚠") == 2
     assert f"⚠ point-query, my2.base: {STOLEN}." in html

@@ -41,7 +41,9 @@ def test_releases_are_in_the_order_of_versions(samples: Path) -> None:
 def test_findings_name_the_releases_and_claim_what_the_frames_have(samples: Path) -> None:
     study = rqps.load(STUDY, samples)
     first, *_ = history.findings(study).sentences
-    assert first.startswith("byrx.fwdrange: of +60.2 % of instructions per operation from 5.18.4 to 11.8.1, ")
+    assert first.startswith(
+        "byrx.fwdrange: instructions per operation +60.2 % from 5.18.4 to 11.8.1: +7.2 points at 6.10.2, "
+    )
     course = stats.courses_of(study)
     frames = {"changes": course.changes, "courses": course.summary}
     claims = claims_of(*history.findings(study).sentences)

@@ -156,7 +156,8 @@ def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
     if round(rest, digits):
         written = formatted(rest, f"+,.{digits}f")
         claim = _claim({**operation, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
-        texts.append(Clause(f"{'all others' if named.height else 'none by itself, together'} {written}", [claim]))
+        whose = "all others" if named.height else "no single one for sure, all together"
+        texts.append(Clause(f"{whose} {written}", [claim]))
     return phrase("{}, in {}: {}.", title, _SHORT[operation["unit"]], joined("; ", filter(None, texts)))
 
 
@@ -186,7 +187,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """One row per step, of the dbms that changed most in it: the components and functions that surely differ."""
+    """One row per step, of the dbms with its largest decided change: its parts that surely differ."""
     size = pl.col("estimate").log().abs()
     most = page.decided.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")
@@ -202,11 +203,13 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     rows = show.spread(lines.agg(pl.col("line").str.join()), "by", ["step", "dbms"])
     named = dict(stats.names(page.study).select("dbms", "short").iter_rows())
     base = page.study.card.base
-    note = f"{profile.operations['unit'][0]} more than {_names(page.study)[base]}, of the dbms that changed most."
+    note = f"{profile.operations['unit'][0]} more than {_names(page.study)[base]}, with half the 95 % interval; "
+    note += "in each step of the dbms with the largest decided change."
     for row in rows:
         cell, name = {"step": row["step"], "dbms": row["dbms"], "base": base}, named.get(row["dbms"], row["dbms"])
         row |= {by: line and show.whose(cell, line["line"]) for by, line in row.items() if by not in cell}
         row["dbms"] = show.whose(cell, escape(name))
     if rows:
         columns = [show.Column(column, form=str if column != "step" else "") for column in rows[0]]
-        yield "Where the time goes", show.table(rows, columns, name="changed-parts", note=note)
+        heading = f"Where the {'time' if profile.operations['unit'][0].startswith('µs') else 'work'} goes"
+        yield heading, show.table(rows, columns, name="changed-parts", note=note)

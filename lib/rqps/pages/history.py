@@ -19,6 +19,7 @@ HEADS = {
     "metric": "measure",
     "dbms": "release",
     "before": "release before",
+    "until": "level up to",
     "earliest": "at the earliest",
     "latest": "at the latest",
     "estimate": "change, %",

@@ -21,6 +21,7 @@ FRAME, MEANS = "scenarios", "scenario means"
 """The frames of this page that its sentences claim something of."""
 MOST_STEPS = 6
 """Steps that the headline names; of more it has the geometric mean."""
+COUNTED_BY = " The answer counts comparisons as decided by throughput, or else by CPU per operation."
 _SUBJECTS = {
     DISABLED: "the performance schema with nothing enabled",
     DEFAULT: "what the release enables by itself",
@@ -61,7 +62,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     cpu = ranked(scenario_costs(page.study).filter(metric=CPU, against=OFF), descending=True)
     if cpu.is_empty():
         return page
-    page = replace(page, tables=(("What the performance schema costs", cost_matrix(cpu)), *page.tables))
+    page = replace(page, tables=(("What the performance schema costs", cost_matrix(cpu, COUNTED_BY)), *page.tables))
     if stats.asks(page.study) == "breakdown" or set(cpu["build"]) != set(page.study.runs["build"]):
         return page
     sure = _named(cpu).filter(pl.col("verdict").is_in(list(CHANGED))).sort("estimate", descending=True)
@@ -74,10 +75,10 @@ def on_first_page(page: FirstPage) -> FirstPage:
     )
 
 
-def cost_matrix(cpu: pl.DataFrame) -> Any:
+def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
     """Scenarios by step, or by build where there are several: the CPU that each adds to an operation."""
     across, group = ("release", "step") if cpu["build"].n_unique() > 1 else ("step", "")
-    note = f"CPU of the server per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}"
+    note = f"CPU of the server per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}{more}"
     rows, name = _named(cpu), "scenario-matrix"
     return show.pivoted(rows, across, "scenario", show.change_cell, name=name, group=group, note=note)
 
@@ -123,7 +124,8 @@ def _others(cpu: pl.DataFrame) -> Clause:
     if first.is_empty() or first["build"].n_unique() > 1:
         return Clause("")
     places = pl.col("scenario").map_elements(subject_of, pl.String)
-    return finding(phrase("In {}: {}", first["step"][0], changes(first.with_columns(place=places), "by", FRAME)))
+    costs = changes(first.with_columns(place=places), "by", FRAME)
+    return finding(phrase("In {}, each against off: {}", first["step"][0], costs))
 
 
 def _most(sure: pl.DataFrame) -> Clause:

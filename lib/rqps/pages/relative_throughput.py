@@ -33,7 +33,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
         most = throughput.filter(pl.col("step").is_in(stats.most_changed(throughput, MANY)))
         tables = [
             (title, group_table(throughput, short)),
-            ("The steps that changed most", of_steps(most)),
+            (f"The {MANY} steps that changed most", of_steps(most)),
         ]
     if (versions := stats.by_version(page.study, THROUGHPUT)).height:
         tables.append(("A build that was rebuilt", show.versions_table(versions, "versions")))

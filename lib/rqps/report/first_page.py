@@ -139,7 +139,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
     how = "in random order" if rounds.filter(pl.col("duet") != "").is_empty() else "in turns"
     if cycles:
-        how = f"of duets, {median(cycles):.0f} cycles each"
+        how = f"of duets (the servers take turns, {median(cycles):.0f} times a step)"
     undecided = decided.filter(verdict="unsure").height
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
     measured = rounds_of((decided if by_time.is_empty() else by_time)["n"]) + f" {how}" * (not study.card.imported)

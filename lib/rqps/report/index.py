@@ -1,7 +1,7 @@
 """Facts and runs of a study for its first page."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -14,7 +14,8 @@ MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", 
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
 """Longer lists show only their first and last values."""
-
+FEW = 3
+"""Of more dbms than these the number is shown."""
 
 OTHER_RUNS = {
     "twin": "of the base's twin",
@@ -23,6 +24,8 @@ OTHER_RUNS = {
     "instructions": "for counts of instructions",
 }
 """Runs beside the study's comparisons, by mode."""
+OF_DBMS = {"options": "option", "compiled": "compiled"}
+"""Conditions of the dbms, by their kind."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
@@ -41,6 +44,7 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
         ("load", f"{card.workload}: {parameters}"),
         ("runs", "; ".join([_rounds(study), *_others(runs)]) + failed),
     ]
+    facts += [(name, text) for name, kind in OF_DBMS.items() for text in _by_dbms(study, kind)]
     parameters_of = study.conditions.filter(kind="parameter").select("host", "name", "value").unique().sort("name")
     asked = parameters_of.filter(pl.col("value").n_unique().over("name") > 1)
     for (host,), _ in runs.group_by("host", maintain_order=True):
@@ -88,6 +92,31 @@ def _rounds(study: Study) -> str:
     rounds = "–".join(map(str, sorted({min(runs_of, default=0), max(runs_of, default=0)})))
     time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
     return f"{time} where they decide something: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
+
+
+def _by_dbms(study: Study, kind: str) -> list[str]:
+    """The conditions of one kind: those of all dbms in a line, and a line for those of some."""
+    rows = study.conditions.filter(kind=kind).select("name", "value", "dbms").unique(maintain_order=True)
+    everyone = sorted(set(study.conditions["dbms"]))
+    alike = rows.group_by("name", "value", maintain_order=True).agg(pl.col("dbms").sort())
+    alike = alike.with_columns(words=pl.format("{} {}", "name", pl.col("value").replace("", "(empty)")))
+    together = alike.group_by("dbms", maintain_order=True).agg(pl.col("words").str.join("; "))
+    of_all = [words for dbms, words in together.rows() if dbms == everyone]
+    of_some = [f"on {_most(dbms, everyone)}: {words}" for dbms, words in together.rows() if dbms != everyone]
+    return of_all + of_some
+
+
+def _most(some: Sequence[str], everyone: Sequence[str]) -> str:
+    """Some dbms by name, or by the few that are not among them, or by their number.
+
+    >>> everyone = [f"my{number}.a" for number in range(20)]
+    >>> _most(everyone[:2], everyone), _most(everyone[1:], everyone), _most(everyone[:9], everyone)
+    ('my0.a, my1.a', 'all but my0.a', '9 dbms')
+    """
+    others = [dbms for dbms in everyone if dbms not in some]
+    if len(some) <= FEW:
+        return ", ".join(some)
+    return f"all but {', '.join(others)}" if len(others) <= FEW else f"{len(some)} dbms"
 
 
 def _others(runs: pl.DataFrame) -> list[str]:

@@ -246,10 +246,13 @@ class Overall:
         what = "" if row["metric"] == THROUGHPUT else " of CPU per operation"
         place = f" on {row['host']}" if len(self.hosts) > 1 else ""
         beside = self._beside(row)
+        overlaps = (other for other in rows[1:] if other["low"] <= row["high"] and row["low"] <= other["high"])
+        cell = {name: row[name] for name in ("host", "step")}
+        alike = [in_one(self.short[other["dbms"]]) for other in overlaps if cell.items() <= other.items()]
         text = phrase(
-            "{} {}: {} {}{}{}{}{}",
+            "{} {}: {} {}{}{}{}{}{}",
             *(row["step"], says, self.short[row["dbms"]], _signed(row, "compared"), what, place),
-            *(_reach(row), beside),
+            *(_reach(row), beside, f", and {listed(alike)} about as much" * bool(alike)),
         )
         return Clause(text, [*text.claims, most])
 

@@ -155,7 +155,7 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
     >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
     >>> inconclusive(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
     ... # doctest: +NORMALIZE_WHITESPACE
-    '3 of 3 comparisons (a of my80.z, b of my80.z and c of my80.z); 7 to 50 rounds would settle 2,
+    '3 of 3 comparisons (a of my80.z, b of my80.z and c of my80.z); 7 to 50 rounds in all would settle 2,
      1 takes more than 60'
     """
     unsure = compared.filter(verdict="unsure")
@@ -172,7 +172,7 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
     needed = unsure.filter(~too_few)["rounds_needed"]
     within = [round(rounds) for rounds in needed if rounds <= MOST_ROUNDS_WORTH_NAMING]
     beyond = len(needed) - len(within)
-    settled = [f"{rounds_of(within)} would settle {len(within)}"] if within else []
+    settled = [f"{rounds_of(within)} in all would settle {len(within)}"] if within else []
     if beyond:
         rounds = "" if within else " rounds"
         settled.append(f"{beyond} {'takes' if beyond == 1 else 'take'} more than {MOST_ROUNDS_WORTH_NAMING}{rounds}")
@@ -225,32 +225,33 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
 
 
 def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], total: str = "") -> Clause:
-    """The releases that brought the change of a course, in percentage points of its first release, as a clause.
-    `total` is the change in all where the page has its number already.
+    """The releases that brought the change of a course, in their order, in percentage points of its first release, as
+    a clause. Of many it has the largest. `total` is the change in all where the page has its number already.
 
     >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
-    >>> changes = [{"dbms": "b", "points": -25.9}, {"dbms": "c", "points": 1.9}]
+    >>> changes = [{"dbms": "b", "until": "b", "points": -25.9}, {"dbms": "c", "until": "d", "points": 1.9}]
     >>> came_from(course, changes, {"a": "5.6", "b": "8.0.12", "c": "8.0.31", "d": "9.7"})
-    'of −24.0 % of throughput from 5.6 to 9.7, 8.0.12 brought 25.9, 8.0.31 took 1.9 back'
+    'throughput −24.0 % from 5.6 to 9.7: −25.9 points at 8.0.12, +1.9 at 8.0.31 (one level up to 9.7)'
     >>> came_from(course | {"course": "drift"}, [], {"a": "5.6", "d": "9.7"})
-    '−24.0 % of throughput from 5.6 to 9.7, as a drift over many releases'
+    'throughput −24.0 % from 5.6 to 9.7, as a drift over many releases'
     """
     written = change(course["estimate"])
     total = total or Clause(written, [claim_of(course, written, frame="courses")])
     what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
-    course_in_all = phrase("{} of {} from {} to {}", total, what, names[course["first"]], names[course["last"]])
+    course_in_all = phrase("{} {} from {} to {}", what, total, names[course["first"]], names[course["last"]])
     if course["course"] == "drift":
         return phrase("{}, as a drift over many releases", course_in_all)
-    grew = course["estimate"] > 1
+    largest = sorted(changes, key=lambda row: -abs(row["points"]))[:MOST_CHANGES]
     parts = []
-    for row in sorted(changes, key=lambda row: -abs(row["points"]))[:MOST_CHANGES]:
-        points = f"{abs(row['points']):.1f}"
+    for row in (row for row in changes if row in largest):
+        points = f"{row['points']:+.1f}".replace("-", "−")
         number = Clause(points, [claim_of(row, points, "points", "changes")])
-        verb = "{} brought {}" if (row["points"] > 0) == grew else "{} took {} back"
-        parts.append(phrase(verb, names[row["dbms"]], number))
+        one_level = row["until"] != row["dbms"] and len(changes) == len(largest)
+        level = f" (one level up to {names[row['until']]})" * one_level
+        parts.append(phrase("{}{} at {}{}", number, " points" * (not parts), names[row["dbms"]], level))
     if smaller := len(changes) - len(parts):
-        parts.append(Clause(f"{counted(smaller, 'smaller change')} the rest"))
-    return phrase("of {}, {}", course_in_all, joined(", ", parts))
+        parts.append(Clause(f"the rest in {counted(smaller, 'smaller change')}"))
+    return phrase("{}: {}", course_in_all, joined(", ", parts))
 
 
 def added(row: Row, unit: str = "") -> str:

@@ -256,7 +256,8 @@ def legend_of(compared: pl.DataFrame) -> str:
     """The legend of the signs; an arrow gives the direction of the number, for costs too."""
     if compared.is_empty():
         return ""
-    return f"▲ surely higher, ▼ surely lower, = same within {smallest_effect(compared)}, ? unsure."
+    signs = f"▲ surely higher, ▼ surely lower, = within {smallest_effect(compared)}, ? inconclusive"
+    return f"{signs}; by intervals wider than those shown, so that all on a page hold together."
 
 
 def smallest_effect(compared: pl.DataFrame) -> str:
@@ -300,7 +301,9 @@ def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     warnings = [dict(zip(*row, strict=True)) for row in numbers.select("warnings", "explained").iter_rows()]
     common = set.intersection(*map(set, warnings)) if warnings else set()
     own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in warnings]
-    of_all = f" A warning on {', '.join(sorted(common))} concerns every number here." if common else ""
+    lines_of = {kind: {lines[kind] for lines in warnings} for kind in sorted(common)}
+    words = [lines.pop() if len(lines) == 1 else kind for kind, lines in lines_of.items()]
+    of_all = f" A warning concerns every number here: {'; '.join(words)}." if common else ""
     return numbers.drop("warnings", "explained").with_columns(pl.Series("warned", own, pl.String)), of_all
 
 

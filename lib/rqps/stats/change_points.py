@@ -51,7 +51,7 @@ _NUMBERS = dict.fromkeys(("estimate", "low", "high"), pl.Float64)
 _KEYS = dict.fromkeys((*CELL, "base"), pl.String)
 _SCHEMAS: tuple[dict[str, Any], ...] = (
     {"rank": pl.Int32, "dbms": pl.String, "n": pl.Int32, **_NUMBERS, "level": pl.Float64},
-    {"rank": pl.Int32, **dict.fromkeys(("before", "dbms", "earliest", "latest"), pl.String)}
+    {"rank": pl.Int32, **dict.fromkeys(("before", "dbms", "until", "earliest", "latest"), pl.String)}
     | {**_NUMBERS, "points": pl.Float64, "certainty": pl.Float64},
     {"course": pl.String, "first": pl.String, "last": pl.String, **_NUMBERS, "resolves": pl.Float64},
 )
@@ -66,7 +66,8 @@ class Courses(NamedTuple):
     changes: pl.DataFrame
     """One row per change: its size as the ratio `estimate` of the levels after and before, with its interval, and as
     percentage `points` of the first release; `before` and `dbms`, the pair between which it most likely lies, with
-    the chance of that, `certainty`; `earliest` to `latest`, the releases of which one brought it, with 95 %."""
+    the chance of that, `certainty`; `until`, the last release before the next change; `earliest` to `latest`, the
+    releases of which one brought it, with 95 %."""
     summary: pl.DataFrame
     """One row per host, step and metric: `course` is flat, steps or drift; `estimate` of the last release relative to
     the first, with an interval; `resolves`, the smallest change that would be named at the last release alone."""
@@ -162,7 +163,8 @@ class _Course:
             few = int(np.searchsorted(chances[certain].cumsum(), COVERAGE)) + 1
             places = begin + 1 + certain[:few]
             sides = (self.errors[begin:start], self.errors[start:end])
-            named = {"before": start - 1, "dbms": start, "earliest": min(places), "latest": max(places)}
+            named = {"before": start - 1, "dbms": start, "until": end - 1}
+            named |= {"earliest": min(places), "latest": max(places)}
             yield {
                 "rank": start,
                 **{name: self.dbms[at] for name, at in named.items()},
