@@ -131,11 +131,12 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
         yield "The difference is inconclusive." if row["verdict"] == "unsure" else "That is no change."
         return
     mine = profile.parts.filter(**{name: row[name] for name in _CELL})
-    yield from (_of_kind(mine.filter(by=kind), row, kind) for kind in KINDS)
     threads = mine.filter(by="thread").sort(pl.col("base_estimate") + pl.col("me_estimate"))
-    grown = threads.head(-1).filter(pl.col("low") > 0, pl.col("estimate") > SMALL_THREAD * abs(row["estimate"]))
-    if grown.height:
-        yield phrase("Other threads, in {}: {}.", unit, _amounts(grown.reverse()))
+    way = pl.col("estimate") * row["estimate"] > SMALL_THREAD * row["estimate"] ** 2
+    moved = threads.head(-1).filter((pl.col("low") > 0) | (pl.col("high") < 0), way)
+    if moved.height:
+        yield phrase("Other threads, in {}: {}.", unit, _amounts(moved.reverse()))
+    yield from (_of_kind(mine.filter(by=kind), row, kind) for kind in KINDS)
     if few:
         yield f"That is of {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
 

@@ -128,9 +128,9 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
         able = int((steps["noise_floor"] <= health.noise_floor).sum())
         floor = _share("resolved", 1 + health.noise_floor, reading="highest")
         finest = "" if health.finest is None else percent(health.finest)
-        from_ = f"{finest.removesuffix(' %')} to " * (finest not in ("", floor))  # what resolves more decides more
+        least = f" ({finest} in the comparison that resolves most)" * (finest not in ("", floor))
         where = Clause(f"{able} of {of_hosts}", _counts("resolved", able, steps.height))
-        yield False, phrase("the noise floor is {}{} in {}", from_, floor, where)
+        yield False, phrase("the noise floor is {} in {}{}", floor, where, least)
     drifting, comparisons = health.drifting
     if drifting:
         drift = "drift" if drifting > 1 else "drifts"

@@ -69,7 +69,8 @@ def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
 
 
 def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
-    """The question as far as it is named; of those, the one whose interval is farthest from 1."""
+    """The question as far as it is named; of those, the regression whose interval is farthest from 1, or the
+    improvement, where nothing got slower."""
     for column, name in (("step", step), ("dbms", me), ("base", base)):
         if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
             raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")
@@ -77,6 +78,8 @@ def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: s
     if compared.is_empty():
         raise RqpsError(f"{step}: no round has both {base} and {me}", fix="name another dbms, or run the study again")
     ratios = compared.filter(pl.col("metric").is_in(stats.THROUGHPUTS))
+    slower = ratios.filter(verdict="slower")
+    ratios = ratios if slower.is_empty() else slower
     low, high = pl.col("low").fill_null(1.0).log(), pl.col("high").fill_null(1.0).log()
     sure = pl.max_horizontal(low, -high)
     row = ratios.sort(sure, pl.col("estimate").log().abs(), descending=True, maintain_order=True).row(0, named=True)

@@ -66,7 +66,14 @@ def questions(
     asked = [Question(*row) for row in answers.select(KEYS).iter_rows()]
     sentences = dict(zip(asked, answers["answer"], strict=True))
     tables = {title: _by_question(frame) for title, frame in panels.items()}
-    drawn = {question: tree_of(rows) for question, rows in _by_question(trees).items()} if trees is not None else {}
+    errors = {
+        question: rows["measured_error"][0]
+        for of in tables.values()
+        for question, rows in of.items()
+        if "measured_error" in rows.columns
+    }
+    trees_of = _by_question(trees) if trees is not None else {}
+    drawn = {question: tree_of(rows, errors.get(question)) for question, rows in trees_of.items()}
     names = names_of(drawn.values())
     folded = [title for title, frame in panels.items() if "part" in frame.columns][1:]
 

@@ -242,7 +242,7 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], tot
     if course["course"] == "drift":
         return phrase("{}, as a drift over many releases", course_in_all)
     largest = sorted(changes, key=lambda row: -abs(row["points"]))[:MOST_CHANGES]
-    parts = []
+    parts: list[str] = []
     for row in (row for row in changes if row in largest):
         points = f"{row['points']:+.1f}".replace("-", "−")
         number = Clause(points, [claim_of(row, points, "points", "changes")])

@@ -1,7 +1,6 @@
 """A map of steps by dbms, with links from each cell to the parts of its difference and its flame graph."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from html import escape
 from urllib.parse import quote, urlencode
 
@@ -67,7 +66,7 @@ def explorer(
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
     folded = folded_of(fold_below)
     first = max(rows.values(), key=lambda row: abs(row["estimate"]) / (row["base_estimate"] or 1.0))
-    trees_of = {cell: _of_operation(tree_of(frames[0][cell]), row) for cell, row in rows.items()}
+    trees_of = {cell: tree_of(frames[0][cell], (row["high"] - row["low"]) / 2) for cell, row in rows.items()}
     names = names_of(trees_of.values())
     sections = [
         _section(row, by, folded, names, trees_of[cell], *(frame[cell] for frame in frames[1:]), picture=row is first)
@@ -89,11 +88,6 @@ def explorer(
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
     return Drawing(claim, how, html)
-
-
-def _of_operation(tree: Tree, row: Row) -> Tree:
-    """The tree, whose root has the interval of the operation itself."""
-    return replace(tree, error=[(row["high"] - row["low"]) / 2, *tree.error[1:]])
 
 
 def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") -> str:

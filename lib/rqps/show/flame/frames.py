@@ -48,8 +48,9 @@ class Tree:
         return self.base_total[0] or self.me_total[0]
 
 
-def tree_of(rows: pl.DataFrame) -> Tree:
-    """The tree of a table in pre-order. Of the frames below one, the most expensive comes first."""
+def tree_of(rows: pl.DataFrame, error: float | None = None) -> Tree:
+    """The tree of a table in pre-order. Of the frames below one, the most expensive comes first. `error` is that of
+    the whole operation, where it was measured."""
     row_of = {node: i for i, node in enumerate(rows["node"])}
     below: list[list[int]] = [[] for _ in row_of]
     for i, parent in enumerate(rows["parent"]):
@@ -65,6 +66,8 @@ def tree_of(rows: pl.DataFrame) -> Tree:
         depth.append(deep)
         waiting += [(child, deep + 1) for child in sorted(below[i], key=cost.__getitem__)]
     columns = {name: rows[name].gather(order).to_list() for name in COLUMNS}
+    if error is not None:
+        columns["error"][0] = error
     return Tree(**columns, depth=depth, end=_ends_of_subtrees(depth))
 
 
