@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from rqps.engines.mysql.build import locate
+from rqps.engines.postgres.build import locate as locate_postgres
 from rqps.engines.sources import catalogue
 from rqps.profile.components import components, renames
 from rqps.profile.costs import frame_name
@@ -45,6 +46,16 @@ def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_serve
         assert having(names, NEW, now), f"no newer server has {now}"
         both = [version for version in names if {old, now} <= names[version]]
         assert both == [], f"{both} have both {old} and {now}: these are two functions"
+
+
+def test_a_rename_of_postgres_is_from_a_name_of_some_release_to_one_of_a_newer() -> None:
+    releases = ("12.6", "14.0", "15.1", "17.0", "18.6")
+    builds = [locate_postgres(version, BuildSpec(postgres=version), print) for version in releases]
+    found = {version: functions(build.program) for version, build in zip(releases, builds, strict=True)}
+    names = {version: {readable(name) for name in of_version} for version, of_version in found.items()}
+    for old, now in renames("postgres").new_name.items():
+        assert having(names, releases, old), f"no server has {old}"
+        assert having(names, releases[1:], now), f"no newer server has {now}"
 
 
 def test_a_layer_is_a_function_that_not_all_servers_have(names: Names) -> None:

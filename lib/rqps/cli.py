@@ -46,7 +46,7 @@ BUDGET = "the time for it, such as 30m: a round of all, then rounds where they d
 BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
 SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
 BUILDS = "builds of runs.yaml with a source and a recipe; to list, all of them if none is named"
-MAKE = "make builds from source first, where they are not made yet"
+MAKE_FIRST = "make builds from source first, where they are not made yet"
 REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
 ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of these steps are known; * is anything"
 EVERY = "only every N-th of the list: quicker, and the change is placed among N"
@@ -74,7 +74,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--occasion": {"action": "store_true", "help": "measure it once more now, from newly loaded tables"},
     "--archive": {"action": "store_true", "help": "set what was measured before aside"},
-    "--make": {"action": "store_true", "help": MAKE},
+    "--make": {"action": "store_true", "help": MAKE_FIRST},
     "--rebuilt": {"action": "store_true", "help": REBUILT},
     "--note": {
         "metavar": "TEXT",

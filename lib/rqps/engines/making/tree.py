@@ -20,9 +20,9 @@ def identity(name: str, source: SourceTree) -> str:
     if source.path is None:
         return source.words
     folder = _directory(name, source)
-    state = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain"), _git(folder, "diff", "HEAD")
-    if state[0] and not state[1]:
-        return f"commit {state[0].strip()}"
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit and not _git(folder, "status", "--porcelain"):
+        return f"commit {commit.strip()}"
     return f"files {short_key(sorted(_files(folder)))}"
 
 
