@@ -1,6 +1,7 @@
 """The cost of a database change: relative queries per second, measured on real servers.
 
-`rqps.load("demo")` reads a study's frames; the command `rqps` measures one, and `rqps.what_if` one change more.
+`rqps.load("demo")` reads a study's frames; the command `rqps` measures a study, and `rqps.what_if`
+measures one more change.
 """
 
 import sys
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Study", "__version__", "load", "load_levels", "load_run", "what_if"]
 
-# Altair, nbformat and papermill import jsonschema, and that one this package where it finds it: a grammar of all
-# addresses, made anew in 1.3 s of CPU in each kernel and command. Nobody here checks an address by it.
+# Altair, nbformat and papermill import jsonschema, which imports this package if it is installed. The package builds
+# a grammar of all URIs, which takes 1.3 s of CPU in each kernel and command. rqps never checks a URI with it.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> Any:
-    # polars takes a third of a second to import, and most of the command does not need it.
+    # polars takes a third of a second to import, and most commands do not need it.
     if name in ("Study", "load", "load_levels", "load_run"):
         from rqps.store import read
 

@@ -1,4 +1,4 @@
-"""The command `rqps`: words to calls, nothing else."""
+"""The command `rqps`: parses the command line and calls the function of each command."""
 
 import argparse
 import os
@@ -365,15 +365,15 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         ("rqps investigate where-did-it-go", "rqps investigate demo point-query my8033.common --page"),
     ),
 )
-"""Name, what it does, its own arguments, its options, examples."""
+"""The name of each command, what it does, its own arguments, the shared options it takes, and examples."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Does one command; its exit code."""
+    """Runs one command; returns its exit code."""
     for stream in (sys.stdout, sys.stderr):
         show_what_it_can(stream)
     parser = _parser()
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could follow
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         import argcomplete
 
         argcomplete.autocomplete(parser)
@@ -394,7 +394,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("stopped", file=sys.stderr)
         return STOPPED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's own flush at exit complains
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python's own flush at exit fails
         return PIPE_CLOSED
     except OSError as error:
         print(printable(str(of_the_system(error))), file=sys.stderr)

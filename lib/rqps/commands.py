@@ -1,4 +1,4 @@
-"""Turns the words of each command into a call: bad input is refused first, then the call to make is returned.
+"""Turns the arguments of each command into a call: a function refuses bad input first, then returns the call.
 
 Imports are inside the functions: `rqps --help` must not wait for polars.
 """
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 FAILED, SLOWER = 1, 3
 
 Call = Callable[[], int]
-"""Does it; the exit code."""
+"""A function that does the work of a command and returns the exit code."""
 
 
 def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
-    """The runs.yaml that has the study, its values, and the data folder."""
+    """The path of the runs.yaml that has the study, its contents, and the path of the data folder."""
     from rqps.study import first_rounds, read_runs_file, study_of, within_budget
     from rqps.workloads import PARAMETERS
 
@@ -74,7 +74,7 @@ def _data(arguments: argparse.Namespace, runs_yaml: Path | None) -> Path:
 
 
 def known_studies(**_: object) -> list[str]:
-    """The studies that can be named here, for a shell that completes words."""
+    """The names of all known studies, for the completion of words in a shell."""
     from rqps.store.manifest import data_folder, studies
     from rqps.study import read_runs_file
     from rqps.workloads import PARAMETERS
@@ -109,7 +109,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     from rqps.workloads import PARAMETERS
 
     runs_yaml = arguments.runs_yaml or _nearest()
-    builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue can be had without
+    builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue needs no runs.yaml
     catalogue, names = catalogued(), arguments.names
     if arguments.what == "list":
         if len(names) > 1 or not set(names) <= set(ENGINES):
@@ -194,7 +194,7 @@ def plan(arguments: argparse.Namespace) -> Call:
         servers = {build: origin.words + to_do.get(build, "") for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
-        mistakes = foresee([] if named else todo)  # another host says itself what it lacks
+        mistakes = foresee([] if named else todo)  # other hosts report themselves what they lack
         mistakes += _rebuilt(runs_file, study, data)
         wrong, files = [str(mistake) for mistake in mistakes], [*option_files_lines(runs_file, study)]
         _print(plan_text(states, servers, fetch_bytes, wrong, buys[host], hours, occasions, files))
@@ -211,7 +211,7 @@ def plan(arguments: argparse.Namespace) -> Call:
 
 
 def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tuple[str, float]:
-    """The occasions of a study after the one under way, in words, and the seconds until the last has ended."""
+    """The occasions of a study after the current one, in words, and the seconds that they take with pauses."""
     from rqps.schedule.state import Estimate, StudyFolder
     from rqps.study import Measured, on_host, unfold
     from rqps.terminal import counted, duration
@@ -232,7 +232,7 @@ def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tupl
 
 
 def _rebuilt(runs_file: "RunsFile", study: str, data: Path) -> list[RqpsError]:
-    """The error of `rqps run` where a build of a study was rebuilt since it was measured here."""
+    """The error of `rqps run` if a build of a study was rebuilt since it was measured here; otherwise empty."""
     from rqps.schedule.rebuilds import known_versions, rebuilt, refusal
     from rqps.schedule.state import StudyFolder, this_host
 
@@ -241,7 +241,7 @@ def _rebuilt(runs_file: "RunsFile", study: str, data: Path) -> list[RqpsError]:
 
 
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
-    """The source of each of a study's builds; RqpsError for a version that nobody has."""
+    """Maps each build of a study to its source. Raises RqpsError for a version that no source has."""
     from rqps.engines import engine_of
     from rqps.study import build_and_config
 
@@ -281,7 +281,7 @@ def builds(arguments: argparse.Namespace) -> Call:
             shown = {name: known[name] for name in arguments.names} or known
             lines = [line(name, spec) for name, spec in shown.items()]
             return _print("\n".join(lines) or "no build of runs.yaml has a source and a recipe")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # compilers end with us, as after Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the compilers, too, like Ctrl-C
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         jobs, niceness = arguments.jobs or JOBS, arguments.nice
         make_builds(runs_file, arguments.names, runner, _say, jobs=jobs, niceness=niceness)
@@ -291,7 +291,7 @@ def builds(arguments: argparse.Namespace) -> Call:
 
 
 def _make_missing(runs_file: "RunsFile", study: str, runs_yaml: Path) -> None:
-    """Makes the builds of a study that have a source, where they are not made yet."""
+    """Makes the builds of a study that are made from source and are not made yet."""
     from rqps.schedule.run_study import LocalRunner
     from rqps.schedule.training import make_builds
     from rqps.study import build_and_config
@@ -379,7 +379,7 @@ def bisect(arguments: argparse.Namespace) -> Call:
     )
 
     def call() -> int:
-        with redirect_stdout(sys.stderr):  # the answer alone goes to stdout
+        with redirect_stdout(sys.stderr):  # only the answer goes to stdout
             text, code = asked.run()
         print(text)
         return code
@@ -408,7 +408,7 @@ def watch(arguments: argparse.Namespace) -> Call:
         if arguments.branch:
             commit = asked.install(Checkout(arguments.checkout, arguments.make, _say), arguments.branch)
             note = note or commit
-        with redirect_stdout(sys.stderr):  # the summary of a CI job takes stdout
+        with redirect_stdout(sys.stderr):  # a CI job takes its summary from stdout
             code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), note, _say)
         if code:
             return code
@@ -492,7 +492,7 @@ def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: 
 
 
 def _notebooks(runs_yaml: Path | None) -> Path:
-    """The folder of notebooks beside a runs.yaml, or else that of the checkout."""
+    """The folder of notebooks beside a runs.yaml, or else the checkout's folder of notebooks."""
     beside = (runs_yaml or Path("runs.yaml")).absolute().parent / "notebooks"
     return beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
 
@@ -506,10 +506,10 @@ def _hours(arguments: argparse.Namespace) -> "Hours | None":
 
 
 def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget | None":
-    """The study's budget with the verdicts that it is spent by on a host, if it has one."""
+    """The study's budget on a host, with the verdicts that decide its rounds; None if the study has no budget."""
     from rqps.schedule.state import StudyFolder, as_measured
 
-    folder = StudyFolder(data / "raw" / f"study={study}")  # a packed one is refused by whoever adds runs
+    folder = StudyFolder(data / "raw" / f"study={study}")  # a packed study is refused later, when runs are added
     spec = as_measured(folder, runs_file, study, host).studies[study]
     if spec.budget_s is None:
         return None
@@ -522,7 +522,8 @@ def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget
 
 
 def _bought(runs_file: "RunsFile", study: str, data: Path, *, afresh: bool = False) -> dict[str, str]:
-    """The words for what the study's budget buys, by host. Refuses a budget that is shorter than a round."""
+    """Maps each host to a sentence on the rounds that the study's budget is enough for. Refuses a budget that is
+    shorter than a round."""
     from rqps.schedule.state import StudyFolder, as_measured, this_host
     from rqps.study import Measured
 
@@ -547,7 +548,7 @@ def status(arguments: argparse.Namespace) -> Call:
         for study in [arguments.study] if arguments.study else runs_file.studies:
             try:
                 states = state(runs_file, study, data, thorough=arguments.check)
-            except RqpsError as error:  # the others are shown all the same
+            except RqpsError as error:  # the other studies are shown all the same
                 code = FAILED
                 _say(f"{study}: {error}")
             else:
@@ -563,8 +564,8 @@ def status(arguments: argparse.Namespace) -> Call:
 
 
 def _watch(data: Path, show_all: Call) -> int:
-    """Shows the run under way until Ctrl-C, and all that there is whenever none is. While one is measured, this reads
-    two small files now and then, since it runs beside it."""
+    """Shows the current run until Ctrl-C, and the whole status whenever no run is measured. During a run it
+    reads only two small files now and then, so as not to disturb the measurement."""
     from rqps.overview import under_way_text
 
     clear, every_s = ("\x1b[H\x1b[2J", 2) if sys.stdout.isatty() else ("", 60)
@@ -629,7 +630,7 @@ def report(arguments: argparse.Namespace) -> Call:
         raise RqpsError("report: --check makes nothing to send", fix="leave out options of what to send")
     for study in studies:
         place_of(study, data)
-    root = data if data.is_dir() else Path()  # a packed file needs no data folder around it
+    root = data if data.is_dir() else Path()  # a packed file needs no data folder
     if checked:
         named = Path(arguments.out or root / "report") / checked
         checked = named if named.exists() else checked
@@ -722,7 +723,7 @@ def investigate(arguments: argparse.Namespace) -> Call:
         notebook, page = investigate(arguments.study, data, given)
         print(f"the page: {page}", flush=True)
         if not arguments.page:
-            words = ["--LabApp.expose_app_in_browser=True"]  # the lists of the screen run the cells below it
+            words = ["--LabApp.expose_app_in_browser=True"]  # a choice in a list then runs the cells below
             words += ["--allow-root"] if os.geteuid() == 0 else []
             os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *words, str(notebook)])
         return 0
@@ -731,7 +732,7 @@ def investigate(arguments: argparse.Namespace) -> Call:
 
 
 def _say(text: str) -> None:
-    """Prints progress to stderr; the answer alone goes to stdout."""
+    """Prints progress to stderr; only the answer goes to stdout."""
     print(printable(text), file=sys.stderr, flush=True)
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from itertools import islice
 
 LONGEST_LIST = 1000
-"""Names that are compared with an unknown one."""
+"""Maximum number of known names that are compared with an unknown name."""
 NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class RqpsError(Exception):
-    """Something that the user can put right.
+    """An error that the user can fix.
 
     `message` says what is wrong: the file, the key, the bad value. `fix` says what to do next.
 
@@ -31,12 +31,12 @@ class RqpsError(Exception):
 
 
 def no_room(words: str) -> str:
-    """The system's words for a full disk, where somebody's words have them."""
+    """The operating system's message for a full disk, if the text `words` contains one; else empty."""
     return next((word for word in NO_ROOM if word in words), "")
 
 
 def of_the_system(error: OSError) -> RqpsError:
-    """The operating system's refusal as an error for the user.
+    """Converts an error of the operating system to an error for the user.
 
     >>> print(of_the_system(OSError(30, "Read-only file system", "data/report")))
     data/report: Read-only file system
@@ -48,7 +48,7 @@ def of_the_system(error: OSError) -> RqpsError:
 
 
 def instead(word: str, known: Iterable[str], kind: str) -> str:
-    """Names a word to write in place of an unknown one: the nearest, or all there are.
+    """Suggests a word to write in place of an unknown word: the most similar known word, or else all known words.
 
     >>> instead("pat", ["path", "url"], "keys")
     "did you mean 'path'?"

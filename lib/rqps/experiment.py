@@ -50,7 +50,7 @@ def what_if(
     less than two minutes.
 
     `build` is a build of runs.yaml or the directory of a server. After an interrupt, the same call continues. If
-    it cannot be measured, the reason appears instead of a result.
+    the change cannot be measured, the text gives the reason instead of a result.
     """
     try:
         return _measured(study, step, build, dict(config or {}), base, data, runs_yaml)
@@ -137,7 +137,7 @@ def _asked(
 
 
 def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str, Value]) -> str:
-    """The name of a new config: the base's with other options."""
+    """Adds a config that extends the config `base` with other options; returns the new config's name."""
     at, written = f"config={dict(options)!r}", {"extends": base, **options}
     if wrong := next(mistakes({"configs": {base: {}, "new": written}}, PARAMETERS), None):
         raise RqpsError(f"{at}: {wrong.text}", fix="leave it out, or write it as it says")
@@ -149,7 +149,7 @@ def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str,
 
 
 def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
-    """The study's parameters for one step and a short time."""
+    """The study's parameters, reduced to one step and a short duration."""
     of_study = _valid(PARAMETERS[card.workload], card.parameters, card.study)
     if not isinstance(of_study, SysbenchParameters | OwnParameters):
         raise RqpsError(

@@ -1,14 +1,15 @@
-"""Starts a program so that it can't outlive us, in whatever way we end: success, Ctrl-C or SIGKILL.
+"""Starts a program that can't outlive the calling process, however the caller ends: success, Ctrl-C or SIGKILL.
 
-Called as a program, by `command()` below, with Python's standard library alone, since it starts with every server and
-every step. It lets the program run on its CPUs alone, and does one of two things:
+The keeper runs as a process of its own; `command()` below gives its command line. It uses only Python's standard
+library, since it starts with every server and every step. It pins the program to its CPUs, and has two modes:
 
 - `exec`: becomes the program, which Linux kills when its parent ends. For a load generator, or a notebook's kernel.
-- `guard`: stays beside it and reads from its standard input, which is a pipe from the owner. When the pipe closes,
-  the program is asked to stop (by SIGTERM, or another signal), is killed if it does not, as are processes of its own
-  that outlive it, and its scratch folders are removed. For a server, which wants to shut down in order.
+- `guard`: stays beside the program and reads its own standard input, a pipe from the owner. When the pipe closes,
+  `guard` asks the program to stop (by SIGTERM, or another signal), and kills it if it does not stop. Then `guard`
+  kills all processes that outlive the program, and removes its scratch folders. For a server, which has to shut down
+  in order.
 
-`guard` writes `pid N` when the program runs and `exit CODE` when it ended.
+`guard` writes `pid N` when the program runs and `exit CODE` when the program has ended.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from typing import IO, Any
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 IN_USE = "in-use"
-"""The file of `rqps.scratch` whose lock says that a folder is somebody's."""
+"""The lock file of `rqps.scratch`: while a process holds its lock, the folder is in use."""
 
 
 def command(
@@ -47,9 +48,9 @@ def command(
 
 
 def _become(argv: list[str], cpus: list[int], parent: int) -> None:
-    """Replaces this process by the program, which ends with its parent and is pinned to the given CPUs."""
+    """Replaces this process by the program, which is pinned to the given CPUs and is killed when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before we were tied to it
+    if os.getppid() != parent:  # the parent ended before prctl took effect
         os._exit(137)
     if cpus:
         os.sched_setaffinity(0, cpus)
@@ -59,7 +60,7 @@ def _become(argv: list[str], cpus: list[int], parent: int) -> None:
 def _start(argv: list[str], cpus: list[int]) -> int:
     """Starts the program as a child that does not read our pipe, and returns its process id."""
     keeper = os.getpid()
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # so that one that comes now is the program's, not lost
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # a signal during the fork must not get lost
     child = os.fork()
     if child:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
@@ -69,7 +70,7 @@ def _start(argv: list[str], cpus: list[int]) -> int:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)  # the pipe to the owner is the keeper's own
+        os.dup2(2, 1)  # only the keeper writes to the pipe to the owner
         _become(argv, cpus, keeper)
     except OSError as error:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
@@ -91,12 +92,12 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in STOPPING:
         signal.signal(number, lambda number, _: asked_to_stop.append(number))
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what outlives the program becomes our child
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # adopts processes that outlive the program
     child = _start(argv, cpus)
     _report(f"pid {child}")
     while (code := _ended(child)) is None and not asked_to_stop:
         ready, _, _ = select.select([0, wakeup], [], [])
-        if 0 in ready and not os.read(0, 1):  # the owner let go
+        if 0 in ready and not os.read(0, 1):  # the owner closed the pipe
             break
         if wakeup in ready:
             os.read(wakeup, 64)
@@ -104,7 +105,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         os.kill(child, stop)
         for pid in (child, *_below(child)):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)  # where it waited for its turn
+                os.kill(pid, signal.SIGCONT)  # it may be paused until its slice
         deadline = time.monotonic() + patience_s
         while (code := _ended(child)) is None:
             if time.monotonic() > deadline:
@@ -112,9 +113,9 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
             time.sleep(0.02)
     while outliving := _below(os.getpid()):
         for pid in outliving:
-            os.kill(pid, signal.SIGKILL)  # a zombie takes it, too
+            os.kill(pid, signal.SIGKILL)  # a zombie accepts a signal, too
         for pid in outliving:
-            with contextlib.suppress(ChildProcessError):  # not ours yet
+            with contextlib.suppress(ChildProcessError):  # not our child yet
                 os.waitpid(pid, 0)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +124,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
 
 
 def _below(root: int) -> list[int]:
-    """The children of a process, and theirs."""
+    """The process ids of all descendants of a process."""
     parents: dict[int, int] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 as above
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
@@ -135,7 +136,7 @@ def _below(root: int) -> list[int]:
 
 
 def _in_use(folder: str) -> IO[bytes] | None:
-    """Takes part in the use of a folder, so that nobody sweeps it while the program stops."""
+    """Takes a shared lock on a folder, so that no other process removes the folder while the program stops."""
     with contextlib.suppress(FileNotFoundError):
         lock = open(f"{folder}/{IN_USE}", "rb")  # noqa: SIM115, PTH123 it stays open; pathlib takes long to import
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

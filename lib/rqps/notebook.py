@@ -1,6 +1,6 @@
-"""Executes a notebook: papermill in a thread, its kernel in a process that is sure to end.
+"""Executes a notebook: papermill runs in a thread, its kernel in a process that is sure to end.
 
-They talk through sockets in a private folder, so that no two kernels choose the same port.
+The two communicate through Unix sockets in a private folder, so that no two kernels choose the same port.
 """
 
 import ast
@@ -34,19 +34,21 @@ KERNEL_LOG = "kernel.log"
 PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
-QUIET = "--IPKernelApp.log_level=ERROR"  # it warns at each start about things that do not matter here
+QUIET = "--IPKernelApp.log_level=ERROR"  # a kernel warns at each start about things that do not matter here
 KERNEL = """\
 import rqps, runpy
 from ipykernel.iostream import IOPubThread
 IOPubThread._setup_pipe_in = lambda thread: setattr(thread, "_pipe_flag", False)
 runpy.run_module("ipykernel_launcher", run_name="__main__")
 """
-"""The program of a kernel. What rqps keeps out of jsonschema must be kept out before a notebook imports Altair. The
-kernel's pipe for children that fork is a port on loopback, to which every user of the machine could write."""
+"""The program of a kernel. It imports rqps first, which keeps a slow package out of jsonschema before a notebook
+imports Altair. It disables the kernel's pipe for forked children: a port on loopback, to which every user of the
+machine could write."""
 SOCKET = "kernel-ipc-5"
-"""The longest name of the sockets that Jupyter makes beside a kernel's file."""
+"""The longest name among the sockets that Jupyter creates beside a kernel's connection file."""
 SHUTDOWN_PATIENCE_S = 1.0
-"""Seconds. After half of it the kernel gets a SIGTERM: about one in thirty waits for its own threads."""
+"""Seconds for a kernel's shutdown. After half of this time the kernel gets a SIGTERM: about one kernel in thirty
+waits for its own threads."""
 ANEW = """
 import polars
 from rqps.show import renderer
@@ -54,14 +56,14 @@ polars.Config.restore_defaults()
 renderer.enable()
 get_ipython().reset()
 """
-"""Run between two notebooks in one kernel: the second finds no names and settings of the first."""
+"""Code that runs between two notebooks in one kernel: the second finds no names or settings of the first."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
-"""The lines and characters of a dead kernel's last messages that are shown."""
+"""Maximum number of lines, and of characters, that are shown of a dead kernel's last messages."""
 
 
 class SharedKernel:
-    """A kernel for notebooks that only read, one after the other: its start takes longer than many of them. Each
-    begins as in a kernel of its own. `variables` are added to the kernel's environment."""
+    """A kernel for notebooks that only read, one after the other: to start a kernel takes longer than many of these
+    notebooks. Each notebook begins as in a kernel of its own. `variables` are added to the kernel's environment."""
 
     def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
         self.log = log
@@ -80,7 +82,8 @@ class SharedKernel:
         self._scratch.remove()
 
     def options(self, cwd: Path, started: Callable[["subprocess.Popen[bytes]"], None]) -> dict[str, Any]:
-        """The options with which papermill executes the next notebook in it; `started` gets its process."""
+        """The options with which papermill executes the next notebook in this kernel; `started` gets the kernel's
+        process."""
 
         def first(process: "subprocess.Popen[bytes]") -> None:
             self._process = process
@@ -113,9 +116,9 @@ class Execution:
     """The execution of a notebook, which starts at once. Signals go to the main thread, which waits here and may call
     `stop` at any moment.
 
-    The notebook is written after each cell, so that an interrupted one is readable. With `only_reads` it is
-    written at the end, and its kernel is killed then: it would take half a second to end by itself. In a `kernel`
-    that several share it leaves that alone.
+    The notebook is written after each cell, so that an interrupted notebook is readable. With `only_reads` the
+    notebook is written at the end, and its kernel is killed then: a kernel takes half a second to end by itself. A
+    `kernel` that several notebooks share is left running.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class Execution:
         error = self._ended.exception()
         if error is None:
             return None
-        # The error may be a full disk.
+        # Writing may fail, too: the error may be a full disk.
         with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))
         return _explain(error, self._kernel.poll() if self._kernel else None, self._log)
@@ -178,7 +181,7 @@ class Execution:
                 made = _kernel_class(self.notebook.parent, private, self._log, self._started)
                 kernel = {"kernel_manager_class": made}
             papermill.execute_notebook(
-                # papermill fills in braces
+                # papermill takes braces in a path for placeholders
                 *(str(path).replace("{", "{{").replace("}", "}}") for path in (self.notebook, self.folder / RESULT)),
                 parameters,
                 kernel_name="python3",
@@ -194,7 +197,7 @@ class Execution:
         self._kernel = kernel
         with suppress(FileNotFoundError), (self.folder / PIDS).open("a") as pids:  # the folder may be gone
             pids.write(f"{kernel.pid}\n")
-        if self._stopping.is_set():  # asked to stop while it was starting
+        if self._stopping.is_set():  # a stop was asked for while the kernel was starting
             kernel.kill()
 
     def _signal(self, number: int) -> None:
@@ -212,8 +215,8 @@ def _for_sockets(scratch: Scratch) -> Path:
 
 
 def check_parameters(notebook: Path, given: Iterable[str]) -> None:
-    """Refuses a notebook whose `parameters` cell lacks one of these: papermill would only warn and run with the
-    defaults."""
+    """Refuses a notebook whose `parameters` cell lacks one of the given names: papermill would only warn and run with
+    the defaults."""
     try:
         cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -243,8 +246,8 @@ def listed(path: Path) -> set[psutil.Process]:
 
 
 def living(pid: int, known_at_s: float) -> psutil.Process | None:
-    """The process that had this id at a moment; None if it has ended. A process that began long after it only
-    reuses the id."""
+    """The process that had this id at the time `known_at_s`; None if it has ended. A process that began more than 5 s
+    after that time only reuses the id."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         if is_alive(process) and process.create_time() < known_at_s + 5:
@@ -253,7 +256,7 @@ def living(pid: int, known_at_s: float) -> psutil.Process | None:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """False also for a zombie, and for a process id that another process has by now."""
+    """True if a process still runs; False for a zombie, or if another process has its id by now."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -263,7 +266,7 @@ def is_alive(process: psutil.Process) -> bool:
 def wait_until_gone(
     processes: Iterable[psutil.Process], patience_s: float, say: Callable[[str], None]
 ) -> set[psutil.Process]:
-    """Waits for processes to end; returns those that did not. After a while `say` gets their names."""
+    """Waits for processes to end; returns those that did not. After two seconds `say` gets their names."""
     start = time.monotonic()
     announced = False
     left = {process for process in processes if is_alive(process)}
@@ -291,7 +294,7 @@ def _kernel_class(
     started: Callable[["subprocess.Popen[bytes]"], None],
     variables: Mapping[str, str] | None = None,
 ) -> "type[AsyncKernelManager]":
-    """A kernel manager, of which papermill accepts only the class. Its kernel runs this same Python in a session of
+    """A class of kernel managers: papermill accepts only a class. Their kernel runs this same Python in a session of
     its own, with private sockets and a log."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -306,7 +309,7 @@ def _kernel_class(
             # A kernel named python3 in the user's home may be another Python.
             spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET]
             with log.open("ab") as words:
-                # Jupyter gives it a session of its own, so that Ctrl-C in a terminal reaches only us.
+                # Jupyter gives the kernel a session of its own, so that Ctrl-C in a terminal reaches only rqps.
                 env = {**os.environ, **(variables or {})}
                 await super().start_kernel(**options | {"env": env}, cwd=str(cwd), stdout=words, stderr=words)
             assert isinstance(self.provisioner, LocalProvisioner)
@@ -318,7 +321,7 @@ def _kernel_class(
             return self.newest_client
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            # A kernel itself notices late that its parent has ended, and never if that was before it began to look.
+            # A kernel by itself notices late that its parent has ended, and never if that was before its first check.
             return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel

@@ -1,4 +1,4 @@
-"""The plan of a study, and its progress, as text for a terminal."""
+"""Describes the plan of a study, and its progress, as text for a terminal."""
 
 import time
 from collections import Counter
@@ -35,8 +35,9 @@ def plan_text(
     occasions: str = "",
     option_files: Sequence[str] = (),
 ) -> str:
-    """The time that a study takes or what its budget buys, its further occasions, what would stop it, its servers (in
-    words, by build), their options, the files that those come from, and the runs in order."""
+    """Describes a study's plan: the time it takes or the rounds that its budget buys, its further occasions, mistakes
+    that would stop it, its servers (`servers` maps each build to a description), their options, the files with these
+    options, and the order of the runs."""
     runs = [run_state.run for run_state in states]
     members = [member for run in runs for member in run.members]
     width = max(map(len, servers))
@@ -57,7 +58,7 @@ def plan_text(
 
 
 def option_files_lines(runs_file: RunsFile, study: str) -> Iterator[str]:
-    """The files that a study's configs take options from, with each line that rqps does not take as it stands."""
+    """Yields the files that a study's configs take options from, with each line that rqps does not take unchanged."""
     configs = dict.fromkeys(build_and_config(dbms)[1] for dbms in runs_file.studies[study].dbms)
     for config, file in option_files(runs_file.configs, configs):
         taken = sum(line.taken for line in file.lines)
@@ -74,7 +75,8 @@ def status_text(states: Sequence[RunState]) -> str:
 def servers_text(
     builds: Mapping[str, BuildSpec], catalogue: Mapping[str, Mapping[str, BuildSpec]], engine: str = ""
 ) -> str:
-    """The builds of runs.yaml, and of each engine the versions that can be fetched, in short; all of one engine."""
+    """Lists the builds of runs.yaml and, in short, the versions of each engine that can be fetched; with `engine`,
+    describes all builds and versions of that engine."""
     if engine:
         own = {name: spec for name, spec in builds.items() if spec.engine == engine}
         return _servers({**own, **catalogue[engine]})
@@ -101,8 +103,8 @@ def _wrapped(head: str, names: Iterable[str]) -> str:
 
 
 def _servers(builds: Mapping[str, BuildSpec]) -> str:
-    """One line per build, whose name may be a version of the catalogue: its engine, its version as it reported it or
-    as promised where it was not asked yet; whether it is here, size, source, how it was compiled."""
+    """One line per build or version of the catalogue: its engine; its version, as the server reported it or, before
+    that, as runs.yaml or the catalogue has it; whether it is fetched, size, source, how it was compiled."""
     cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
     for name, spec in builds.items():
         engine = engine_of(spec)
@@ -127,13 +129,13 @@ def summary(states: Sequence[RunState]) -> str:
 
 
 def under_way_text(data: Path) -> str:
-    """The runs that are measured now, each with its step and the time left; empty where none is."""
+    """Describes the runs that are measured now, each with its step and the time left; empty if no run is measured."""
     folders = sorted((data / "raw").glob("study=*"))
     return "\n".join(run.text(folder) for folder in folders for run in UnderWay.of(folder))
 
 
 def reportable_text(data: Path, study: str | None = None) -> str:
-    """The studies that can be shown and reported now, those that were measured here and the samples."""
+    """Lists the studies that can be shown and reported now: those that were measured here, and the samples."""
     kinds: dict[str, list[str]] = {}
     for name in studies(data):
         if study not in (None, name):
@@ -167,7 +169,7 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:
-    """Shows a config as its difference from another where it can, since that is what a study compares."""
+    """Shows each config as its difference from another config if that is shorter: a study compares them."""
     yield "options, as asked for; each version gets them in its own form, and those with ? where it has them"
     configs = {run.config: run for run in runs}
     shown: dict[str, Mapping[str, Option]] = {}
@@ -205,7 +207,7 @@ def _word(value: object, switch: tuple[str, str] = ("ON", "OFF")) -> str:
 
 
 def _absent(runs: Sequence[Run]) -> Iterator[str]:
-    """Lists what is asked for and can't be had: it is never left out in silence."""
+    """Lists each dbms whose version lacks a feature that is asked for: it is never left out silently."""
     if reasons := {run.dbms: run.absent for run in runs if run.absent}:
         yield "not in this version, so these have no runs"
         yield from (f"  {dbms}: {reason}" for dbms, reason in reasons.items())

@@ -1,7 +1,7 @@
 """Private temporary folders. A folder that a killed process left is removed by the next process.
 
-Whoever uses a folder holds a shared lock on its file `in-use`. The kernel releases the lock when the process ends,
-so a folder with a free lock has no owner.
+A process that uses a folder holds a shared lock on its file `in-use`. The kernel releases the lock when the process
+ends, so a folder with a free lock has no owner.
 """
 
 import ctypes
@@ -18,9 +18,10 @@ from rqps.errors import RqpsError
 
 PREFIX = ".rqps-"
 IN_USE = "in-use"
-SOCKET_PATH_LIMIT = 107  # of sockaddr_un.sun_path, less its closing zero
+SOCKET_PATH_LIMIT = 107  # the size of sockaddr_un.sun_path, less the terminating zero byte
 YOUNG_S = 60.0
-"""Seconds. A younger folder without a lock is being created; an older one was left by a killed process."""
+"""Age in seconds. A younger folder without a lock file is being created; an older one was left by a killed
+process."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
@@ -44,7 +45,7 @@ class Scratch:
         self.remove()
 
     def socket(self, name: str) -> Path:
-        """The path of a socket in it; an error if it is too long for a socket."""
+        """The path of a socket in this folder. Raises RqpsError if the path is too long for a socket."""
         path = self.path / name
         try:
             refuse_long(path)
@@ -62,7 +63,7 @@ class Scratch:
 
 
 def socket_of_any(name: str, base: Path | None = None) -> Path:
-    """A path as a socket in a private folder will have, of the same length."""
+    """A sample path that is as long as the path of a socket in a private folder."""
     return (base or Path(tempfile.gettempdir())) / f"{PREFIX}abcdefgh" / name
 
 
@@ -77,8 +78,8 @@ def refuse_long(path: Path) -> None:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Gives a name to write to; the result then replaces `target` atomically. A reader finds either the old or the
-    new."""
+    """Yields a path to write to; the result then replaces `target` atomically (a folder only if the file system can
+    exchange names). A reader finds either the old or the new contents."""
     with Scratch(target.parent) as scratch:
         yield (new := scratch / target.name)
         if target.is_dir():
@@ -96,9 +97,9 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def sweep(base: Path) -> None:
-    """Removes the folders below `base` that have no owner."""
+    """Removes this user's folders below `base` that no process uses."""
     for folder in base.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # another one was faster
+        with suppress(OSError):  # another process removed the folder first
             if folder.stat().st_uid == os.getuid() and not _is_used(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 

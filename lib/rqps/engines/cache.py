@@ -1,4 +1,4 @@
-"""The user's cache directory: what is made in it is made once, whole, by one process at a time."""
+"""The user's cache directory. Each entry is made once, by one process at a time, and appears only when complete."""
 
 import fcntl
 import hashlib
@@ -15,7 +15,7 @@ from rqps.scratch import Scratch
 from rqps.terminal import megabytes
 
 LITTLE_ROOM_BYTES = 100_000_000
-"""Free space below which an error names the full disk: a server writes more than that when it starts."""
+"""Errors mention a full disk if its free space, in bytes, is below this limit: a server writes more at its start."""
 
 
 def cache_dir() -> Path:
@@ -31,15 +31,15 @@ def cache_dir() -> Path:
 
 
 def short_key(*described: object) -> str:
-    """A name for these values: other ones have another name."""
+    """A short hash of these values, for the name of a file or folder."""
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]
 
 
 @contextmanager
 def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Holds the lock of a file or folder. The kernel lets go of it when the process ends, however it ends.
+    """Holds the lock of a file or folder. The kernel releases the lock when the process ends, in whatever way.
 
-    `busy` is called when another process holds it: it may say that we wait, or raise to give up.
+    `busy` is called if another process holds the lock: it may print that rqps waits, or raise to give up.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("a") as file:
@@ -52,14 +52,15 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
 
 
 def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], None] = print) -> Path:
-    """`folder`, made by `make` elsewhere and moved there when whole: one that is there is complete."""
+    """Returns `folder`. If it does not exist, `make` fills a temporary folder, which is then renamed to `folder`: a
+    folder that exists is complete."""
     if folder.is_dir():
         return folder
     try:
         with locked(folder, lambda: say(f"another rqps is making {folder}: waiting for it")):
             if folder.is_dir():
                 return folder
-            with Scratch(folder.parent) as scratch:  # a new one: the server of a killed rqps may still write
+            with Scratch(folder.parent) as scratch:  # new each time: the server of a killed rqps may still write
                 (partial := scratch / folder.name).mkdir()
                 with naming_a_full_disk(scratch, "RQPS_CACHE"):
                     make(partial)
@@ -74,8 +75,8 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
 
 @contextmanager
 def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
-    """Names the disk in the error of what had little room on it: a program seldom says that. `place` is the variable
-    that names the folder."""
+    """Adds the full disk to the error of a program that failed while there was little room: programs seldom say so.
+    `place` is the environment variable that names the folder."""
     try:
         yield
     except RqpsError as error:
@@ -87,8 +88,8 @@ def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
 
 
 def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:
-    """A copy that shares its blocks with the original where the file system can; `place` is the variable that names
-    the folder to copy to."""
+    """Copies a folder. The copy shares its blocks with the original if the file system can do that. `place` is the
+    environment variable that names the folder to copy to."""
     program = shutil.which("cp") or "/bin/cp"  # PATH may be empty
     command = [program, "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,9 +1,10 @@
 """Facts about the compilation of a program, read back from its ELF file: compiler, optimization, frame pointers,
 instruction set, LTO, PGO and allocator.
 
-Names and recipes are often wrong about this, and flags that a build system drops leave no message. Compilers record
-their flags in debug information (gcc) or in a section of their own (-frecord-gcc-switches, -frecord-command-line);
-where they are missing, the code shows some of the facts. The others are unknown.
+The name of a build or its recipe may be wrong, and a build system may drop flags without a message. Compilers record
+their flags in the debug information (gcc) or in a section of their own (-frecord-gcc-switches,
+-frecord-command-line). Where these records are missing, some facts are derived from the machine code; the others are
+unknown.
 """
 
 import re
@@ -15,13 +16,14 @@ from pathlib import Path
 
 UNKNOWN = "unknown"
 FRAME_POINTER_SHARE = 0.4
-"""Share of functions whose unwind table names the frame pointer. Builds with frame pointers have 0.64 or more, since
-the smallest functions have no frame; builds without have 0.14 or less, where AVX needs an aligned stack."""
+"""Minimum share of functions whose unwind information uses the frame pointer, for a build to count as one with frame
+pointers. Builds with frame pointers have 0.64 or more, since the smallest functions have no frame; builds without
+have 0.14 or less, from functions in which AVX needs an aligned stack."""
 LATER_INSTRUCTIONS_PER_MB = 20
-"""BMI2 shifts and AVX clean-ups in a megabyte of code. Builds for x86-64 have about 1, by chance or in libraries that
-choose at run time."""
+"""Maximum number of BMI2 shifts and AVX's vzeroupper per megabyte of code in a build for plain x86-64. Such builds
+have about 1, by chance or in libraries that choose their code at run time."""
 ALLOCATORS = {"jemalloc": b"<jemalloc>", "tcmalloc": b"tcmalloc: ", "mimalloc": b"mimalloc: "}
-"""Text in a program that holds an allocator."""
+"""Maps each allocator to a text that is in a program into which the allocator is linked."""
 INSTRUMENTED = (b"__gcov_", b"__llvm_profile_")
 
 _COMPRESSED = 0x800
@@ -30,17 +32,17 @@ _COMPILER = re.compile(
 )
 _LATER = re.compile(rb"\xc4[\xe2\xc2\x62\x42].\xf7|\xc5\xf8\x77", re.DOTALL)
 _FRAME = re.compile(rb"\x0d\x06|\x0c\x06")
-"""DW_CFA_def_cfa_register and DW_CFA_def_cfa of rbp."""
+"""Matches the unwind instructions DW_CFA_def_cfa_register and DW_CFA_def_cfa with the register rbp."""
 _PRODUCER, _STR_OFFSETS_BASE, _COMPILE_UNITS = 0x25, 0x72, (0x01, 0x04)
 _INLINE, _STRP, _LINE_STRP = 0x08, 0x0E, 0x1F
 _INDEXED = {0x25: 1, 0x26: 2, 0x27: 3, 0x28: 4}
-"""Forms of an index into a unit's list of strings, and their sizes."""
+"""Maps the DWARF forms that are an index into the string offsets of a unit to their sizes in bytes."""
 _SIZES = {0x01: 8, 0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, _STRP: 4, 0x17: 4, 0x19: 0, _LINE_STRP: 4, **_INDEXED}
 
 
 def how_compiled(program: Path) -> dict[str, str]:
-    """The facts by name, each UNKNOWN where the file does not show it; none for what is no program for x86-64, or a
-    damaged one."""
+    """Maps each fact to its value, or to UNKNOWN if the file does not show it. Empty if the file is damaged or is not
+    an ELF file for x86-64."""
     try:
         return _facts(_Elf(program.read_bytes()))
     except (ValueError, IndexError, OverflowError, struct.error, zlib.error):
@@ -53,7 +55,7 @@ def _facts(elf: "_Elf") -> dict[str, str]:
     with_flags = with_flags or Counter({text: 1 for text in elf.strings(".GCC.command.line") if " -" in text})
 
     def voted(read: Callable[[list[str]], str]) -> str | None:
-        """The value of a fact for most of the files that were compiled."""
+        """The value of a fact that most of the compiled source files have; None if no flags were recorded."""
         votes = Counter[str]()
         for text, number in with_flags.items():
             votes[read(text.split())] += number
@@ -71,7 +73,7 @@ def _facts(elf: "_Elf") -> dict[str, str]:
 
 
 def in_short(facts: dict[str, str]) -> str:
-    """The facts in a line.
+    """The facts in one line.
 
     >>> in_short({"compiler": "gcc 12.2.0", "optimization": "-O2", "frame_pointers": "yes", "lto": "unknown"})
     'gcc 12.2.0, -O2, frame pointers; unknown: lto'
@@ -90,7 +92,8 @@ def in_short(facts: dict[str, str]) -> str:
 
 
 def _compiler(texts: list[str]) -> str:
-    """The newest compiler that is named, clang first: what starts a program is gcc's in builds of both."""
+    """The newest compiler that is named. clang takes precedence, since builds by clang also contain start-up code
+    that gcc compiled."""
     versions = [
         (
             match["clang"] is not None,
@@ -123,12 +126,12 @@ def _pgo(flags: list[str]) -> str:
 
 
 def text_at(content: bytes, start: int) -> str:
-    """The text that ends with the next zero byte."""
+    """The text from `start` to the next zero byte."""
     return content[start : content.find(b"\0", start)].decode(errors="replace")
 
 
 class _Elf:
-    """The sections of a program or library for x86-64."""
+    """The sections of the ELF file of a program or library for x86-64."""
 
     def __init__(self, content: bytes) -> None:
         if content[:6] != b"\x7fELF\x02\x01" or content[18:20] != b"\x3e\x00":
@@ -140,11 +143,11 @@ class _Elf:
         self._headers = {text_at(content, names_at + header[0]): header for header in headers}
 
     def section(self, name: str) -> bytes:
-        """The bytes of a section; none where it is missing."""
+        """The content of a section, decompressed; empty if the section is missing."""
         if name not in self._headers:
             return b""
         _, kind, flags, _, start, size = self._headers[name]
-        content = b"" if kind == 8 else self._content[start : start + size]  # 8: no bytes in the file
+        content = b"" if kind == 8 else self._content[start : start + size]  # SHT_NOBITS: not in the file
         return zlib.decompress(content[24:]) if flags & _COMPRESSED else content
 
     def strings(self, name: str) -> list[str]:
@@ -154,7 +157,7 @@ class _Elf:
         return part in self.section(".strtab") or part in self.section(".dynstr")
 
     def producers(self) -> Counter[str]:
-        """The compilers that the debug information names, with gcc's flags, and the number of files of each."""
+        """Counts the source files by the compiler that the debug information names, with its flags if that is gcc."""
         info, abbreviations = self.section(".debug_info"), self.section(".debug_abbrev")
         texts = {_STRP: self.section(".debug_str"), _LINE_STRP: self.section(".debug_line_str")}
         offsets = self.section(".debug_str_offsets")
@@ -167,7 +170,7 @@ class _Elf:
             length, of = struct.unpack_from("<2I", frames, at)
             if length in (0, 0xFFFFFFFF):
                 break
-            if of:  # a function's; 0 begins what functions share
+            if of:  # an FDE, of one function; in a CIE, which functions share, this is 0
                 functions += 1
                 with_frame += _FRAME.search(frames, at + 16, at + 4 + length) is not None
             at += 4 + length
@@ -193,14 +196,15 @@ def _units(info: bytes) -> Iterator[int]:
     at = 0
     while at + 12 <= len(info):
         (length,) = struct.unpack_from("<I", info, at)
-        if length in (0, 0xFFFFFFFF):  # 64-bit DWARF, which no compiler writes unasked
+        if length in (0, 0xFFFFFFFF):  # 64-bit DWARF, which compilers write only when asked to
             return
         yield at
         at += 4 + length
 
 
 def _producer(info: bytes, at: int, abbreviations: bytes, texts: dict[int, bytes], offsets: bytes) -> str:
-    """The producer of the unit at an offset; empty where it is no compile unit or is written in another way."""
+    """The producer (DW_AT_producer) of the unit at an offset; empty if the unit is not a compile unit, or if a form
+    is not among those handled here."""
     (version,) = struct.unpack_from("<H", info, at + 4)
     if version >= 5:
         if info[at + 6] not in _COMPILE_UNITS:
@@ -226,7 +230,7 @@ def _producer(info: bytes, at: int, abbreviations: bytes, texts: dict[int, bytes
 
 
 def _attributes(abbreviations: bytes, at: int, code: int) -> Iterator[tuple[int, int]]:
-    """Attributes and forms of an entry of a table of abbreviations."""
+    """Yields the attributes and forms of the entry `code` in the table of abbreviations that begins at `at`."""
     while at < len(abbreviations):
         number, at = _uleb(abbreviations, at)
         if number == 0:
@@ -236,7 +240,7 @@ def _attributes(abbreviations: bytes, at: int, code: int) -> Iterator[tuple[int,
         while True:
             attribute, at = _uleb(abbreviations, at)
             form, at = _uleb(abbreviations, at)
-            if form == 0x21:  # its value stands here
+            if form == 0x21:  # DW_FORM_implicit_const: the value is in this table
                 _, at = _uleb(abbreviations, at)
             if attribute == form == 0:
                 break

@@ -1,4 +1,4 @@
-"""Servers as processes under a keeper, each on a private socket: what is alike in all engines that are servers."""
+"""Server processes, each under a keeper and on a private socket: the code that all engines with servers share."""
 
 import signal
 import subprocess
@@ -19,14 +19,14 @@ from rqps.scratch import Scratch
 
 LAST_LINES = 15
 LONGEST_WORDS = 300
-"""Characters of a server's own words on a statement, which may repeat all its rows."""
+"""Maximum length, in characters, of a server's message about a statement, which may repeat all of its rows."""
 SECONDS_BETWEEN_TRIES = 0.02
 SEE_THE_LOG = "look in its log for what ended it; if memory ran out, the kernel's log says so"
 
 
 @dataclass(frozen=True)
 class KeptServer:
-    """A server that answers. `pid` is its first process, `keeper` the process that stops it when we are gone."""
+    """A running server. `pid` is its first process; `keeper` is the process that stops it when rqps has ended."""
 
     build: Build
     pid: int
@@ -34,17 +34,17 @@ class KeptServer:
     directory: Path
     error_log: Path
     private: Scratch
-    """The folder of its socket."""
+    """The folder of the server's socket."""
     keeper: "subprocess.Popen[bytes]"
     connections: "WeakSet[Any]" = field(default_factory=WeakSet, repr=False, compare=False)
-    """That were given out."""
+    """The connections that this object has opened."""
 
     SOCKET: ClassVar[str]
-    """The name of its socket."""
+    """The file name of the server's socket."""
     REFUSALS: ClassVar[tuple[type[Exception], ...]] = ()
-    """The errors of its client where it refuses a statement."""
+    """The exceptions that the client library raises when the server refuses a statement."""
     STOP: ClassVar[int] = signal.SIGTERM
-    """The signal that asks it to stop at once and in order."""
+    """The signal that asks the server for an immediate clean shutdown."""
     START_PATIENCE_S: ClassVar[float] = 60.0
     GREETING_PATIENCE_S: ClassVar[float] = 5.0
 
@@ -57,7 +57,7 @@ class KeptServer:
         argv: Callable[[Path], Sequence[str]],
         environment: Mapping[str, str] | None = None,
     ) -> Self:
-        """Starts a server and waits until it answers. `argv` gives its command line for the path of its socket."""
+        """Starts a server and waits until it answers. `argv` returns the command line for the path of the socket."""
         private = Scratch()
         socket = private.socket(cls.SOCKET)
         folders = tuple(str(folder) for folder in (private.path, *asked.scratch))
@@ -65,11 +65,11 @@ class KeptServer:
             keeper.command("guard", list(argv(socket)), cpus=asked.cpus, scratch=folders, stop=cls.STOP),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=asked.log.open("ab"),  # where the server writes by itself, once it can
+            stderr=asked.log.open("ab"),  # the server itself writes to this file once it can
             env={"PATH": "/usr/bin:/bin", **(environment or {}), **build.environment, **asked.environment},
             cwd=private.path,
-            bufsize=0,  # or what its keeper says of its end may be read with the beginning
-            start_new_session=True,  # a Ctrl-C in the terminal is for us: the keeper stops the server when we say so
+            bufsize=0,  # a buffer might also take the keeper's later report of the end
+            start_new_session=True,  # Ctrl-C is for rqps alone, which tells the keeper when to stop the server
         )
         asked.started(process.pid)
         assert process.stdout is not None
@@ -97,12 +97,12 @@ class KeptServer:
 
     @property
     def name(self) -> str:
-        """Its name among servers that are up at the same time."""
+        """The server's name, which tells apart the servers that are up at the same time."""
         return self.build.name
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Its first process and the children of that one, which come and go."""
+        """The server's first process and its current child processes."""
         try:
             return (self.pid, *(child.pid for child in psutil.Process(self.pid).children(recursive=True)))
         except psutil.NoSuchProcess:
@@ -110,12 +110,12 @@ class KeptServer:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Paths of this machine that stand in its settings and say nothing of it, each with a word instead."""
+        """Maps paths of this machine that occur in the server's settings to the placeholders that replace them."""
         scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
         return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
 
     def refuse(self, wrong: Sequence[str], config: str) -> None:
-        """Fails if anything is wrong with what a config asked for."""
+        """Fails if the server differs from what the config asked for; `wrong` lists the differences."""
         if wrong:
             raise RqpsError(
                 f"{self.name}: the server does not have what was asked for:\n  " + "\n  ".join(wrong),
@@ -123,14 +123,14 @@ class KeptServer:
             )
 
     def answers(self, patience_s: float = GREETING_PATIENCE_S) -> bool:
-        """False if it does not even greet us."""
+        """True if the server accepts a connection within `patience_s`."""
         raise NotImplementedError
 
     def close(self) -> str:
-        """Asks the server to stop and waits for it; the keeper kills it if it does not. The way it ended, in words,
-        where that was out of order."""
-        for connection in list(self.connections):  # a server may wait for those that are connected
-            with suppress(*self.REFUSALS):  # it is closed already
+        """Asks the server to stop and waits for it; the keeper kills a server that does not stop. Returns how the
+        server ended, in words, if it did not stop cleanly; else an empty text."""
+        for connection in list(self.connections):  # a server may wait for clients to disconnect
+            with suppress(*self.REFUSALS):  # the connection is closed already
                 self.leave(connection)
         code, how = self._end()
         self._end_what_outlived_it()
@@ -138,14 +138,15 @@ class KeptServer:
         return "" if code == 0 else f"{self.name}: the server did not stop in order, it ended {how}"
 
     def leave(self, connection: Any) -> None:
-        """Closes a connection that was given out."""
+        """Closes one of `connections`."""
         connection.close()
 
     def _end_what_outlived_it(self) -> None:
         """Kills processes of the server that its keeper could not reach."""
 
     def ended(self, within_s: float = 0) -> bool:
-        """True if it has ended; its keeper reports that a moment later than a broken connection does."""
+        """True if the server has ended. The keeper ends a moment after the connections break; `within_s` is the
+        maximum wait for that."""
         try:
             self.keeper.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -153,14 +154,14 @@ class KeptServer:
         return True
 
     def _end(self) -> tuple[int, str]:
-        """The code of its end, and that in words; waits for it."""
+        """Waits for the end of the server. Returns its exit code, negative for a signal, and the same in words."""
         reported = self.keeper.communicate()[0].split()
         code = int(reported[-1]) if reported else self.keeper.returncode
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
         return code or self.keeper.returncode, how if reported else f"with its keeper, which ended {how}"
 
     def end_of(self, what: str) -> RqpsError:
-        """The error for something that the server did not live through, with the code or signal that ended it."""
+        """The error to raise if the server ended during `what`, with the exit code or the signal that ended it."""
         how = f"the server {self.name} ended in the middle of it, {self._end()[1]}"
         return RqpsError(f"{what}: {how}; {self._in_its_log()}", fix=SEE_THE_LOG)
 
@@ -169,16 +170,16 @@ class KeptServer:
         return f"the end of its log, {self.error_log}:\n{lines}" if lines else "it wrote nothing into its log"
 
     def log_lines(self) -> list[str]:
-        log = self.error_log  # whose folder may be gone
+        log = self.error_log  # its folder may have been removed
         return log.read_text(errors="replace").splitlines() if log.exists() else []
 
     def telling_lines(self) -> list[str]:
-        """The lines of its log that say what happened, the last ones of most interest."""
+        """The lines of the server's log that may explain an error; the last lines matter most."""
         return self.log_lines()
 
     @contextmanager
     def explaining(self, what: str) -> Iterator[None]:
-        """Turns an error of a statement into one that says so, or how the server ended."""
+        """Turns the error of a statement into one that names `what` was done, and how the server ended if it did."""
         errors: tuple[type[Exception], ...] = (*self.REFUSALS, RqpsError)
         try:
             yield
@@ -196,16 +197,17 @@ class KeptServer:
             ) from None
 
     def harm(self) -> str:
-        """The event behind an error of a server that is still up, in words; empty if there is none."""
+        """A description of an event, such as a crash of one process, that explains errors of a server that is still
+        up; empty if there was no such event."""
         return ""
 
     def remedy(self, error: Exception) -> str:  # noqa: ARG002
-        """The next step after a refusal, where more than its words are known."""
+        """Advice on what to do after this error; empty if there is none beyond the error's own message."""
         return ""
 
     @contextmanager
     def making(self, what: str) -> Iterator[Self]:
-        """The server for as long as the block lasts, after which it has to stop in order."""
+        """Yields the server and closes it after the block. Fails if the server does not stop cleanly."""
         try:
             with self.explaining(what):
                 yield self

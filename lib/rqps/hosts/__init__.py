@@ -1,4 +1,4 @@
-"""Other machines: inspected and prepared over SSH, and measured in parallel."""
+"""Inspects and prepares other machines over SSH, and measures on them in parallel."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
-    """Inspects hosts in parallel; returns the findings in words, and True if all of them can measure."""
+    """Inspects hosts in parallel; returns the findings as text, and True if all hosts can measure."""
 
     async def look_at(name: str, spec: HostSpec) -> Looked:
         async with connected(spec) as connection:
@@ -48,7 +48,7 @@ def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
 
 
 def prepare_all(hosts: Mapping[str, HostSpec], say: Say) -> bool:
-    """Copies this checkout to hosts and makes its environment there, in parallel; True if all are ready."""
+    """Copies this checkout to hosts and makes its environment there, in parallel; True if all hosts are ready."""
     ends = _all_at_once(lambda name, spec: prepare(name, spec, say), hosts)
     for name, error in ends.items():
         if error:
@@ -85,7 +85,7 @@ def run_on_hosts(
     another: bool = False,
 ) -> int:
     """Measures a study on all its hosts at once, independently; returns the exit code. A host that can't measure
-    or is lost does not affect the others, and the next call measures what it missed."""
+    or is lost does not affect the others, and the next call measures the runs that the host missed."""
     from rqps.hosts.cluster import Cluster, cluster
     from rqps.hosts.worker import Order
 

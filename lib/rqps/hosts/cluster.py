@@ -1,10 +1,10 @@
-"""A Dask cluster for one study: a scheduler in this process and a worker on each host, joined by SSH alone; or an
-existing cluster.
+"""Opens a Dask cluster for one study: a scheduler in this process and a worker on each host, joined by SSH alone; or
+an existing cluster.
 
-In a cluster of ours both ends listen on loopback and meet in tunnels of the SSH connection, where TLS with keys of
-this cluster keeps out other users of the two machines. So a host needs to be reachable by SSH only. Dask's own
-SSHCluster would listen on the network, put its settings on command lines that everybody there can read, and leave
-a worker behind when the connection breaks.
+In a cluster of ours, scheduler and workers listen on loopback only and connect through tunnels of the SSH connection.
+TLS with keys of this cluster keeps out other users of the machines. So a host needs to be reachable by SSH only.
+Dask's own SSHCluster would listen on the network, put its settings on command lines that every user of the host can
+read, and leave a worker behind when the connection breaks.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from rqps.study import HostSpec, Run
 
 SERVE = "from rqps.hosts.worker import serve; serve()"
 PATIENCE_S = 90.0
-"""A stopped run gives its server 75 s to shut down."""
+"""Maximum number of seconds that we wait for a worker to end: a stopped run gives its server 75 s to shut down."""
 LAST_LINES = 5
 JOIN = "start it there with its keys, in the checkout: .venv/bin/dask worker {address} --name {name} --nthreads 1"
 JOIN += " --no-nanny --resources {slot}=1"
@@ -51,14 +51,14 @@ class Cluster:
     client: Any
     address: str
     security: Any = None
-    """The keys of a cluster of ours; None for an existing cluster."""
+    """The TLS keys of a cluster of ours; None for an existing cluster."""
     _joined: dict[str, Looked] = field(default_factory=dict)
 
     def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> Runner:
         return (SSHRunner if self.security else ClusterRunner)(name, spec, self, watcher, order)
 
     def join(self, name: str, looked: Looked) -> None:
-        """Adds a host; refuses one that can't measure or is the same machine as another."""
+        """Adds a host; refuses a host that can't measure or is the same machine as another host."""
         looked.refuse()
         for other, looked_at in self._joined.items():
             if looked.same_as(looked_at):
@@ -66,7 +66,7 @@ class Cluster:
         self._joined[name] = looked
 
     def do(self, task: Coroutine[Any, Any, None], watcher: Watcher | None = None) -> None:
-        """Runs a task in the cluster's own thread and waits for it, as long as the watcher is not stopped."""
+        """Runs a task in the cluster's own thread and waits for its end; cancels it if the watcher is stopped."""
         doing = asyncio.run_coroutine_threadsafe(task, self.client.loop.asyncio_loop)
         while not wait([doing], POLL_S).done:
             if watcher and watcher.stopped_by:
@@ -78,7 +78,7 @@ class Cluster:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Cluster]:
-    """Opens the cluster at an address, or starts one of our own."""
+    """Opens the existing cluster at an address, or starts a cluster of our own if the address is empty."""
     dask.config.set(QUIET)
     if address:
         with _client(address) as client:
@@ -94,7 +94,7 @@ def cluster(address: str) -> Iterator[Cluster]:
 
 
 def _client(address: str) -> Any:
-    """A client of an existing scheduler, with the keys that Dask's settings name."""
+    """Opens a client of an existing scheduler, with the keys that Dask's configuration names."""
     if not address.startswith("tls://"):
         fix = "start it with --protocol tls and keys, and write tls://NAME:PORT"
         raise RqpsError(f"--scheduler {address}: only a scheduler that asks for keys is used", fix=fix)
@@ -127,15 +127,15 @@ class ClusterRunner(Runner):
         self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
         self._doing = "starting"
         self._lost = ""
-        """The reason why the worker is gone."""
+        """The reason why the worker is gone; empty as long as it is there."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Checks nothing: the host checks its runs itself."""
+        """Does nothing, since the host checks its runs itself."""
 
     @contextmanager
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
         client, address = self._cluster.client, self._cluster.address
-        # Not client.scheduler_info(): its answer is one with no workers where the client's own beat comes between.
+        # Not client.scheduler_info(): its answer has no workers if the client's own heartbeat comes in between.
         every = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         named = {str(worker_info["name"]): at for at, worker_info in every.items()}
         fix = JOIN.format(address=address, name=self._name, slot=SLOT)
@@ -174,7 +174,7 @@ class ClusterRunner(Runner):
         return result.error
 
     def _ask(self, when: str, show: Say, task: Callable[..., Any], *given: object) -> Any:
-        """Sends a task to this host only and returns its result. Meanwhile the host's activity is shown."""
+        """Sends a task to this host only and returns its result. Shows the host's activity meanwhile."""
         key = f"{task.__name__}-{self._name}-{uuid4()}"
         only = {"workers": [self._name], "allow_other_workers": False, "resources": {SLOT: 1}, "retries": 0}
         future, ended = self._cluster.client.submit(task, *given, key=key, pure=False, **only), Event()
@@ -249,7 +249,7 @@ class SSHRunner(ClusterRunner):
         await self._next_message()
 
     async def _next_message(self) -> dict[str, Any]:
-        """The next message of the worker's process."""
+        """Waits for the next message of the worker's process; raises an error if the process ended."""
         line = await self._process.stdout.readline()
         if not line:
             await self._hear_the_last()
@@ -258,7 +258,7 @@ class SSHRunner(ClusterRunner):
         return facts
 
     async def _keep(self, process: SSHClientProcess[str]) -> None:
-        """Tells the worker regularly that it is still needed, and notes why its process ended."""
+        """Tells the worker regularly that it is still needed, and records why its process ended."""
         ended = asyncio.create_task(process.wait_closed())
         while not (await asyncio.wait([ended], timeout=BEAT_S))[0]:
             with suppress(OSError):
@@ -277,7 +277,7 @@ class SSHRunner(ClusterRunner):
             await asyncio.wait([self._kept], timeout=BEAT_S)
 
     async def _let_go(self) -> None:
-        """Ends the worker and waits until it has stopped in order. A worker that is lost ends by itself."""
+        """Ends the worker and waits until it has shut down cleanly. A worker that is lost ends by itself."""
         if self._kept:
             with suppress(OSError):
                 self._process.stdin.write_eof()

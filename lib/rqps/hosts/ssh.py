@@ -1,6 +1,6 @@
-"""Reaches a host through SSH, inspects it, and gives it the checkout with its environment.
+"""Connects to a host through SSH, inspects it, and copies the checkout to it and makes its environment there.
 
-Keys, jump hosts and other settings come from ~/.ssh: a host works if `ssh ADDRESS` works without a question.
+Keys, jump hosts and other settings come from ~/.ssh: a host can be used if `ssh ADDRESS` asks no question.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ except ModuleNotFoundError as error:
 KEEPALIVE_S, UNANSWERED = 15, 4
 PATIENCE_S = 20
 CLOCK_S = 5.0
-"""Seconds. A clock that is farther off would put wrong times on measurements."""
+"""Maximum difference between the host's clock and ours, in seconds: above it, measurements get wrong times."""
 LEAST_MEMORY = 0.9
-"""The share of the memory in runs.yaml that a host must report: firmware and kernel take some."""
+"""Minimum share of the memory in runs.yaml that a host must report: firmware and kernel take some memory."""
 MACHINE = "Linux x86_64"
 WHERE_BAD = {
     "machine": (
@@ -53,7 +53,7 @@ WHERE_BAD = {
     "Python": ("rqps can't be put there", "install the version there that this machine has"),
     "rqps": ("nothing can be measured there", "rqps hosts prepare {host}"),
 }
-"""Effect and fix of each finding."""
+"""Maps each finding to its effect and its fix if the finding is bad."""
 PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 LOOK = """\
 clock=$(date +%s.%N) machine=$(uname -sm)
@@ -81,19 +81,19 @@ make --silent -C checkout .venv/.made-here PYTHON={python} </dev/null
 
 
 def in_checkout(spec: HostSpec, program: str) -> str:
-    """The command line that runs Python code in the checkout of a host."""
+    """The command line that runs Python code in the checkout on a host."""
     cache = f"exec env RQPS_CACHE=$(cd {spec.path} && pwd)/cache"
     return in_shell(f"cd {spec.path}/checkout && {cache} .venv/bin/python -c {quote(program)}")
 
 
 def in_shell(script: str) -> str:
-    """A script as a command line for any login shell."""
+    """Turns a script into a command line that works in any login shell."""
     return f"exec sh -c {quote(script)}"
 
 
 @asynccontextmanager
 async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """Opens a connection to a host; RqpsError says why there is none."""
+    """Opens a connection to a host; raises an RqpsError with the reason if that fails."""
     user, _, place = spec.ssh.rpartition("@")
     address, _, port = place.partition(":")
     given: dict[str, Any] = {**({"username": user} if user else {}), **({"port": int(port)} if port else {})}
@@ -118,7 +118,7 @@ async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnectio
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Adds the fix to an error of a connection."""
+    """Turns an error of a connection into an RqpsError with a fix."""
     try:
         yield
     except asyncssh.ChannelListenError:
@@ -131,22 +131,22 @@ def explained() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Looked:
-    """The report on a host."""
+    """The results of inspecting a host."""
 
     findings: list[Finding]
-    """The findings that decide whether it can measure."""
+    """The findings that decide whether the host can measure."""
     python: str = ""
-    """The command of a Python there of the same version as ours, if there is one."""
+    """The command of a Python on the host with the same version as ours; empty if there is no such Python."""
     doctor: Sequence[Finding] = ()
-    """The doctor's findings there."""
+    """The doctor's findings on the host."""
     machine: tuple[str, frozenset[int]] | None = None
-    """The machine, independent of its addresses, and its usable CPUs; None if rqps is not installed there."""
+    """An id of the machine, independent of its addresses, and its usable CPUs; None if rqps does not run there."""
 
     @classmethod
     def of(
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
-        """Reads the report of a host's own rqps."""
+        """Reads the facts that the rqps on a host reports; `before` are findings that were made without it."""
         here, their_versions, memory_gb = versions(), facts["versions"], facts["memory_gb"]
         other = [
             f"{what} {their_versions.get(what)}, here {here[what]}"
@@ -162,13 +162,13 @@ class Looked:
         return cls([*before, *findings], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
 
     def same_as(self, other: "Looked") -> bool:
-        """True for the same machine with common CPUs: two simultaneous measurements would both be wrong."""
+        """True if both are one machine and share CPUs: two simultaneous measurements would both be wrong."""
         if self.machine is None or other.machine is None:
             return False
         return self.machine[0] == other.machine[0] and bool(self.machine[1] & other.machine[1])
 
     def refuse(self, but: Collection[str] = ()) -> None:
-        """Raises the findings that keep a host from measuring, without those in `but`."""
+        """Raises an error with the findings that keep a host from measuring; findings named in `but` are ignored."""
         bad = [finding for finding in self.findings if finding.level == "bad" and finding.name not in but]
         if bad:
             raise RqpsError("; ".join(f"{finding.name}: {finding.observed}" for finding in bad), fix=bad[0].fix)
@@ -217,10 +217,10 @@ def _finding(what: str, fine: bool, observed: str, host: str = "") -> Finding:
 
 
 async def prepare(name: str, spec: HostSpec, say: Say) -> None:
-    """Copies this checkout to a host and makes its environment, unless they are the same already."""
+    """Copies this checkout to a host and makes its environment, unless the host has the same checkout already."""
     async with connected(spec) as connection:
         looked = await look(name, spec, connection)
-        looked.refuse(but=("rqps", "versions"))  # which this function mends
+        looked.refuse(but=("rqps", "versions"))  # this function fixes these two
         if worst(looked.findings) != "bad":
             say(f"{name}: has this rqps already")
             return
@@ -236,8 +236,8 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
 async def send_builds(
     spec: HostSpec, connection: asyncssh.SSHClientConnection, trees: Iterable[Path], say: Say
 ) -> None:
-    """Sends builds from this machine's cache that a host lacks, since the host may not be able to fetch them. The
-    name of each folder contains the digest of its source."""
+    """Sends those builds in this machine's cache that a host lacks, since the host may not be able to fetch them. The
+    name of a build's folder contains the digest of its source."""
     for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
         target = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
         if (await connection.run(in_shell(f"test -d {target}"))).exit_status == 0:
@@ -250,7 +250,7 @@ async def send_builds(
 
 
 async def _send(connection: asyncssh.SSHClientConnection, folder: Path, names: Iterable[str], script: str) -> str:
-    """Sends files as a tar to a script there; returns its error, if it failed."""
+    """Sends files as a tar archive to a script on the host; returns an error message, empty if all went well."""
     command = ("tar", "-C", str(folder), "-cf", "-", *names)
     packed = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     done = await connection.run(in_shell(script), stdin=packed.stdout, encoding=None)

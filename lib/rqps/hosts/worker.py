@@ -1,8 +1,9 @@
 """The host's side: a Dask worker that measures one run at a time and shuts down cleanly when it is no longer needed.
 
 `serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are
-in no file, command line or environment that somebody could read; then it listens on loopback only. A line on its
-standard input at regular intervals means that it is still needed; silence or the end means that it is not.
+in no file, command line or environment that others could read; then it listens on loopback only. A line on its
+standard input at regular intervals means that the worker is still needed; silence or the end of the input means that
+it is not.
 """
 
 import asyncio
@@ -40,27 +41,27 @@ from rqps.workloads import PARAMETERS
 
 LOOPBACK = "127.0.0.1"
 SLOT = "run"
-"""The resource of a worker that a task takes; a worker has one."""
+"""The Dask resource that a task takes; a worker has one of it, so it runs one task at a time."""
 PATIENCE_S = 60
-"""Seconds for the scheduler to answer; without a limit a worker would retry for ever."""
+"""Maximum number of seconds for the scheduler to answer; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
-"""The line that says that the worker is needed, and the seconds between two of them. The worker's own heartbeat
-has the same interval, where Dask's would wake it twice a second."""
+"""The line that says that the worker is still needed, and the seconds between two such lines. The worker's heartbeat
+has the same interval; Dask's default would wake the worker twice a second."""
 SILENCE_S = 120.0
 """Seconds of silence after which the connection counts as broken."""
 QUIET = {
     "distributed.scheduler.allowed-failures": 0,  # a run whose worker died is not tried elsewhere
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.scheduler.http.routes": [],  # pages that anybody could read
+    "distributed.scheduler.http.routes": [],  # no web pages, which anybody could read
     "distributed.worker.http.routes": [],
-    "distributed.worker.profile.enabled": False,  # it would wake up a hundred times a second
+    "distributed.worker.profile.enabled": False,  # the profiler would wake up a hundred times a second
     "distributed.admin.tick.interval": "10s",
     "distributed.admin.tick.limit": "1h",
     "distributed.admin.system-monitor.interval": "60s",
     "distributed.diagnostics.nvml": False,
 }
-"""Settings of Dask at both ends, so that it stays idle while a step is measured."""
+"""Settings of Dask for scheduler and workers, so that Dask stays idle while a step is measured."""
 CHECKOUT = Path(rqps.__file__).parents[2]
 PARTS = ("lib", "notebooks/run", "Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE")
 """Files and folders of the checkout that a host needs."""
@@ -74,7 +75,7 @@ def checkout_files() -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions that must be equal on both sides: rqps with its files, its packages, Python."""
+    """The versions that must be equal on both machines: of rqps and its files, of its packages, and of Python."""
     digests = {name: sha256(CHECKOUT / name) for name in checkout_files()}
     lock = digests.get("requirements.lock", "none")
     code = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
@@ -83,7 +84,8 @@ def versions() -> dict[str, str]:
 
 
 def facts(thorough: bool = False) -> dict[str, Any]:
-    """The facts that the other side needs about this host; `thorough` adds the doctor's findings. Also a task."""
+    """The facts about this host that other machines need; `thorough` adds the doctor's findings. Also used as a Dask
+    task."""
     return {
         "versions": versions(),
         "machine": text(Path("/proc/sys/kernel/random/boot_id")),
@@ -95,7 +97,7 @@ def facts(thorough: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Result:
-    """The folder of a run as it is sent back: each file with its time of last change."""
+    """The folder of a run as the worker returns it: each file with the time of its last change."""
 
     files: Mapping[str, tuple[int, bytes]]
     digest: str
@@ -114,7 +116,7 @@ class Result:
         return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
-        """Writes the files into a folder; refuses bytes that changed on the way."""
+        """Writes the files into a folder; refuses files that changed during the transfer."""
         if self.digest_of(self.files) != self.digest:
             raise RqpsError(
                 "the files that came back differ from those that the worker sent (checksum)",
@@ -131,16 +133,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Order:
-    """The `rqps run` that orders a task."""
+    """Identifies the `rqps run` that sends a task."""
 
     study: str
     git_revision: str | None
     topic: str
-    """The topic for its messages; no other `rqps run` uses it."""
+    """The Dask topic for messages to this `rqps run`; no other `rqps run` uses it."""
 
 
 class Host(Watcher):
-    """Measures on this host for an `rqps run` elsewhere, one run at a time, and reports to it."""
+    """Measures on this host for an `rqps run` on another machine, one run at a time, and reports to it."""
 
     def __init__(self, order: Order) -> None:
         from distributed import get_worker
@@ -155,7 +157,8 @@ class Host(Watcher):
 
     @property
     def stopped_by(self) -> signal.Signals | None:
-        """Also set when nobody waits for the current task any more: its rqps or the scheduler is gone."""
+        """The signal that stops the current task. Also set if nobody waits for that task any more: the `rqps run` or
+        the scheduler is gone."""
         if self._task is not None and self._stopped_by is None:
             task = self._worker.state.tasks.get(self._task)
             if task is None or task.state != "executing":
@@ -165,7 +168,7 @@ class Host(Watcher):
     def say(self, text: str) -> None:
         self._worker.log_event(self._order.topic, {"say": text})
 
-    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 every change is sent, and nothing twice
+    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 each change is sent once
         if what != self._last:
             self._last = what
             self._worker.log_event(self._order.topic, {"doing": what})
@@ -207,12 +210,12 @@ class Host(Watcher):
         self._stopped_by = signal.SIGTERM
         while self._task is not None:
             for child in psutil.Process().children() if self._preparing else ():
-                child.terminate()  # a download, or a server's keeper, which stops the server in order
+                child.terminate()  # a download, or the keeper of a server, which shuts it down cleanly
             await asyncio.sleep(0.2)
 
 
 _ours = [os.getpid()]
-"""The processes that keep off the measured CPUs: this one and the SSH server that it talks to."""
+"""The processes that move to the observer's CPUs during a run: this one, and the SSH server that it talks to."""
 _hosts: dict[Order, Host] = {}
 
 
@@ -226,12 +229,12 @@ def _host(order: Order) -> Host:
 
 
 def make_ready(order: Order, runs: str) -> None:
-    """A task: prepares all runs of a study, serialized by `RUNS`."""
+    """A Dask task: prepares all runs of a study; `runs` is serialized by `RUNS`."""
     _host(order).make_ready(RUNS.validate_json(runs, context=PARAMETERS))
 
 
 def measure(order: Order, run: str, card: str) -> Result:
-    """A task: measures one run of the study with this card."""
+    """A Dask task: measures one run of the study; `card` is the text of the study's card."""
     (only,) = RUNS.validate_json(run, context=PARAMETERS)
     return _host(order).measure(only, card)
 
@@ -244,7 +247,7 @@ async def stop(*orders: Order) -> None:
 
 
 def serve() -> None:
-    """Runs a worker until it is no longer needed; called as a program."""
+    """Runs a worker until it is no longer needed. This is the main function of the worker's process."""
     asyncio.run(_serve())
 
 
@@ -266,7 +269,7 @@ async def _serve() -> None:
             self.periodic_callbacks["heartbeat"].callback_time = 1000 * BEAT_S
 
     dask.config.set(QUIET)
-    with suppress(OSError):  # it belongs to another user
+    with suppress(OSError):  # the SSH server belongs to another user
         os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))
         _ours.append(os.getppid())
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are shown in our own words

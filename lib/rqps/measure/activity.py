@@ -31,16 +31,16 @@ class Busy(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """CPU that other processes used while we watched, in shares of one CPU."""
+    """CPU time that was used during `watch`, as shares of one CPU."""
 
     share: float
-    """The total, including processes that started or ended meanwhile."""
+    """The total of the machine, including processes that started or ended meanwhile."""
     busy: tuple[Busy, ...]
-    """The processes that ran all the time, busiest first."""
+    """The other processes that existed all the time and used at least LEAST_SHARE, busiest first."""
 
 
 def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
-    """Yields findings that take a few seconds of watching; `say` announces them."""
+    """Yields the findings that need some seconds of observation; `say` announces each observation."""
     cpus = os.sched_getaffinity(0)
     say(f"watching other processes for {WATCH_S:g} s")
     others = watch(WATCH_S)
@@ -52,7 +52,7 @@ def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def watch(seconds: float) -> Activity:
-    """Watches the other processes for that many seconds."""
+    """Watches the other processes for `seconds`."""
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
@@ -68,17 +68,17 @@ def watch(seconds: float) -> Activity:
 
 
 def _cpu_by_process() -> dict[int, int]:
-    """CPU time by process, in ns. psutil's ticks of 10 ms are too coarse for shares of a second."""
+    """Maps each process to its CPU time in ns. psutil's ticks of 10 ms are too coarse for a watch of one second."""
     used_ns = {}
     for pid in psutil.pids():
-        with suppress(ProcessLookupError):  # it has ended
+        with suppress(ProcessLookupError):  # the process has ended
             used_ns[pid] = cpu_ns(pid)
     return used_ns
 
 
 def our_servers() -> dict[int, bool]:
-    """Servers in private folders of ours, whoever started them: True while the keeper that stops a server is
-    alive."""
+    """Maps each server process in our private folders, whoever started it, to True if the keeper that stops this
+    server is still alive."""
     private = re.escape(PREFIX)
     known = [facts.processes.replace("{private}", private) for facts in facts_of_all() if facts.processes]
     ours = re.compile("|".join(known))

@@ -1,8 +1,8 @@
-"""Runs a server under callgrind, which counts only its statements, and turns the counts into rows of `instructions`.
+"""Runs a server under callgrind, counts only its operations, and turns the counts into rows of `instructions`.
 
 Valgrind's manual describes callgrind's files. A name is spelled out once and then referred to by its number. A
-function appears once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9 is function 3 called by 2,
-which was called by 1. Positions in the source are not needed here.
+function appears once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9 is function 3 called by
+function 2, which was called by function 1. Line numbers in the source are not used here.
 """
 
 import re
@@ -24,48 +24,50 @@ from rqps.store.schemas import CACHE_MISSES, INSTRUCTIONS
 
 EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's names for instructions and for a function without a symbol."""
-STUB_INSTRUCTIONS = 3  # of one call, at most
+STUB_INSTRUCTIONS = 3  # maximum per call of a stub
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
-"""Callgrind takes an order at the server's next instruction, at most a second later even if all threads sleep."""
+"""Maximum number of seconds for callgrind to carry out an order. It takes an order at the server's next instruction,
+or within a second if all threads sleep."""
 FIFO_PATIENCE_S = 10
-"""Seconds that vgdb waits for a server that has not opened its pipes yet."""
+"""Maximum number of seconds that vgdb waits for a server to open its pipes."""
 DEEPEST = 250
-"""The number of callers that distinguish two stacks. Stacks of servers have about fifty frames; longer ones give a
-warning."""
+"""Maximum number of callers in a stack. Stacks of servers have about fifty frames; deeper stacks lose their root, and
+a step with many of these gets a warning."""
 OPTIONS = (
     "--tool=callgrind",
     f"--separate-callers={DEEPEST}",
-    "--compress-mangled=yes",  # otherwise each stack is spelled out, which takes hundreds of megabytes
+    "--compress-mangled=yes",  # without it each stack is spelled out, which takes hundreds of megabytes
 )
 SIMULATED = ("--cache-sim=yes",)
-"""The first level is that of this CPU, as valgrind finds it."""
+"""The first-level caches have the sizes that valgrind detects on this CPU."""
 OF_A_FUNCTION = ("--collect-atstart=no", "--instr-atstart=no", "--trace-children=no")
-"""Nothing is counted while it starts and reads its tables."""
+"""Nothing is counted while the server starts and reads its tables."""
 OF_PROCESSES = ("--collect-atstart=yes", "--instr-atstart=yes", "--trace-children=yes")
 _POSITIONS = "line"
-"""A header that follows from the options: a cost line begins with a place."""
+"""The header `positions` under our options: each cost line begins with a line number."""
 _MISSES = {"i1_misses": ("I1mr",), "d1_misses": ("D1mr", "D1mw"), "ll_misses": ("ILmr", "DLmr", "DLmw")}
-"""Callgrind's names of the misses of each level, of reads and writes."""
+"""Maps each column of cache misses to the events that callgrind counts for that level, of reads and writes."""
 CROWDED_KB = 4096
-"""A last level of which neighbours have taken the rest."""
+"""The part of a last-level cache that is left for a server when neighbours use the rest."""
 
 
 @dataclass(frozen=True)
 class Callgrind:
-    """The command line that starts a server under callgrind, and the orders to it while it runs."""
+    """The command line that starts a server under callgrind, and the orders to callgrind while the server runs."""
 
     valgrind: Tool
     folder: Path
-    """Private to this server: callgrind's files, and the pipes through which it takes orders."""
+    """A folder of this server alone, with callgrind's files and the pipes through which callgrind takes orders."""
     log: Path
     counted: Counted
     last_level_kb: int | None = None
-    """The size of the last level of caches that are simulated beside; None simulates none."""
+    """The size of the last-level cache if caches are simulated, too; None if they are not."""
     start_patience_s: int = 900
-    """Code runs fifty times slower when it is counted, and ten times when it is not."""
+    """Maximum number of seconds for the server to start. Under callgrind, code runs fifty times slower while it is
+    counted, and ten times slower while it is not."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -82,7 +84,7 @@ class Callgrind:
         return f"--vgdb-prefix={self.folder / 'vgdb'}"
 
     def explained(self, error: RqpsError) -> RqpsError:
-        """The error of a server that did not start, with Valgrind's messages."""
+        """Adds Valgrind's messages to the error of a server that did not start."""
         messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return RqpsError(
             f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]),
@@ -90,7 +92,8 @@ class Callgrind:
         )
 
     def begin(self, pid: int) -> None:
-        """Starts counting. No client may have a command under way, since only its last part would be counted."""
+        """Starts counting. No client may have a command under way, since only the rest of that command would be
+        counted."""
         if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
@@ -108,7 +111,8 @@ class Callgrind:
         return _taken(dump)
 
     def _between_markers(self) -> "Costs":
-        """The counts of all processes between the two calls of the marker, each of which wrote a file."""
+        """The counts of all processes between the two calls of the marker. Each call writes a file; the second file
+        has these counts."""
         costs: dict[Chain, Cost] = defaultdict(Cost)
         for dump in self.folder.glob("callgrind.out.*.2"):
             for chain, cost in _taken(dump).items():
@@ -131,14 +135,14 @@ class Callgrind:
 
 
 def last_level_kb(round_number: int) -> int:
-    """The last level that a counted round simulates: crowded in the first and every other one, else this CPU's, or
-    as much of it as is a power of two, which valgrind asks for."""
+    """The size of the last-level cache that a counted round simulates: CROWDED_KB in odd rounds; in even rounds the
+    size of this CPU's cache, rounded down to a power of two, as valgrind requires."""
     own_kb = int(str(describe_machine(Path("/")).get("cache_kb") or CROWDED_KB))
     return CROWDED_KB if round_number % 2 else 1 << own_kb.bit_length() - 1
 
 
 def _taken(dump: Path) -> "Costs":
-    """The costs in a file, which is removed."""
+    """Reads the costs in a file and removes the file."""
     with dump.open(encoding="utf-8", errors="replace") as lines:
         costs = read_costs(lines, dump.name)
     dump.unlink()
@@ -148,7 +152,7 @@ def _taken(dump: Path) -> "Costs":
 class Function(NamedTuple):
     name: str
     module: str
-    """The file that it was loaded from."""
+    """The file from which the function was loaded."""
 
     @property
     def nameless(self) -> bool:
@@ -158,7 +162,7 @@ class Function(NamedTuple):
 
 @dataclass
 class Cost:
-    """A function's own instructions, its calls, and its cache misses by level, where these are simulated."""
+    """A function's own instructions, its calls, and its cache misses by level if caches are simulated."""
 
     instructions: int = 0
     calls: int = 0
@@ -172,7 +176,7 @@ class Cost:
 
 
 Chain: TypeAlias = tuple[Function, ...]
-"""The function first, the outermost caller last."""
+"""A function and its callers: the function first, the outermost caller last."""
 Costs: TypeAlias = Mapping[Chain, Cost]
 
 
@@ -206,15 +210,15 @@ class _Reader:
         self._object = self._function = self._called = ""
         self._in_call = False
         self._levels: list[list[int]] = []
-        """The places of each level's events in a line."""
+        """The positions of each cache level's events in a cost line."""
 
     def read(self, line: str) -> None:
         self.number, self.line = self.number + 1, line
-        if self._in_call:  # the called function's own lines have a call's cost
+        if self._in_call:  # the cost of a call is already in the called function's own lines
             self._in_call = False
         elif cost := _COST.fullmatch(line):
             self._modules.setdefault(self._function, self._objects[self._object])
-            counts = list(map(int, cost[1].split()))  # of which zeros at the end are left out
+            counts = list(map(int, cost[1].split()))  # callgrind omits zeros at the end
             misses = [sum(counts[at] for at in places if at < len(counts)) for places in self._levels]
             self._costs[self._function].add(counts[0] if counts else 0, 0, misses)
         elif line and not line.startswith("#"):
@@ -248,7 +252,7 @@ class _Reader:
                 self._levels = [[events.index(name) for name in names] for names in _MISSES.values()]
 
     def costs(self) -> Costs:
-        """The costs by call chain; each function belongs to the module that has its own instructions."""
+        """Maps each call chain to its costs. A function belongs to the module that contains its own instructions."""
         chains = {key: self._chain(key) for key in self._costs}
         modules = {chains[key][0]: module for key, module in self._modules.items()}
         costs: dict[Chain, Cost] = defaultdict(Cost)
@@ -258,7 +262,7 @@ class _Reader:
         return costs
 
     def _chain(self, key: str) -> list[str]:
-        """The keys of a function and its callers, or the function's own key if it is in no chain."""
+        """The keys of a function and its callers; only the function's own key if its name is not a chain."""
         name = self._functions[key]
         return re.findall(r"\(\d+\)", name) if _CHAIN.fullmatch(name) else [key]
 
@@ -275,7 +279,7 @@ def _key(names: dict[str, str], text: str) -> str:
 def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
     """One row per stack with the instructions of its last frame. The rows add up to the total."""
     rows = [
-        # without calls: callgrind started in the middle of this call and did not see its beginning
+        # None without calls: callgrind started in the middle of this call and did not see its beginning
         {**stack, "calls": cost.calls or None, "instructions": cost.instructions}
         for stack, cost in _by_stack(costs, step, counted)
         if cost.instructions
@@ -284,7 +288,7 @@ def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
 
 
 def cache_miss_rows(costs: Costs, step: str, counted: Counted, last_level_kb: int) -> pl.DataFrame:
-    """One row per stack whose last frame missed a cache, with the size of the last level that was simulated."""
+    """One row per stack whose last frame missed a cache, with the size of the simulated last-level cache."""
     rows = [
         {**stack, "last_level_kb": last_level_kb, **dict(zip(_MISSES, cost.misses, strict=True))}
         for stack, cost in _by_stack(costs, step, counted)
@@ -294,7 +298,7 @@ def cache_miss_rows(costs: Costs, step: str, counted: Counted, last_level_kb: in
 
 
 def _by_stack(costs: Costs, step: str, counted: Counted) -> list[tuple[dict[str, object], Cost]]:
-    """Costs by the columns of their stack."""
+    """Adds up the costs of each stack; returns the columns that describe a stack, with its costs."""
     stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
@@ -317,7 +321,7 @@ def linker_stubs(costs: Costs) -> set[Function]:
     """The linker's stubs, through which a function of another file is called.
 
     They have no symbol, and callgrind does not recognise them in newer binaries. A function called through a stub is
-    called by the stub's caller, which also gets the few instructions of the jump.
+    shown as called by the stub's caller, which also gets the few instructions of the jump.
     """
     nameless: dict[Function, Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
@@ -327,8 +331,8 @@ def linker_stubs(costs: Costs) -> set[Function]:
 
 
 def from_counted(chain: Chain, counted: Counted) -> Chain:
-    """The frames of a stack from the counted function on, root first; all frames if that function is not among
-    them. Callers above it depend on how the thread got its connection, and nothing is counted in them.
+    """The frames of a stack from the counted function on, root first; all frames if the stack does not contain
+    that function. Its callers depend on how the thread got its connection, and nothing is counted in them.
     """
     ours = (place for place, function in enumerate(chain) if fnmatchcase(function.name, counted.function))
     outermost = max(ours, default=len(chain) - 1)
@@ -336,7 +340,7 @@ def from_counted(chain: Chain, counted: Counted) -> Chain:
 
 
 def incomplete(rows: pl.DataFrame, counted: Counted) -> float:
-    """Share of instructions whose stacks do not begin with the counted function."""
+    """The share of instructions in stacks that do not begin with the counted function."""
     begins = pl.Series((fnmatchcase(stack[0], counted.function) for stack in rows["frames"]), dtype=pl.Boolean)
     total, others = (int(part["instructions"].sum()) for part in (rows, rows.filter(~begins)))
     return others / total if total else 0.0

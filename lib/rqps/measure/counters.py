@@ -1,7 +1,7 @@
 """Reads counters of processes and of the host from the kernel.
 
-psutil reads all but three: CPU time in nanoseconds (psutil has ticks of 10 ms), the context switches of all
-threads (psutil has those of the first thread), and the busy time of a CPU by its number (psutil lists only CPUs
+psutil reads all counters but three: CPU time in nanoseconds (psutil has ticks of 10 ms), the context switches of all
+threads (psutil has only those of the first thread), and the busy time of a CPU by its number (psutil lists only CPUs
 that are online).
 """
 
@@ -21,7 +21,7 @@ from rqps.errors import RqpsError
 
 @dataclass(frozen=True)
 class ProcessCounters:
-    """The process columns of the tables `steps` and `counters`; None where the kernel does not say."""
+    """The process columns of the tables `steps` and `counters`; None where the kernel does not report a value."""
 
     cpu_s: float | None = None
     cpu_user_s: float | None = None
@@ -42,7 +42,7 @@ class ProcessReading(ProcessCounters):
 
     rss_kb: int = 0
     shared_kb: int = 0
-    """The part of it that other processes may have, too."""
+    """The part of `rss_kb` that may be shared with other processes."""
     switches_by_thread: Mapping[int, int] | None = field(default=None, repr=False)
 
     def __sub__(self, earlier: "ProcessReading") -> ProcessCounters:
@@ -75,7 +75,7 @@ class HostCounters:
 
 
 def differences(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """The amounts between two readings by the names of the earlier one; None where one of them is unknown.
+    """The increase of each counter from the earlier to the later reading; None if either value is unknown.
 
     >>> differences({"reads": 5, "writes": None}, {"reads": 7, "writes": 2})
     {'reads': 2, 'writes': None}
@@ -87,8 +87,8 @@ def differences(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[st
 def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int] | None) -> int | None:
     """Context switches between two readings, or None if the number is not exact.
 
-    The kernel keeps them per living thread. What a thread did between the earlier reading and its end is lost, so the
-    sum would be too small.
+    The kernel counts them per living thread. If a thread ended, its switches after the earlier reading are lost, so
+    the sum would be too small.
 
     >>> switches_between({10: 5, 11: 7}, {10: 6, 11: 9, 12: 4})
     7
@@ -101,13 +101,13 @@ def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int]
 
 
 def threads_ended(earlier: Mapping[int, int], later: Mapping[int, int]) -> int:
-    """The number of threads that ended. A thread whose count fell is a new thread with the same id."""
+    """The number of threads that ended. If the count of an id fell, the old thread ended and a new one has its id."""
     return sum(1 for thread, count in earlier.items() if later.get(thread, -1) < count)
 
 
 def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
-    """Counters of a process since it began, also of one that ended but was not reaped yet. Context switches are
-    left out above `most_threads` threads, since reading them takes one file per thread.
+    """Counters of a process since it began; the process may have ended if it was not reaped yet. Context switches are
+    left out if the process has more than `most_threads` threads, since reading them takes one file per thread.
     """
     try:
         process = psutil.Process(pid)
@@ -143,8 +143,8 @@ def ended(pid: int) -> RqpsError:
 def read_processes(pids: Sequence[int], most_threads: int | None = None) -> ProcessReading | None:
     """The sums over an engine's processes; None for an engine without processes of its own.
 
-    Further processes may come and go. The first one, their parent, keeps the CPU time of those that ended, in ticks
-    of 10 ms. Memory that they share counts once.
+    Processes other than the first may come and go. The first process is their parent and keeps the CPU time of
+    children that ended, in ticks of 10 ms. Memory that processes share counts once.
     """
     reaped = _reaped(pids[0]) if len(pids) > 1 else UNKNOWN
     readings = []
@@ -168,7 +168,7 @@ def read_processes(pids: Sequence[int], most_threads: int | None = None) -> Proc
 
 @contextmanager
 def may_have_ended(pid: int, pids: Sequence[int]) -> Iterator[None]:
-    """Passes over an error with one of an engine's processes that has ended meanwhile, unless it is the first."""
+    """Ignores errors about an engine's process that has ended meanwhile, unless it is the engine's first process."""
     try:
         yield
     except RqpsError:
@@ -177,7 +177,7 @@ def may_have_ended(pid: int, pids: Sequence[int]) -> Iterator[None]:
 
 
 def _reaped(pid: int) -> ProcessCounters:
-    """CPU time of a process's children that ended."""
+    """CPU time of the children of a process that have ended."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.NoSuchProcess as error:
@@ -189,13 +189,13 @@ def _reaped(pid: int) -> ProcessCounters:
 def cpu_ns(pid: int) -> int:
     """CPU time of a process and all its threads, including those that ended, from the scheduler's clock."""
     try:
-        return time.clock_gettime_ns((~pid << 3) | 2)  # the kernel's name for that clock
+        return time.clock_gettime_ns((~pid << 3) | 2)  # the kernel's id of that clock
     except OSError as error:
         raise ProcessLookupError(f"process {pid} has no CPU clock") from error
 
 
 def cpu_of_all_ns(pids: Sequence[int]) -> int:
-    """CPU time of an engine's processes. Children of the first one that ended count from when it has reaped them, in
+    """CPU time of an engine's processes. Children of the first process that ended count once it has reaped them, in
     ticks of 10 ms."""
     total_ns = 0
     for pid in pids:
@@ -213,7 +213,7 @@ def thread_ids(pid: int) -> list[int]:
 
 
 def of_threads(pid: int, file: str) -> Iterator[tuple[int, bytes]]:
-    """Yields a file of /proc for each thread of a process, skipping threads that end meanwhile."""
+    """Yields each thread's id and its `file` in /proc, skipping threads that end meanwhile."""
     for thread in thread_ids(pid):
         try:
             yield thread, Path(f"/proc/{pid}/task/{thread}/{file}").read_bytes()
@@ -234,7 +234,7 @@ def read_host(device: str | None) -> HostCounters:
     cpu, switches = psutil.cpu_times(), psutil.cpu_stats()
     disk = psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
     return HostCounters(
-        cpu_user_s=cpu.user + cpu.nice,  # guests are in user already
+        cpu_user_s=cpu.user + cpu.nice,  # user includes guests
         cpu_system_s=cpu.system + cpu.irq + cpu.softirq,
         cpu_idle_s=cpu.idle,
         cpu_iowait_s=cpu.iowait,
@@ -246,7 +246,7 @@ def read_host(device: str | None) -> HostCounters:
 
 
 def _reads_and_writes(io: Any) -> dict[str, Any]:
-    """Columns of psutil's counters of a process or a disk; none where it has no counters."""
+    """The columns for psutil's counters of a process or a disk; no columns if there are no counters."""
     if io is None:
         return {}
     kb = {"read_kb": io.read_bytes / 1024, "write_kb": io.write_bytes / 1024}
@@ -254,7 +254,7 @@ def _reads_and_writes(io: Any) -> dict[str, Any]:
 
 
 def read_host_state() -> dict[str, float | None]:
-    """The load, free memory and CPU frequency now, named like the host's columns of `counters`."""
+    """The load, free memory and CPU frequency now, named like the host's columns in the table `counters`."""
     return {
         "host_load_1min": os.getloadavg()[0],
         "host_memory_available_kb": psutil.virtual_memory().available // 1024,
@@ -264,14 +264,14 @@ def read_host_state() -> dict[str, float | None]:
 
 @cache
 def _frequency_is_measured() -> bool:
-    """False if psutil would return a constant from boot: no driver sets the frequency and the CPU does not count
+    """False if psutil would return a constant from boot: there is no frequency driver, and the CPU does not count
     cycles."""
     drivers = Path("/sys/devices/system/cpu/cpufreq").glob("policy*")
     return any(drivers) or " aperfmperf" in Path("/proc/cpuinfo").read_text()
 
 
 def read_busy_s(cpus: Collection[int]) -> float:
-    """Seconds that these CPUs were busy since boot, for any process."""
+    """Seconds since boot that these CPUs were busy, summed over the CPUs, for any process."""
     names = {f"cpu{cpu}" for cpu in cpus}
     busy_ticks = 0
     for line in Path("/proc/stat").read_text().splitlines():

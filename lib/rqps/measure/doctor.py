@@ -1,4 +1,4 @@
-"""The doctor: is this machine fit to measure on, what makes numbers worse here, and how to fix it."""
+"""The doctor: checks if this machine is fit to measure on, and says what makes numbers worse and how to fix it."""
 
 import os
 import resource
@@ -25,7 +25,7 @@ FILES_OF_A_SERVER = 5000
 
 
 def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> list[Finding]:
-    """Looks at everything; `directory` is where data will be written. `say` announces what takes seconds."""
+    """Returns all findings; `directory` is where data will be written. `say` announces checks that take seconds."""
     return [
         *activity_findings(say),
         *machine_findings(describe_machine(directory)),
@@ -54,7 +54,7 @@ def disk_room(
 
 
 def file_system(directory: Path) -> Finding:
-    """The file system on which the servers' data directories are copied for every round."""
+    """Checks the file system on which the servers' data directories are copied for every round."""
     place = nearest_existing(directory)
     mount, reflink = mount_of(place), can_reflink(place)
     kind = mount.fstype if mount else "unknown"
@@ -94,7 +94,7 @@ def socket_path(folder: Path) -> Finding:
 
 
 def hardware_counters() -> Finding:
-    """Permission to count instructions, asked of the kernel itself."""
+    """Checks if this user may count instructions, by asking the kernel for such a counter."""
     error = refusal(INSTRUCTIONS, whole_cpu=False)
     if error == 0:
         return Finding("hardware counters", "ok", "instructions can be counted")
@@ -107,7 +107,7 @@ def hardware_counters() -> Finding:
 
 
 def stack_sampling() -> Finding:
-    """Permission to sample stacks of whole CPUs: sampling one process slows it by a fifth and more."""
+    """Checks if this user may sample stacks on whole CPUs: sampling one process slows it by a fifth and more."""
     if refused := sampling_refused():
         words, fix = refused
         return Finding("stack sampling", "warn", words, "throughput is measured, but not explained by function", fix)
@@ -115,7 +115,7 @@ def stack_sampling() -> Finding:
 
 
 class Program(NamedTuple):
-    """A program that rqps calls; with apt-get, rqps itself fetches one that is in a package of Debian."""
+    """A program that rqps calls. If `package` names a Debian package, rqps can fetch the program with apt-get."""
 
     name: str
     level: Level
@@ -125,7 +125,7 @@ class Program(NamedTuple):
 
 
 def _that_fetch() -> list[Program]:
-    """The programs that builds are fetched with, each once for all engines."""
+    """The programs that fetch builds; a program that several engines use is listed once."""
     by_name: dict[str, list[str]] = {}
     installs = {}
     for facts in facts_of_all():

@@ -1,4 +1,4 @@
-"""A finding of the doctor with its effect on the numbers and its fix, and the findings about a machine's facts."""
+"""Defines a finding of the doctor, with its effect on the numbers and its fix, and checks the machine's facts."""
 
 import shutil
 import textwrap
@@ -14,17 +14,17 @@ HEADINGS: dict[Level, str] = {
     "warn": "This makes numbers worse:",
     "bad": "Fix this first: without it there are no numbers, or none that mean anything.",
 }
-"""All levels, the worst last."""
+"""Maps each level to its heading in the report; the worst level is last."""
 LEVELS = tuple(HEADINGS)
 NARROWEST, WIDEST = 60, 110
 Machine = Mapping[str, Any]
-"""Facts as `describe_machine` gives them."""
+"""The facts that `describe_machine` returns."""
 KB_PER_GB = 1 << 20
 LEAST_GB, ENOUGH_GB = 2, 4
 
 
 class Finding(NamedTuple):
-    """Something that the doctor looked at. Effect and fix are shown unless it is ok."""
+    """The result of one of the doctor's checks. Effect and fix are shown unless the level is ok."""
 
     name: str
     level: Level
@@ -64,7 +64,7 @@ def render(findings: Iterable[Finding], width: int | None = None) -> str:
 
 
 class Trait(NamedTuple):
-    """A fact of the machine that can make numbers worse, and the values that do."""
+    """A fact of the machine that can make numbers worse; `unlucky` is true for the values that do."""
 
     fact: str
     name: str
@@ -157,7 +157,7 @@ TRAITS = (
 
 
 def machine_findings(machine: Machine) -> list[Finding]:
-    """The findings about CPUs and memory, without facts that the machine does not report."""
+    """The findings about CPUs and memory; facts that the machine does not report are left out."""
     findings = [_cpus(machine["cpus_allowed"]), _virtual(machine)]
     for trait in TRAITS:
         value = machine.get(trait.fact)

@@ -1,6 +1,6 @@
 """The job: a file that describes one run completely, written by the command and read by the run's notebook.
 
-The command looks up the names of runs.yaml, finds the builds and translates the options once.
+The command looks up the names in runs.yaml, finds the builds and translates the options once.
 """
 
 import os
@@ -35,9 +35,9 @@ from rqps.workloads import PARAMETERS, Workload, workload
 JOB = f"{LOGS}/job.json"
 """The name of the job's file in a run's folder."""
 LEAST_ROOM_BYTES = 50_000_000
-"""Less is taken for a full disk: the smallest server writes more before its first row."""
+"""Minimum free space, in bytes, for any run: even the smallest server writes more before its first row."""
 TAKEN = ("already in use", "Unable to lock", "Another process with")
-"""Server messages about a resource that only one server can use at a time."""
+"""Parts of server messages about a resource that only one server can use at a time."""
 
 
 def _read(value: Any, info: ValidationInfo) -> Any:
@@ -46,13 +46,13 @@ def _read(value: Any, info: ValidationInfo) -> Any:
 
 
 def member_folder(folder: Path, run: Run) -> Path:
-    """The folder of one dbms in a run's folder; the run's folder itself unless the run is a duet."""
+    """The folder of one dbms in a duet's folder; the run's folder itself if the run is not a duet."""
     return folder / (run.side or "")
 
 
 class Job(BaseModel):
-    """A run that is ready to be measured: its build is located, options are translated, tables loaded, CPUs
-    chosen."""
+    """A run that is ready to be measured: its build is found, its options are translated, its tables are loaded and
+    its CPUs are chosen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -68,9 +68,9 @@ class Job(BaseModel):
     data: Path
     """The loaded tables. The run's server works on a copy of them."""
     placements: dict[int, Placement]
-    """The CPUs for each number of clients in the run's steps."""
+    """Maps each number of clients in the run's steps to the CPUs for it."""
     git_revision: str | None
-    """The git commit of the folder with the runs.yaml."""
+    """The git commit of the folder that contains runs.yaml."""
     beside: tuple["Job", ...] = ()
     """The other sides of a duet, with the same folder and placements."""
     published_in: Path | None = None
@@ -91,7 +91,7 @@ class Job(BaseModel):
 
     @property
     def placement(self) -> Placement:
-        """The placement of the run as a unit, with which its server starts."""
+        """The placement of the whole run, with which its server starts."""
         return placement.of_run(self.placements)
 
     def placement_of(self, step: str) -> Placement:
@@ -135,7 +135,7 @@ def read_job(file: str | Path) -> Job:
 
 @dataclass(frozen=True)
 class Ready:
-    """All that the runs of one dbms have in common."""
+    """The parts of a job that all runs of one dbms have in common."""
 
     prepared: Prepared
     data: Path
@@ -147,7 +147,7 @@ class Ready:
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
-    first run. The result is by dbms; all runs are of one study."""
+    first run. Returns the result for each dbms; all runs are of one study."""
     refuse_without_memory(runs)
     refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}
@@ -169,7 +169,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
 
 
 def foresee(runs: Sequence[Run]) -> list[RqpsError]:
-    """The errors of `make_ready` that show without fetching or starting anything."""
+    """The errors that `make_ready` would raise and that can be found without fetching or starting anything."""
     if not runs:
         return []
     dbms = [*{run.dbms: run for unit in runs for run in unit.members}.values()]
@@ -190,7 +190,7 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
 
 
 def cpus_of(run: Run) -> dict[int, Placement]:
-    """The CPUs for each number of clients in a run's steps."""
+    """Maps each number of clients in a run's steps to the CPUs for it."""
     load = workload(run.workload)
     clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
     return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))
@@ -207,7 +207,8 @@ def refuse_uncountable(runs: Sequence[Run]) -> None:
 
 
 def refuse_without_memory(runs: Sequence[Run]) -> None:
-    """Refuses servers that do not fit into memory, of a duet together: they would swap while they are measured."""
+    """Refuses runs whose servers do not fit into memory, all servers of a duet together: they would swap while they
+    are measured."""
     together = [run.members for run in runs]
     memory = [(sum(engine_of(run.build_spec).memory_bytes(run) for run in some), len(some)) for some in together]
     needed, servers = max(memory, default=(0, 0))
@@ -223,7 +224,7 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
 
 
 def refuse_without_room(runs: Sequence[Run]) -> None:
-    """Refuses runs whose data have no room where they are made and copied."""
+    """Refuses runs whose data do not fit on the disks where they are loaded and copied."""
     needed = max(LEAST_ROOM_BYTES, *(run.parameters.disk_bytes * len(run.members) for run in runs))
     scratch = Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
     for place, variable in {scratch: "RQPS_SCRATCH", cache_dir(): "RQPS_CACHE"}.items():
@@ -235,11 +236,12 @@ def refuse_without_room(runs: Sequence[Run]) -> None:
 
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
-    """The loaded data directory; every round of this dbms in an occasion starts from a copy of it. Studies share the
-    tables of a first occasion; those of a later one are loaded for it, in place of those of the one before."""
+    """The loaded data directory; every round of this dbms in an occasion starts from a copy of it. The first
+    occasion of every study uses the shared tables. A later occasion loads its own tables, which replace those of the
+    occasion before it."""
     load = workload(run.workload)
     name = load.data_name(run.parameters)
-    of_study = f"{name}-of-{short_key(run.study)}-"  # of one length, so that none begins as another study's
+    of_study = f"{name}-of-{short_key(run.study)}-"  # keys have one length, so that no study's name begins another's
     if run.occasion > 1:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)
@@ -250,7 +252,7 @@ def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
 
 
 def git_revision(folder: Path) -> str | None:
-    """The commit that is checked out, with a + where files have been changed since."""
+    """The commit that is checked out, with a + if files have been changed since; None without git or a commit."""
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,8 +1,8 @@
 """Describes the machine as a dictionary of facts, which is stored with every run. A fact that the machine does not
 report is left out.
 
-Facts of the system are read below a root folder, so that tests can describe machines of every kind; psutil can't
-do that.
+Most facts are read from files below a root folder, so that tests can describe machines of every kind; psutil can't
+read below another root.
 """
 
 import errno
@@ -35,7 +35,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
     caches = _each(cpu, "cpu0/cache/index*/size")
     no_turbo = flag(
         cpu / "intel_pstate/no_turbo"
-    )  # Intel's driver has a switch that turns turbo off, the others have one that turns it on
+    )  # Intel's driver has a switch that turns turbo off, other drivers have a switch that turns it on
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
     flags = field(cpuinfo, "flags") or field(cpuinfo, "Features")
     is_guest = " hypervisor" in (text(cpuinfo) or "")
@@ -88,7 +88,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
 
 
 def _pages_out(kdamonds: Path) -> bool | None:
-    """True if the kernel (DAMON) reclaims memory that it finds cold; None if it watches no memory."""
+    """True if the kernel (DAMON) reclaims memory that it finds cold; None if DAMON watches no memory."""
     watching = [path for path in kdamonds.glob("[0-9]*") if text(path / "state") == "on"]
     actions = {text(path) for folder in watching for path in folder.glob("contexts/*/schemes/*/action")}
     return "pageout" in actions if watching else None
@@ -96,10 +96,10 @@ def _pages_out(kdamonds: Path) -> bool | None:
 
 def disk_facts(directory: Path) -> dict[str, Value | None]:
     mount, device = mount_of(directory), device_of(directory)
-    # Options with paths are left out, since they can contain private names.
+    # Options with paths are left out, since paths can contain private names.
     options = sorted({option for option in mount.opts.split(",") if "/" not in option}) if mount else None
     disk = Path("/sys/class/block", (device or "none").replace("/", "!")).resolve()
-    if not (disk / "queue").exists():  # sysfs has a partition's folder inside the disk's
+    if not (disk / "queue").exists():  # a partition: sysfs has its folder inside the disk's folder
         disk = disk.parent
     return {
         "file_system": mount.fstype if mount else None,
@@ -115,15 +115,15 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
 
 
 def mount_of(path: Path) -> Any:
-    """The mount that holds a path: the last one mounted over the longest matching directory."""
+    """The mount that holds a path: the last mount on the longest mount point above the path."""
     real = path.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
     return max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
 
 
 def device_of(path: Path) -> str | None:
-    """The device or partition that holds a path, named as in its counters; None if there is none. btrfs and others
-    give their files a virtual device, so the device they were mounted from is used.
+    """The device or partition that holds a path, named as in its counters; None if there is no such device. btrfs and
+    some other file systems give their files a virtual device, so the device from which they were mounted is used.
     """
     device = path.stat().st_dev
     if os.major(device) == 0:
@@ -143,7 +143,7 @@ def nearest_existing(path: Path) -> Path:
 
 
 def can_reflink(directory: Path) -> bool | None:
-    """True if the file system can clone files, tried with two unnamed files; None if nothing may be written."""
+    """True if the file system can clone files, tested with two unnamed files; None if no file can be written."""
     try:
         with tempfile.TemporaryFile(dir=directory) as source, tempfile.TemporaryFile(dir=directory) as copy:
             source.write(bytes(4096))
@@ -155,7 +155,7 @@ def can_reflink(directory: Path) -> bool | None:
 
 
 def text(path: Path) -> str | None:
-    """A file's text without surrounding white space; None if the file does not exist or is empty."""
+    """A file's text without surrounding white space; None if the file can't be read or is empty."""
     try:
         return path.read_text(errors="replace").strip() or None
     except OSError:  # missing, not permitted, or a device that does not answer
@@ -173,13 +173,14 @@ def flag(path: Path) -> bool | None:
 
 
 def choice(path: Path) -> str | None:
-    """The chosen word of a file that lists the choices: `always [madvise] never`."""
+    """The chosen word in a file that lists the choices, as in `always [madvise] never`; the whole text if no word is
+    marked."""
     content = text(path)
     return content and (content.partition("[")[2].partition("]")[0] or content)
 
 
 def field(path: Path, name: str) -> str | None:
-    """The first value of a name in a file of lines `name: value` or `name=value`."""
+    """The first value of `name` in a file of lines `name: value` or `name=value`."""
     match = re.search(rf"^{re.escape(name)}\s*[:=](.*)$", text(path) or "", re.MULTILINE)
     return match[1].strip().strip('"') if match else None
 
@@ -190,12 +191,12 @@ def first_number(path: Path) -> float | None:
 
 
 def common(words: Iterable[str]) -> str | None:
-    """One word if the CPUs agree, otherwise all their words."""
+    """The word on which all CPUs agree, or all their different words; None if there are no words."""
     return ", ".join(sorted(set(words))) or None
 
 
 def parse_cpu_list(text: str) -> set[int]:
-    r"""The kernel's own notation.
+    r"""Parses a set of CPUs in the kernel's notation.
 
     >>> sorted(parse_cpu_list("0-2,8\n"))
     [0, 1, 2, 8]
@@ -208,12 +209,12 @@ def parse_cpu_list(text: str) -> set[int]:
 
 
 def _each(folder: Path, pattern: str) -> list[str]:
-    """The texts of all files that match a pattern, without empty ones."""
+    """The texts of all files that match a pattern; empty files are left out."""
     return [content for path in sorted(folder.glob(pattern)) if (content := text(path))]
 
 
 def _quota_cpus(root: Path) -> float | None:
-    """The tightest limit of our control group and the groups above it; None if there is none."""
+    """The lowest CPU limit of our control group and the groups above it; None if there is no limit."""
     base = root / "sys/fs/cgroup"
     limits = []
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
@@ -231,7 +232,7 @@ def _quota_cpus(root: Path) -> float | None:
 
 
 def _hypervisor(root: Path, is_guest: bool) -> str | None:
-    """The hypervisor, as the kernel, systemd (which knows many) or the maker of the board names it."""
+    """The hypervisor as named by the kernel, by systemd (which knows many) or by the maker of the board."""
     if kind := text(root / "sys/hypervisor/type"):
         return kind
     if root == Path("/") and (program := shutil.which("systemd-detect-virt")):

@@ -1,5 +1,6 @@
-"""Measures the state of the machine beside each step: the CPU's clock, and the latency of memory for working sets of
-several sizes. Other guests on the same CPU change both within minutes: a server lacks the cache that they use."""
+"""Measures the state of the machine before and after each step: the CPU's clock, and the latency of memory for
+working sets of several sizes. Other guests on the same CPU change both within minutes: the cache that they use is
+missing for a server."""
 
 import subprocess
 from collections.abc import Sequence
@@ -12,13 +13,14 @@ from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 
 SIZES_KB = (0, 16, *(256 << power for power in range(9)))
-"""0 is an addition, which takes one cycle; 16 KB fit every CPU's first cache."""
+"""Sizes of the working sets. 0 stands for an addition, which takes one cycle; 16 KB fit into every CPU's first-level
+cache."""
 MS_A_SIZE = 10
 PATIENCE_S = 60
 
 
 def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
-    """Rows of `kb` and `load_ns`, measured on one of these CPUs in a fifth of a second."""
+    """Measures rows of `kb` and `load_ns` on one of these CPUs, which takes a fifth of a second."""
     program = compiled(Path(__file__).with_name("chase.c"))
     command = keeper.command("exec", [str(program), *map(str, (MS_A_SIZE, *SIZES_KB))], cpus=tuple(cpus))
     try:
@@ -31,14 +33,14 @@ def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
 
 
 class MachineStates:
-    """The states before and after each step of a run: after one step is before the next."""
+    """The states before and after each step of a run. The state after a step is that before the next step."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._cpus = cpus
         self._before = self._read()
 
     def around(self, step: str) -> tuple[list[dict[str, Any]], tuple[Warning_, ...]]:
-        """The rows of a step that has just ended; a warning in their place where the program can't run."""
+        """The rows of a step that has just ended; a warning in place of rows that could not be measured."""
         before, self._before = self._before, self._read()
         rows: list[dict[str, Any]] = []
         problems = []

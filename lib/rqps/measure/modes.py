@@ -1,4 +1,5 @@
-"""A run's mode: throughput alone, stacks sampled by perf beside it, or instructions counted by callgrind."""
+"""Observes steps in a run's mode: throughput alone, with stacks sampled by perf, or with instructions counted by
+callgrind."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,16 +28,18 @@ from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
 
 OTHERS_WORTH_A_WARNING = 0.15
-"""Share of one CPU that other processes use on the CPUs of the server and the load generator."""
+"""A step gets a warning if other processes use more than this share of one CPU on the CPUs of the server and the load
+generator."""
 STEAL_WORTH_A_WARNING = 0.02
-"""Share of the host's CPU time that the hypervisor gives to other guests. Above it, the neighbours affect the
-numbers."""
+"""A step gets a warning if the hypervisor gives more than this share of the CPU time that the host asks for to other
+guests: they affect the numbers."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
-"""Share of the instructions in stacks whose outermost frames are unknown."""
+"""A step gets a warning if more than this share of its instructions is in stacks that do not begin with the counted
+function."""
 
 
 def mode_tools(job: Job) -> dict[str, str]:
-    """The tools of a run's mode, with their versions and settings."""
+    """Maps each tool of the run's mode to its version and settings."""
     if job.run.mode == "stacks":
         sampling = choose_sampling(job.prepared.build.program, len(job.placement.server_cpus))
         return {"perf": f"{perf().version}, {sampling.words}"}
@@ -96,7 +99,7 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    in_the_load = load.pid in servings[0].server.pids  # true of an engine without a process of its own
+    in_the_load = load.pid in servings[0].server.pids  # an engine without a process of its own
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
@@ -113,12 +116,13 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
 
 
 def pids_of(server: Opened) -> Callable[[], Sequence[int]]:
-    """The processes of a server at the moment of each call."""
+    """Returns a function that lists the server's processes at the moment of each call."""
     return lambda: server.pids
 
 
 def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad], step: str) -> list[Observed]:
-    """Observes a step whose servers run one at a time, each under its own load. All counters are the server's own."""
+    """Observes a step whose servers run one at a time, each under its own load. A server's counters cover its own
+    turns only."""
     run, where = servings[0].job.run, servings[0].job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
     sides = [
@@ -166,7 +170,7 @@ def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator
 
 
 def sample(serving: Serving, load: Load, step: str) -> Observed:
-    """Observes a step as in any run and samples the server's stacks at the same time."""
+    """Observes a step as `observe` does and samples the server's stacks at the same time."""
     server, where = serving.server, serving.job.placement_of(step)
     sampling = choose_sampling(server.build.program, len(where.server_cpus))
     with profiling(server, where, sampling) as profiling_step:
@@ -183,7 +187,7 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
 def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
     """Counts every instruction that the server executes for the load's commands.
 
-    The other counters are of the server under callgrind: they show only how long this took.
+    The other counters are those of the server under callgrind: they show only how long the counting took.
     """
     device = device_of(server.directory)
     load.wait_for_begin()

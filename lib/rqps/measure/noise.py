@@ -1,7 +1,8 @@
-"""Measures how evenly the CPUs run while nothing is measured: equal pieces of work, timed on each CPU at once.
+"""Measures how evenly the CPUs run while nothing is measured: it times equal pieces of work on several CPUs
+at once.
 
-The part that spins is this file run as a program, with the standard library alone, so that it starts in
-milliseconds and shares no interpreter with anything else.
+To spin on a CPU, this file runs as a program, with the standard library alone, so that it starts in milliseconds and
+shares no interpreter with anything else.
 """
 
 import json
@@ -26,21 +27,21 @@ class Noise:
 
     cpu: int
     piece_us: float
-    """The time of a piece of work that nothing disturbs: the 10th percentile of all pieces."""
+    """The time of an undisturbed piece of work: the 10th percentile of all pieces."""
     lost_share: float
-    """All time beyond the undisturbed time, whatever used it."""
+    """All time beyond that of undisturbed pieces, whatever its cause."""
     waited_share: float
     """Time in which other processes of this machine had the CPU."""
     stolen_share: float
     """Time in which the hypervisor gave the CPU to another guest, as the kernel counts it."""
     spread: float
-    """Work per tenth of a second: from the 10th to the 90th percentile, over the median."""
+    """Spread of the work done per tenth of a second: the 90th minus the 10th percentile, divided by the median."""
     longest_ms: float
     """The longest interruption."""
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
-    """Spins on all these CPUs at once, or on a few evenly chosen ones if there are many."""
+    """Spins on all these CPUs at once, or on MOST_CPUS evenly chosen ones if there are more."""
     every = sorted(cpus)
     chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
     start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)
@@ -56,7 +57,7 @@ def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
 
 
 def summarise(cpu: int, done_ns: list[int], cpu_ns: int, stolen_s: float) -> Noise:
-    """Computes noise from the moments at which pieces were done; the first moment is the start."""
+    """Computes the noise from the moments at which pieces of work were done; the first moment is the start."""
     pieces = [later - earlier for earlier, later in pairwise(done_ns)]
     whole_ns = done_ns[-1] - done_ns[0]
     pace_ns = percentile(pieces, 10)

@@ -1,5 +1,5 @@
-"""Notes about the current work for other processes: in a run's folder for the process that watches it, and in the
-study's folder for `rqps status`."""
+"""Notes about the current work for other processes: in a run's folder for the process that watches the run, and in
+the study's folder for `rqps status`."""
 
 import json
 import socket
@@ -23,19 +23,19 @@ class Notes:
         self.folder = folder
 
     def doing(self, what: str) -> None:
-        """Writes down the current work. Several threads may call it."""
+        """Writes down the current work. Several threads may call this at the same time."""
         unfinished = self.folder / f".progress-{threading.get_ident()}.txt"
         unfinished.write_text(what)
         unfinished.rename(self.folder / DOING)
 
     def process(self, pid: int) -> None:
-        """Notes the id of a process that has to end before the run ends."""
+        """Notes the id of a process that must have ended when the run ends."""
         with (self.folder / PIDS).open("a") as pids:
             pids.write(f"{pid}\n")
 
 
 def noted(folder: Path) -> str:
-    """The last note in a run's folder."""
+    """The last note about the current work in a run's folder; "starting" if there is none."""
     try:
         lines = (folder / DOING).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -45,30 +45,30 @@ def noted(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The run of a study that is being measured. It is written when the run begins; during the run nothing is
-    written."""
+    """A note about the run of a study that is being measured. The note is written when the run begins and does not
+    change during the run."""
 
     pid: int
     what: str
-    """The run and its number among all runs, or the reason why none is being measured."""
+    """The run and its number among all runs, or the reason why no run is being measured."""
     partial: str
-    """The name of the run's hidden folder; empty while none is measured."""
+    """The name of the run's hidden folder; empty while no run is measured."""
     ends_s: float
     """The moment when the run should end, as a Unix time."""
     after_s: float
-    """Estimated seconds of all runs that follow it."""
+    """Estimated seconds of all runs that follow this run."""
     failed: int
-    """Runs that have failed so far."""
+    """Number of runs that have failed so far."""
     measured_on: str = ""
-    """The host of runs.yaml that measures, where that is not this machine."""
+    """The name in runs.yaml of the host that measures; empty if this machine measures."""
     host: str = socket.gethostname()
 
     @classmethod
     def of(cls, folder: Path) -> "list[UnderWay]":
-        """The notes in a study's folder, one per host that measures it. A note of another host is trusted, since
-        its process is not visible from here."""
+        """The notes in a study's folder, one per host that measures the study. A note that was written on another
+        machine is trusted, since its process is not visible from here."""
         every = []
-        for path in filter(Path.is_file, sorted(folder.glob(f"{UNDER_WAY}*"))):  # a pipe would be waited for
+        for path in filter(Path.is_file, sorted(folder.glob(f"{UNDER_WAY}*"))):  # reading a named pipe would block
             with suppress(OSError, ValueError, TypeError):
                 under_way = cls(**json.loads(path.read_text(encoding="utf-8")))
                 if under_way.host != socket.gethostname() or living(under_way.pid, path.stat().st_mtime):

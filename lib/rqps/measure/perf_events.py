@@ -2,8 +2,8 @@
 them.
 
 Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, including threads
-that start later. Only user-space code is counted: every user may count that, and it is what callgrind counts.
-psutil has none of this.
+that start later. Only user-space code is counted: every user may count it, and callgrind counts the same code.
+psutil does not read these counters.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ NO_PERMISSION = (errno.EACCES, errno.EPERM)
 
 
 class Event(NamedTuple):
-    """An event that the kernel can count, by the kernel's numbers."""
+    """An event that the kernel can count, as the kernel's numbers for its kind and configuration."""
 
     kind: int
     config: int
@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
 CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
 CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
-"""Nanoseconds on a CPU, which every machine can count."""
+"""Software events that count nanoseconds on a CPU; every machine can count them."""
 HARDWARE = {"instructions": INSTRUCTIONS, "cycles": CYCLES}
 
 
@@ -52,7 +52,7 @@ def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
 
 
 def refusal(event: Event, *, whole_cpu: bool) -> int:
-    """The error number with which the kernel refuses to count this event for us; 0 if it counts."""
+    """The error number with which the kernel refuses to count this event for us; 0 if the kernel counts it."""
     try:
         where = {"cpu": min(os.sched_getaffinity(0))} if whole_cpu else {"thread": 0}
         os.close(_open(event, DISABLED if whole_cpu else DISABLED | EXCLUDE_KERNEL, **where))
@@ -78,7 +78,7 @@ class EventCounters:
     def __init__(self, pids: Sequence[int], events: Mapping[str, Event] = HARDWARE) -> None:
         self._descriptors = {name: _open_all(pids, event) for name, event in events.items()}
         self.shared: set[str] = set()
-        """Events that had a hardware counter only part of the time, since other programs used it too."""
+        """Events that had a hardware counter only part of the time, since other programs used the counter, too."""
 
     def close(self) -> None:
         for descriptors in self._descriptors.values():
@@ -86,7 +86,7 @@ class EventCounters:
                 os.close(descriptors.pop())
 
     def read(self) -> dict[str, int | None]:
-        """The sums over all threads so far, including ended ones; None if unknown."""
+        """The count of each event so far, summed over all threads, including ended ones; None if it is unknown."""
         counts: dict[str, int | None] = dict.fromkeys(self._descriptors)
         for name, descriptors in self._descriptors.items():
             read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
@@ -98,13 +98,13 @@ class EventCounters:
 
 
 def _open_all(pids: Sequence[int], event: Event) -> list[int]:
-    """Opens a counter for each thread, or none at all: a sum without some threads would be wrong."""
+    """Opens a counter for each thread, or no counter at all: a sum without some threads would be wrong."""
     descriptors: list[int] = []
     for thread in sorted(thread for pid in pids for thread in thread_ids(pid)):
         try:
             descriptors.append(_open(event, INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, thread=thread))
         except ProcessLookupError:
-            continue  # it ended after the list was made
+            continue  # the thread ended after it was listed
         except OSError:  # the machine has no such event, or the limit of open files is reached
             for descriptor in descriptors:
                 os.close(descriptor)

@@ -1,7 +1,7 @@
-"""Chooses the CPUs for server, load generator and observer, sets them, and reads them back.
+"""Chooses the CPUs for server, load generator and observer, pins the processes to them, and reads them back.
 
-psutil's affinity is that of one thread; we set and verify every thread of a process. With `by-connection` the load
-generator places its clients and the threads that serve them, within the CPUs that it was given.
+psutil sets the CPU affinity of one thread; we set and verify that of every thread of a process. With `by-connection`
+the load generator itself places its clients and the threads that serve them, within the CPUs that it was given.
 """
 
 import os
@@ -17,16 +17,18 @@ from rqps.study import PlacementKind
 BY_CONNECTION = "by-connection"
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
-"""With fewer CPUs, splitting does not pay: server and generator would wait for each other."""
+"""Minimum number of CPUs to split. With fewer, splitting does not pay: server and generator would wait for each
+other."""
 
 
 def choose(
     kind: PlacementKind | None, threads: int, cpus: Iterable[int] | None = None, connections: bool = False
 ) -> Placement:
-    """Places the processes of a step with that many client threads. If `kind` is None, the host decides.
+    """Places the processes of a step that has `threads` client threads. If `kind` is None, it follows from the number
+    of CPUs and threads.
 
-    `cpus` are the CPUs that we may use, by default all that this process may run on. `connections` is true for a load
-    generator that can place each of its connections.
+    `cpus` are the CPUs that we may use, by default all on which this process may run. `connections` is true for a
+    load generator that can place each of its connections.
 
     >>> choose("split", 4, cpus=[0]).kind
     Traceback (most recent call last):
@@ -49,15 +51,15 @@ def choose(
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
     if kind == "split":
         return _split(usable)
-    shared = usable[-1]  # the first CPU serves most interrupts; if possible nobody else runs on this CPU's core
+    shared = usable[-1]  # not the first CPU, which serves most interrupts; the observer keeps off this core if it can
     other_cores = tuple(sorted(cpu for core in cores(usable) if shared not in core for cpu in core))
     observer = other_cores or usable[:-1] or usable
     return Placement(kind=kind, server_cpus=(shared,), client_cpus=(shared,), observer_cpus=observer)
 
 
 def _split(usable: tuple[int, ...]) -> Placement:
-    """Gives the generator about a quarter, in complete cores if there are at least two; the observer runs beside
-    it."""
+    """Gives the load generator about a quarter of the CPUs, in complete cores if there are at least two cores. The
+    observer shares the generator's CPUs."""
     if len(usable) < 2:
         raise RqpsError(
             f"placement split: needs 2 CPUs at least, there is only CPU {usable[0]}",
@@ -72,12 +74,12 @@ def _split(usable: tuple[int, ...]) -> Placement:
 
 
 def by_clients(kind: PlacementKind | None, clients: Iterable[int], connections: bool = False) -> dict[int, Placement]:
-    """Placements by number of clients, since different numbers may need different placements."""
+    """Maps each number of clients to its placement, since different numbers may need different placements."""
     return {number: choose(kind, number, connections=connections) for number in dict.fromkeys(clients)}
 
 
 def of_run(placements: Mapping[int, Placement]) -> Placement:
-    """The placement of a run: if its steps differ, every CPU that any of them uses."""
+    """The placement of a whole run: if the placements of its steps differ, all CPUs that any step uses."""
     first, *others = placements.values()
     if all(other == first for other in others):
         return first
@@ -89,8 +91,8 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
 
 
 def reasons(kind: PlacementKind | None, placements: Mapping[int, Placement]) -> str:
-    """Sentences that name the CPUs and the reason, one for each number of clients that makes a difference. `kind` is
-    the requested kind, if any.
+    """Sentences that name the CPUs and the reason, one sentence for each different placement. `kind` is the
+    requested kind, if any.
 
     >>> shared = choose(None, 1, cpus=[0, 1])
     >>> reasons(None, {1: shared, 2: shared})
@@ -119,7 +121,7 @@ def reasons(kind: PlacementKind | None, placements: Mapping[int, Placement]) -> 
 def apply(pid: int, cpus: Collection[int]) -> None:
     """Pins a process with all its threads to these CPUs."""
     done: set[int] = set()
-    while new := _threads(pid) - done:  # a thread that is not pinned yet can start another one meanwhile
+    while new := _threads(pid) - done:  # a thread that is not pinned yet can start another thread
         for thread in new:
             try:
                 os.sched_setaffinity(thread, cpus)
@@ -134,8 +136,8 @@ def apply(pid: int, cpus: Collection[int]) -> None:
 
 
 def verify(pid: int, cpus: Collection[int], within: bool = False) -> None:
-    """Reads back the CPUs of every thread of a process and checks that they are these, or, with `within`, only
-    these."""
+    """Reads back the CPUs of every thread of a process and checks that they are exactly `cpus`, or, with `within`,
+    some or all of `cpus`."""
     for thread in _threads(pid):
         try:
             actual = os.sched_getaffinity(thread)
@@ -164,7 +166,7 @@ def cpu_list(cpus: Collection[int]) -> str:
 
 
 def cores(cpus: Iterable[int]) -> list[tuple[int, ...]]:
-    """CPUs grouped by the core that they are threads of, in the order of their first CPU."""
+    """Groups CPUs that are hardware threads of the same core, in the order of each core's first CPU."""
     wanted = set(cpus)
     siblings = {cpu: text(SYSTEM / f"cpu{cpu}/topology/thread_siblings_list") or "" for cpu in wanted}
     return sorted({tuple(sorted({cpu} | parse_cpu_list(threads) & wanted)) for cpu, threads in siblings.items()})

@@ -1,4 +1,4 @@
-"""Runs `perf record` beside a step, with the event, rate and unwinding that suit the machine and the user."""
+"""Runs `perf record` during a step, with the event, rate and unwinding that suit the machine and the user."""
 
 import mmap
 import os
@@ -25,24 +25,25 @@ from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
-"""Samples per second on each CPU. A round number would run in step with the kernel's own clock."""
-COPIES_PER_S = 199  # the rate if each sample needs a copy of the stack
+"""Samples per second on each CPU. A round number would be synchronous with the kernel's own timer."""
+COPIES_PER_S = 199  # on each CPU, if each sample needs a copy of the stack
 CALLERS_PER_S = 97
-"""Rate of samples with a copy of the stack, on all CPUs together: they find the callers of functions without frame
-pointers."""
+"""Samples per second that copy the stack, on all CPUs together: the copies show the callers of functions without
+frame pointers."""
 STACK_BYTES = 32768
-BUFFER = "8M"  # for each CPU: room for some seconds in which perf has to wait
+BUFFER = "8M"  # for each CPU: holds the samples of some seconds in which perf has to wait
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
 KB_PER_PROLOGUE = 8
-"""At most this much code per prologue: code with frame pointers has one in each KB, other code almost none."""
-LOADED, EXECUTABLE = 1, 1  # of ELF
+"""Maximum size of code per prologue, in KB, if a program has frame pointers: code with frame pointers has a prologue
+in each KB, other code has almost none."""
+LOADED, EXECUTABLE = 1, 1  # type and flag of a segment in ELF program headers
 READY_PATIENCE_S = 60
 WRITE_PATIENCE_S = 120
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """The event, the rate and the unwinding."""
+    """The settings of a sampled profile: its event, rates and unwinding."""
 
     event: str
     samples_per_s: int
@@ -61,15 +62,15 @@ class Sampling:
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
         if self.unwinding == "frame pointers":
-            # The copies come first: perf 6.1 unwinds them as the first event asks.
+            # The event that copies stacks comes first: perf 6.1 unwinds its samples as the first event asks.
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
-        # perf has to see where data is mapped: programs keep their unwind tables there.
+        # perf has to record data mappings, too: programs keep their unwind tables there.
         return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
 
 
 def choose_sampling(program: Path, cpus: int) -> Sampling:
-    """Chooses the sampling of a program on that many CPUs; an error if this user may not sample."""
+    """Chooses how to sample a program on this number of CPUs; raises an error if this user may not sample."""
     highest = number(SETTINGS / "perf_event_max_sample_rate") or SAMPLES_PER_S
     unwinding: Unwinding = "frame pointers" if has_frame_pointers(program) else "DWARF"
     return Sampling(
@@ -93,7 +94,7 @@ def sampled_event() -> str:
 
 @cache
 def has_frame_pointers(program: Path) -> bool:
-    """True if functions of a program begin with the prologue of code with frame pointers."""
+    """True if the functions of a program begin with the prologue that sets a frame pointer."""
     symbols = code_bytes = 0
     with program.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
         for start, end in _code(content):
@@ -103,7 +104,7 @@ def has_frame_pointers(program: Path) -> bool:
 
 
 def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
-    """Start and end of each executable segment in an ELF file of 64 bits."""
+    """Yields start and end of each executable segment in a 64-bit ELF file."""
     first, size, count = (*struct.unpack_from("<Q", content, 32), *struct.unpack_from("<HH", content, 54))
     for at in range(first, first + count * size, size):
         kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
@@ -136,12 +137,13 @@ class Recording:
         self.began_ns = time.monotonic_ns()
 
     def end(self) -> None:
-        """Does not wait for perf: on a busy machine its answer may come after the load's connections have gone."""
+        """Stops sampling without waiting for perf: on a busy machine perf's answer may come after the load's
+        connections have been closed."""
         self.ended_ns = time.monotonic_ns()
         self.order("disable")
 
     def finish(self) -> None:
-        """Waits until perf has written everything."""
+        """Waits until perf has written its file and ended."""
         self.wait_until_followed()
         self.process.send_signal(signal.SIGINT)
         try:
@@ -171,7 +173,7 @@ class Recording:
         """Waits for perf's answer to the last order."""
         ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
         if b"ack" not in (os.read(self.answers, 64) if ready else b""):
-            if ready:  # it has ended, and its pipe is closed
+            if ready:  # perf has ended, and its pipe is closed
                 self.process.wait()
             raise self._failure()
 
@@ -180,10 +182,10 @@ class Recording:
 def recording(
     sampling: Sampling, *, server_cpus: tuple[int, ...], cpus: tuple[int, ...], scratch: Path
 ) -> Iterator[Recording]:
-    """Starts a perf that is ready to sample the server's CPUs and runs on `cpus`; its files are removed at the end.
+    """Starts perf on `cpus`, ready to sample the server's CPUs; perf's files are removed at the end of the block.
 
-    It samples CPUs, not one process: sampling a process switches counters at every thread switch, which slowed
-    point queries by a fifth and more. The reader of the file leaves out other processes.
+    Perf samples whole CPUs, not one process: sampling a process switches counters at every thread switch, which
+    slowed point queries by a fifth and more. The samples of other processes are left out when the file is read.
     """
     folder = Path(tempfile.mkdtemp(prefix="stacks-", dir=scratch))
     from_us, to_perf = os.pipe()
@@ -211,7 +213,7 @@ def recording(
 
 
 def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) -> "subprocess.Popen[bytes]":
-    """Starts perf on these CPUs, tied to this process. It ignores the user's own settings and the terminal's
+    """Starts perf on these CPUs; perf ends with this process. It ignores the user's perf settings and the terminal's
     Ctrl-C."""
     tool = perf()
     return subprocess.Popen(
@@ -224,7 +226,7 @@ def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) 
 
 
 def said_by_perf(file: Path) -> str:
-    """The end of perf's messages, without the lines that it always prints."""
+    """The last lines of perf's messages, without the lines that perf always prints."""
     lines = file.read_text(errors="replace").splitlines() if file.exists() else []
     messages = [line.strip() for line in lines if line.strip() and not line.startswith("[ perf record:")]
     return "\n".join(messages[-6:]) or "it said nothing"

@@ -1,4 +1,4 @@
-"""Measures one run step by step; its notebook calls this module."""
+"""Measures one run step by step; the run's notebook calls this module."""
 
 import hashlib
 import os
@@ -59,7 +59,7 @@ class Result:
 
 def measure(job: Job) -> Result:
     """Measures one run into its folder: starts and verifies its servers, runs the steps, stops the servers, writes
-    every table, and the manifest last. This process keeps off the CPUs that are measured."""
+    every table, and the manifest last. This process runs on the observer's CPUs."""
     started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
     with serving(job) as servings:
@@ -98,7 +98,7 @@ def conditions(job: Job) -> pl.DataFrame:
 
 
 RUN_FIELDS = ("unit", "side", "twin", "mode", "occasion", "position", "seed", "workload", "identity")
-"""Fields that a manifest copies from its run, besides the columns of identity."""
+"""Fields that a manifest copies from its run, in addition to the IDENTITY columns."""
 
 
 def _manifest(
@@ -132,7 +132,7 @@ def _manifest(
 
 
 def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
-    """Measures every step of the run, on one server or on several that take turns."""
+    """Measures every step of the run, on its only server or on the servers of a duet."""
     steps = []
     job = servings[0].job
     names = job.workload.steps(job.run.parameters)
@@ -155,8 +155,8 @@ def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
 
 
 def _settings(of: Serving) -> pl.DataFrame:
-    """The settings that the server reports. Paths and names of this machine are left out, since they differ in
-    every run."""
+    """The settings that the server reports. Words replace the paths and the name of this machine, which differ
+    between runs."""
     places = {**of.server.places, str(of.job.folder): "<run>", platform.node(): "<host>"}
     value = pl.col("value")
     is_place = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
@@ -193,7 +193,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
                 how["log"] = log.with_name(f"{whose}.log")
                 on = [serving.server for serving in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
-            before = [watch.begin() for watch in watches]  # a flush before the step does not count
+            before = [watch.begin() for watch in watches]  # a flush before this does not count
             observed = observe_step(servings, loads, name)
             for load in loads:
                 load.wait_until_gone()
@@ -204,7 +204,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
 
 
 def each_of(servings: Sequence[Serving], do: Callable[..., T], *more: Sequence[Any]) -> list[T]:
-    """Calls a function for each server in turn. Errors name the dbms."""
+    """Calls a function for each server, one after the other. In a duet, errors name the dbms."""
     done = []
     for member, *rest in zip(servings, *more, strict=True):
         with member.job.naming():
@@ -222,7 +222,7 @@ def _measured(
     before: Mapping[str, str],
     after: Mapping[str, str],
 ) -> Measured:
-    """The tables of a step on one server."""
+    """The tables and warnings of a step on one server."""
     status = [
         {"step": name, "moment": moment, "name": variable, "value": value}
         for moment, values in (("before", before), ("after", after))

@@ -1,4 +1,4 @@
-"""The servers of a run: each started on a fresh copy of the loaded tables, verified, and stopped."""
+"""Runs the servers of a run: starts each on a fresh copy of the loaded tables, verifies it, and stops it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -24,28 +24,28 @@ from rqps.scratch import Scratch
 
 @dataclass(frozen=True)
 class Serving:
-    """A verified server, and how it describes itself."""
+    """A verified server, with the version and the options that it reports, and its counters."""
 
     job: Job
     server: Opened
     version: str
     version_comment: str
     verified: pl.DataFrame
-    """Every option asked for, beside what the server reports."""
+    """Every requested option with the value that the server reports."""
     events: EventCounters
     callgrind: Callgrind | None = None
 
 
 @contextmanager
 def serving(job: Job) -> Iterator[list[Serving]]:
-    """Runs the servers of a run during the block. They start and stop in parallel, since they mostly wait."""
+    """Runs the servers of a run during the block. They start and stop in parallel, since both are mostly waiting."""
     with ExitStack() as opened:
-        with ThreadPoolExecutor(len(job.members)) as pool:  # which waits for all of them, also where one fails
+        with ThreadPoolExecutor(len(job.members)) as pool:  # the pool waits for all servers, even if one fails
             starting = [pool.submit(_open, start, opened) for start in job.members]
         servings = [start.result() for start in starting]
         try:
             yield servings
-        except BaseException:  # the last note stays, since it says what failed
+        except BaseException:  # the last note is not replaced, since it names the work that failed
             _close(servings)
             raise
         job.notes.doing(f"stopping {', '.join(serving.job.run.dbms for serving in servings)}")
@@ -65,8 +65,8 @@ def _close(servings: Sequence[Serving]) -> list[str]:
 
 @contextmanager
 def _serving(job: Job) -> Iterator[Serving]:
-    """Starts a server on its own copy of the tables and verifies that it has all that its config asks for. At the end
-    of the block the server is stopped and its data directory deleted."""
+    """Starts a server on its own copy of the tables, verifies that it has all options of its config, and warms it up.
+    At the end of the block the server is stopped and its data directory is deleted."""
     job.notes.doing(f"starting {job.run.dbms}")
     counts = job.run.mode == "instructions"
     with ExitStack() as at_the_end:

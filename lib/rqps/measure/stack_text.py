@@ -1,8 +1,8 @@
 """Folds the text of `perf script` into stacks: each distinct stack once, with its samples and their weight.
 
-A sample is a header line, a line for the function in which it was taken (the leaf) and one for each caller, up to
-a blank line. The leaf's address is new nearly every time, the callers' addresses are few. So callers are looked up
-by the hash of their bytes and the leaf by its name, and only new text is parsed.
+A sample is a header line, a line for the function in which it was taken (the leaf) and a line for each caller, up to
+a blank line. The leaf's address is new in nearly every sample, whereas callers' addresses repeat. So callers are
+looked up by the hash of their lines and the leaf by its name, and only new text is parsed.
 """
 
 import itertools
@@ -17,11 +17,12 @@ from rqps.store.schemas import CALLERS
 UNKNOWN = "[unknown]"
 KERNEL = "[kernel]"
 DATA = "[data]"
-"""Memory that belongs to no program, where broken stacks come from."""
+"""The module of addresses in memory that belongs to no program file; frames of broken stacks have such addresses."""
 ADDRESS_COLUMNS = 18
-"""A tab, the address right-aligned in 16 columns, and a space: perf's format in every version."""
+"""The width of an address in a line: a tab, the address right-aligned in 16 columns, and a space. This is perf's
+format in every version."""
 READ_BYTES = 1 << 18
-"""Bytes read at a time: few enough to stay in the processor's cache until they are parsed."""
+"""Number of bytes read at a time: few enough to stay in the CPU's cache until they are parsed."""
 
 _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
@@ -31,18 +32,18 @@ _LOST = b"PERF_RECORD_LOST"
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
 _USERS_OWN = ("[vdso]", "[vsyscall]")
 _Key = tuple[bytes, bytes, bytes, int]
-"""Command and thread, event, leaf, and hash of its callers' lines, as in the text."""
+"""The key of a stack: command and thread, event and leaf as in the text, and the hash of the callers' lines."""
 
 
 class Frame(NamedTuple):
-    """A function as the tool names it, without its address, and the file or memory region that holds it."""
+    """A function as perf names it, without its address, and the file or memory region that holds the function."""
 
     name: str
     module: str
 
 
 def read_frame(text: bytes) -> Frame:
-    """The frame of a line behind its address.
+    """Parses a frame from the part of its line after the address.
 
     >>> read_frame(b"operator new(unsigned long)+0x1c (/usr/lib/libstdc++.so.6.0.30)")
     Frame(name='operator new(unsigned long)', module='libstdc++.so.6.0.30')
@@ -92,20 +93,20 @@ class Stack(NamedTuple):
 
 @dataclass
 class Folded:
-    """The stacks of a text of `perf script`."""
+    """The stacks in an output of `perf script`."""
 
     counts: dict[_Key, list[int]] = field(default_factory=dict)
-    """Samples and weight."""
+    """Maps each stack's key to its number of samples and their total weight."""
     lost: int = 0
-    """Records that perf dropped for lack of room."""
+    """Number of records that perf dropped for lack of buffer space."""
     unreadable: int = 0
-    """Blocks of lines that are no samples."""
+    """Number of blocks of lines that are not samples."""
     cut_off: bool = False
     """True if the text ends in the middle of a sample."""
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
-    """Paths from the root, by the hash of the callers' lines."""
+    """Maps the hash of the callers' lines to the path from the root."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)
-    """Frames by the parts of their lines that don't depend on the address."""
+    """Maps the part of a line that doesn't depend on the address to its frame."""
 
     def add(self, block: bytes) -> None:
         """Counts the sample in a block of lines, which may begin with perf's own messages."""
@@ -140,7 +141,7 @@ class Folded:
             self.unreadable += 1
 
     def stacks(self) -> Iterator[Stack]:
-        """Yields each stack once, ignoring differences in addresses and in the thread's CPU."""
+        """Yields each stack once: stacks that differ only in addresses or in the thread's CPU are added up."""
         merged: dict[tuple[Thread, str, tuple[Frame, ...]], list[int]] = {}
         threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
         events = {key[1]: key[1].decode(errors="replace").partition(":")[0] for key in self.counts}
@@ -169,7 +170,7 @@ def _without_address(line: bytes) -> bytes:
 
 
 def fold(read: Callable[[int], bytes]) -> Folded:
-    """Folds a text that arrives in pieces: `read` returns up to that many bytes, and none at the end."""
+    """Folds a text that arrives in pieces: `read` takes a maximum number of bytes and returns none at the end."""
     folded = Folded()
     rest = b""
     while piece := read(READ_BYTES):
@@ -181,7 +182,7 @@ def fold(read: Callable[[int], bytes]) -> Folded:
 
 
 def _thread(who: bytes) -> Thread:
-    """The thread of a header's first words.
+    """Parses the thread from the first words of a sample's header.
 
     >>> _thread(b"ib_io_rd 7/12 [001]"), _thread(b"kworker/0:1 H 5/5")
     (Thread(name='ib_io_rd', pid=7, tid=12), Thread(name='kworker/0:1 H', pid=5, tid=5))
@@ -192,17 +193,17 @@ def _thread(who: bytes) -> Thread:
 
 
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
-    """Callers of functions without frame pointers, from the few stacks that were copied and unwound.
+    """Yields paths to functions without frame pointers, from the few stacks that were copied and unwound.
 
-    In most distributions the C library has no frame pointers: two of five stacks of a server lack their callers.
-    Each path leads from the root to a function with which another stack begins; its samples are those that had it,
-    and its weight is 0.
+    In most distributions the C library has no frame pointers: two of five stacks of a server lack their callers. Each
+    path leads from the root to a function with which another stack of the role begins. The path's samples are the
+    copied stacks that have it, and its weight is 0.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}
     for stack in every:
         if stack.event != CALLERS:
-            # Frames before the first one of a program are stack values that perf took for addresses.
+            # Frames before the first one in a program are values on the stack that perf took for addresses.
             programs = (frame for frame in stack.frames if frame.module not in (DATA, UNKNOWN))
             roots.setdefault(roles[stack.thread.tid], set()).update(itertools.islice(programs, 1))
     seen: Counter[tuple[str, tuple[Frame, ...]]] = Counter()

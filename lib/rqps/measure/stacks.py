@@ -1,4 +1,4 @@
-"""Profiles a step: samples while the step is measured, and reads the samples afterwards."""
+"""Profiles a step: takes samples while the step is measured, and reads them afterwards."""
 
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,11 +17,12 @@ from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
-"""No offsets in functions: fewer distinct texts fold faster."""
+"""The fields that `perf script` prints, without offsets in functions: text with fewer distinct lines folds faster."""
 FEW_SAMPLES = 200
-"""With fewer samples, a tenth of the cost is known only to within a third."""
+"""With fewer samples a step gets a warning: a share of a tenth of the cost is then known only to within a third."""
 IDLE_SAMPLES = 20
-"""A server that used less CPU time than gives this many samples counts as idle: few stacks are no fault then."""
+"""A server whose CPU time would give fewer samples than this counts as idle: it is no error then if there are no
+samples."""
 UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
 UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
 
@@ -36,7 +37,7 @@ class Profile:
 
 
 class Profiling:
-    """A step under a profiler: `begin` and `end` of its measured part, then `profile`."""
+    """Profiles one step: `begin` and `end` enclose its measured part, then `profile` returns its profile."""
 
     def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
         self.recording = recording
@@ -45,7 +46,7 @@ class Profiling:
         self._placement, self._sampling = placement, sampling
 
     def begin(self, origin_ns: int) -> None:
-        """Starts sampling at the beginning of the measured part, a moment of CLOCK_MONOTONIC."""
+        """Starts sampling. The measured part begins at `origin_ns`, a moment of CLOCK_MONOTONIC."""
         self._origin_ns = origin_ns
         self.recording.begin()
         self._began_with = self._server.pids
@@ -53,7 +54,7 @@ class Profiling:
         self.looks.begin()
 
     def end(self) -> None:
-        """Stops sampling and reads the threads' roles while all threads still exist."""
+        """Stops sampling and reads the threads' names, which give their roles, while all threads still exist."""
         pids = self._server.pids
         self._last = used_by_threads(pids)
         self.recording.end()
@@ -63,8 +64,8 @@ class Profiling:
         self._pids = tuple(dict.fromkeys((*self._began_with, *self.looks.processes, *pids)))
 
     def profile(self, step: str, server_cpu_s: float, known: Roles) -> Profile:
-        """The profile of a finished step. `server_cpu_s` is the server's CPU from the kernel's counters, `known`
-        are the roles of its threads."""
+        """Returns the profile of a finished step. `server_cpu_s` is the server's CPU time from the kernel's counters,
+        `known` has the engine's patterns of the roles of threads."""
         self.recording.finish()
         sampled_s = self.recording.sampled_s
         folded = read(self.recording.data, self._pids, self._placement.observer_cpus)
@@ -83,12 +84,12 @@ class Profiling:
 
 @contextmanager
 def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
-    """Prepares perf for a step. Perf and its file are gone after the block."""
+    """Prepares perf for a step. Perf is stopped and its file removed at the end of the block."""
     with recording(
         sampling,
         server_cpus=placement.server_cpus,
         cpus=placement.observer_cpus,
-        scratch=server.directory.parent,  # which the server's keeper removes, whatever happens to us
+        scratch=server.directory.parent,  # the server's keeper removes this folder, even if this process is killed
     ) as running:
         step = Profiling(server, placement, sampling, running)
         try:
@@ -98,7 +99,7 @@ def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Itera
 
 
 def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.DataFrame:
-    """Stacks as rows of the raw table; threads with the same role are one row."""
+    """Returns stacks as rows of the raw table; equal stacks of threads with the same role are added up in one row."""
     counts: dict[tuple[str, str, tuple[Frame, ...]], list[int]] = {}
     for stack in stacks:
         count = counts.setdefault((roles[stack.thread.tid], stack.event, stack.frames), [0, 0])
@@ -112,7 +113,8 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
 
 
 def read(data: Path, pids: Sequence[int], cpus: tuple[int, ...]) -> Folded:
-    """All samples of processes in a perf file, without inlined functions, since looking them up takes minutes."""
+    """Reads all samples of processes in a perf file. Inlined functions are left out: looking them up takes
+    minutes."""
     what = ("--no-inline", "--show-lost-events", f"--pid={','.join(map(str, pids))}", f"--fields={FIELDS}")
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:
@@ -135,7 +137,7 @@ def read(data: Path, pids: Sequence[int], cpus: tuple[int, ...]) -> Folded:
 
 @dataclass(frozen=True)
 class Expected:
-    """The kernel's counters over the sampled part of a step."""
+    """The server's CPU time and the durations of a step, against which its samples are checked."""
 
     pid: int
     program: str
@@ -147,10 +149,10 @@ class Expected:
 
 
 def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expected: Expected) -> Iterator[str]:
-    """Warnings about a step's profile; an error if a busy server has no samples."""
+    """Yields warnings about a step's profile; raises an error if a busy server has no samples."""
     samples = sum(stack.samples for stack in stacks)
     sampled_share = min(1.0, expected.sampled_s / expected.elapsed_s)
-    used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if it used its CPU evenly
+    used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if the server used its CPU evenly
     wanted = used_s * sampling.samples_per_s
     if samples == 0:
         used = f"the server used {expected.server_cpu_s:.3f} s of CPU"

@@ -24,7 +24,8 @@ from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 
 MOST_THREADS = 64
-"""Above this number of threads, rows have no context switches (one file per thread); the counters of the step do."""
+"""Maximum number of threads of a process for which the rows of each second have context switches, which take one file
+per thread. The counters of the whole step have no such limit."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Counters:
 
 
 def read_counters(server_pids: Sequence[int], client_pid: int, device: str | None) -> Counters:
-    """Reads all counters now. `device` is the one that holds the data directory, see `device_of`."""
+    """Reads all counters now. `device` holds the data directory, see `device_of`."""
     return Counters(time.monotonic_ns(), read_processes(server_pids), read_process(client_pid), read_host(device))
 
 
 def used_between(first: Counters, last: Counters) -> dict[str, float | int | None]:
-    """CPU, switches, reads and writes between two moments, named like the columns of `steps`."""
+    """CPU time, context switches, reads and writes between two moments, named like the columns of `steps`."""
     used = {
         "server": last.server - first.server if last.server and first.server else UNKNOWN,
         "client": last.client - first.client if last.client and first.client else UNKNOWN,
@@ -66,7 +67,7 @@ def warnings_between(first: Counters, last: Counters, step: str) -> tuple[Warnin
 
 
 def interval_row(earlier: Counters, later: Counters, second: float, interval_s: float) -> dict[str, Any]:
-    """The row of the table `counters` for the time between two moments, without its step."""
+    """The row of the table `counters` for the time between two moments, without the column `step`."""
     return {
         "second": second,
         "interval_s": interval_s,
@@ -78,11 +79,11 @@ def interval_row(earlier: Counters, later: Counters, second: float, interval_s: 
 
 
 class Sampler:
-    """Samples in a thread of its own during its `with` block, at multiples of a second since `origin_ns`.
+    """Reads counters in a thread of its own during its `with` block, at multiples of `interval_s` since `origin_ns`.
 
-    `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins. It may lie ahead (earlier
-    samples get negative seconds) or behind. A late sample does not delay the next. A process that has ended has
-    nulls from then on.
+    `origin_ns` is the moment of CLOCK_MONOTONIC at which the measured part begins. This moment may lie in the
+    future (earlier samples get negative seconds) or in the past. A late sample does not delay the next sample. The
+    columns of a process are null after the process has ended.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Sampler:
         origin_ns: int,
         interval_s: float = 1.0,
     ) -> None:
-        """`server_pids` gives the server's processes, which may come and go."""
+        """`server_pids` returns the server's current processes, which may come and go."""
         self._server_pids, self._client_pid = server_pids, client_pid
         self._device = device
         self._origin_ns = origin_ns
@@ -120,7 +121,7 @@ class Sampler:
         while not self._stopped.wait(self._until_next_s()):
             last = self._add_row(last)
         rest_ns = time.monotonic_ns() - last.at_ns
-        if rest_ns > self._interval_ns / 2:  # stopped a moment before the last whole interval
+        if rest_ns > self._interval_ns / 2:  # more than half of an interval is left: it gets a row
             self._add_row(last)
 
     def _until_next_s(self) -> float:
@@ -141,5 +142,5 @@ class Sampler:
 def _read_if_alive(pids: Sequence[int]) -> ProcessReading | None:
     try:
         return read_processes(pids, MOST_THREADS)
-    except RqpsError:  # it has ended
+    except RqpsError:  # the process has ended
         return None

@@ -1,8 +1,8 @@
-"""Threads of a server: their roles, and their time running, ready without a CPU, or waiting for something else.
+"""Finds the roles of a server's threads, and their time running, ready without a CPU, or waiting for something else.
 
 The kernel counts to the nanosecond how long each thread ran and was ready without a CPU (schedstat, which psutil does
-not read). For the rest we look some times a second in which system call the thread is. A thread has its role by the
-name that the server or the operating system has for it, or else by the first function of its own.
+not read). For the rest of the time, we sample the system call of each thread LOOKS_PER_S times a second. The role of
+a thread follows from its name in the server or in the operating system, or else from the first function of its own.
 """
 
 import itertools
@@ -27,7 +27,7 @@ WAITS: dict[str, tuple[int, ...]] = {
     "disk": (0, 1, 17, 18, 19, 20, 26, 74, 75, 208, 277, 285, 295, 296, 306, 333, 426),
     "timer": (34, 35, 128, 230),
 }
-"""Numbers of system calls on x86-64, by what a thread waits for in them: poll and recv, futex, fsync, sleep."""
+"""Maps each kind of wait to the numbers of its system calls on x86-64, such as poll and recv, futex, fsync, sleep."""
 _KIND = {str(number).encode(): kind for kind, numbers in WAITS.items() for number in numbers}
 RUNNING, OTHER = "running", "other"
 KINDS = (RUNNING, *WAITS, OTHER)
@@ -38,35 +38,35 @@ class Used(NamedTuple):
 
     running_ns: int
     waiting_ns: int
-    """Ready, but without a CPU."""
+    """Ready to run, but without a CPU."""
 
 
 def used_by_threads(pids: Iterable[int]) -> dict[int, Used]:
-    """Time of each thread of some processes so far; empty where the kernel does not count it."""
+    """Maps each thread of some processes to its time so far; empty if the kernel does not count it."""
     return {thread: Used(*map(int, times.split()[:2])) for thread, times in _of_all(pids, "schedstat")}
 
 
 def thread_names(pids: Iterable[int]) -> dict[int, str]:
-    """Names of the threads of some processes in the operating system, by thread id."""
+    """Maps the id of each thread of some processes to its name in the operating system."""
     return {thread: name.decode(errors="replace").rstrip("\n") for thread, name in _of_all(pids, "comm")}
 
 
 def _of_all(pids: Iterable[int], file: str) -> Iterator[tuple[int, bytes]]:
     for pid in pids:
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+        with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
             yield from of_threads(pid, file)
 
 
 class ThreadLooks:
-    """Looks from time to time at what each thread is doing, from `begin` to `end`."""
+    """Samples the activity of each thread about LOOKS_PER_S times a second, from `begin` to `end`."""
 
     def __init__(self, pids: Callable[[], Sequence[int]]) -> None:
-        """`pids` gives the processes at the moment of its call."""
+        """`pids` returns the processes that exist when it is called."""
         self._pids = pids
         self.processes: dict[int, None] = {}
-        """Every process that was seen, in the order of its coming."""
+        """All processes that were seen, in the order in which they appeared."""
         self.seen: dict[int, Counter[str]] = defaultdict(Counter)
-        """Number of times that each thread was seen at each activity."""
+        """Maps each thread to the number of times that it was seen in each activity."""
         self._files: dict[int, int] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rqps-looks", daemon=True)
@@ -75,7 +75,7 @@ class ThreadLooks:
         self._thread.start()
 
     def end(self) -> None:
-        """Stops looking, if it was begun; may be called again."""
+        """Stops sampling, if it was begun; may be called more than once."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -83,13 +83,13 @@ class ThreadLooks:
     def _run(self) -> None:
         number = 0
         while not self._stopped.wait(1 / LOOKS_PER_S):
-            if number % LOOKS_PER_S == 0:  # new threads once a second
+            if number % LOOKS_PER_S == 0:  # look for new threads once a second
                 self._open()
             number += 1
             for thread, file in list(self._files.items()):
                 try:
-                    call = os.pread(file, 256, 0).split(None, 1)[:1]  # "running", or the number and its arguments
-                except OSError:  # it has ended
+                    call = os.pread(file, 256, 0).split(None, 1)[:1]  # "running", or the call's number and arguments
+                except OSError:  # the thread has ended
                     os.close(self._files.pop(thread))
                     continue
                 kind = RUNNING if call == [b"running"] else _KIND.get(b"".join(call), OTHER)
@@ -101,7 +101,7 @@ class ThreadLooks:
     def _open(self) -> None:
         for pid in self._pids():
             self.processes[pid] = None
-            with suppress(OSError):  # the process has ended, or we may not look
+            with suppress(OSError):  # the process has ended, or we may not read its files
                 for thread in thread_ids(pid):
                     if thread not in self._files:
                         self._files[thread] = os.open(f"/proc/{pid}/task/{thread}/syscall", os.O_RDONLY)
@@ -115,9 +115,9 @@ def threads_table(
     looks: Mapping[int, Mapping[str, int]],
     elapsed_s: float,
 ) -> pl.DataFrame:
-    """The table `threads` of one step: those of one role added up, of those that ran at all.
+    """The table `threads` of one step: one row per role, summed over its threads that ran during the step.
 
-    A server saves threads of connections that have ended for the next ones; their waits are no part of a step.
+    A server keeps the threads of closed connections for new connections; the waits of these threads are left out.
     """
     by_role: dict[str, dict[int, Used]] = {}
     for thread, (running_ns, waiting_ns) in last.items():
@@ -143,16 +143,17 @@ def threads_table(
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"-\d+$")
 _DEEPEST = 10
-"""A thread's first function of its own lies below what the system and the engine put there."""
+"""Maximum number of outermost frames in which a thread's role is searched: frames of the system and the engine come
+before the thread's first function of its own."""
 
 
 Roles = Mapping[str, str]
-"""Patterns of an engine, by role: of a thread's own name, the last part of the engine's name for it, or of its first
-function's name."""
+"""Maps each role to an engine's pattern. The pattern matches a thread's name in the operating system, the last part
+of the engine's name for the thread, or the name of the thread's first own function."""
 
 
 def role_of_name(name: str, known: Roles) -> str | None:
-    """Role by a name of the operating system or the engine.
+    """The role of a thread by its name in the operating system or the engine.
 
     >>> role_of_name("thread/x/page_flush_thread-2", {"page cleaner": r"page_flush\\w*"})
     'page cleaner'
@@ -162,7 +163,7 @@ def role_of_name(name: str, known: Roles) -> str | None:
 
 
 def role_of_frames(names: Iterable[str], known: Roles) -> str | None:
-    """Role by the outermost functions of a stack, root first.
+    """The role of a thread by the outermost functions of its stack, root first.
 
     >>> role_of_frames(["start_thread", "serve(Client*)", "do_command(Client*)"], {"connection": "do_command"})
     'connection'
@@ -174,10 +175,10 @@ def role_of_frames(names: Iterable[str], known: Roles) -> str | None:
 def roles(
     stacks: Iterable[Stack], reported: Mapping[int, str], named: Mapping[int, str], main: int, known: Roles
 ) -> dict[int, str]:
-    """The role of each thread that was sampled or has a name, by its id.
+    """Maps the id of each thread that was sampled or has a name to the thread's role.
 
-    `reported` are the server's own names of its threads, `named` the operating system's, `main` is the id of the
-    process.
+    `reported` has the server's own names of its threads, `named` those of the operating system; `main` is the id of
+    the process.
     """
     votes: dict[int, Counter[str]] = {thread: Counter() for thread in (*reported, *named)}
     for stack in stacks:
@@ -188,7 +189,7 @@ def roles(
     for thread, voted in votes.items():
         by_name = role_of_name(reported.get(thread, ""), known) or role_of_name(named.get(thread, ""), known)
         voted.pop("main", None)
-        if by_name and by_name != "main":  # a thread that was given no name has that of the process
+        if by_name and by_name != "main":  # a thread without a name of its own has the name of the process
             by_thread[thread] = by_name
         elif voted:
             by_thread[thread] = voted.most_common(1)[0][0]

@@ -1,10 +1,10 @@
-"""Lets servers take turns by stopping them (SIGSTOP): each has a load of its own, and one server runs at a time.
+"""Lets servers take turns by stopping them (SIGSTOP): each server has its own load, and one server runs at a time.
 
 So deferred work, such as flushing and purging, happens in the server's own turns. Anything that slows the machine
-for longer than a cycle affects all servers alike. The clock of a load stands still while it is stopped.
+for longer than a cycle affects all servers alike. The clock of a load stands still while the load is stopped.
 
-The other way to take turns is sysbench's (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each
-server, a slice ends with a transaction, and nobody is stopped, since 5.6 took more CPU when it was
+Sysbench takes turns in another way (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each server, a
+slice ends with a transaction, and no server is stopped, since release 5.6 used more CPU when it was stopped
 (benchmarks/verdicts/README.md).
 """
 
@@ -26,11 +26,12 @@ from rqps.workloads import StoppableLoad
 
 LOOK_S = 5e-5
 NAP_S = 0.1
-"""The longest sleep of a load that waits for its origin. After it, all loads are ready for their first turn."""
+"""The longest sleep of a load that waits for its origin, in seconds. After this time, all loads are ready for their
+first turn."""
 
 
 class Side:
-    """A server with its load. Its counters and seconds cover its own turns only."""
+    """A server with its load. The counters and seconds of a side cover its own turns only."""
 
     def __init__(
         self, server_pids: Callable[[], Sequence[int]], load: StoppableLoad, device: str | None, step: str
@@ -43,19 +44,19 @@ class Side:
         self._in_load = load.pid in server_pids()
         """True for an engine without a process of its own."""
         self._stopped: set[int] = set()
-        """Processes of the server that were stopped and are to go on."""
+        """Processes of the server that are stopped now and continue in its next turn."""
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 
     def stop(self) -> None:
-        """Stops it once its load is ready. Its first turn begins at the load's origin."""
+        """Stops server and load once the load is ready. By the load's clock, the first turn begins at its origin."""
         self._stopped_at_ns = self.load.wait_for_origin()
         self._stand_still()
         self.first = self.last = self._sampled = read_counters(self._server_pids(), self.load.pid, self._device)
         self._host = self.first.host
 
     def turn(self, number: int, cycle: int) -> None:
-        """Lets it run for a slice, or until its load ends."""
+        """Lets server and load run for a slice, or until the load ends."""
         host, cpu, client_cpu = self._reading()
         done = self.load.operations()
         at_ns = time.monotonic_ns()
@@ -67,7 +68,7 @@ class Side:
         self._stopped_at_ns = time.monotonic_ns()
         self._own_ns += self._stopped_at_ns - at_ns
         later, cpu_later, client_cpu_later = self._reading()
-        self._host = later - (host - self._host)  # less the usage of the others so far
+        self._host = later - (host - self._host)  # without the usage of the other sides
         self.slices.append(
             {
                 "step": self._step,
@@ -85,19 +86,19 @@ class Side:
             raise self.load.failure(f"did not end within {self.load.patience_s:.0f} s of its own")
 
     def go_on(self) -> None:
-        """Undoes a stop."""
+        """Lets the stopped server and its load continue."""
         for pid in (*sorted(self._stopped), self.load.pid):
             _signal(pid, signal.SIGCONT)
         self._stopped.clear()
 
     def counters(self) -> pl.DataFrame:
-        """The table `counters`, by its own seconds."""
+        """The table `counters`; its seconds count the side's own turns only."""
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
     def _stand_still(self) -> None:
-        """Stops the load first and the server's first process last, and waits: a process that is not on a CPU when
-        the signal arrives stops when it next gets one, and until then its turn is not over. A process that came
-        meanwhile is stopped, too."""
+        """Stops the load first and the server's first process last, and waits until all stand still: a process that
+        is not on a CPU when the signal arrives stops when it next gets a CPU, and until then the turn is not over.
+        New processes that appear meanwhile are stopped, too."""
         _signal(self.load.pid, signal.SIGSTOP)
         while new := [pid for pid in self._server_pids() if pid not in self._stopped]:
             for pid in reversed(new):
@@ -114,7 +115,7 @@ class Side:
             raise self.load.failure() from None
 
     def _sample(self) -> None:
-        """Reads all counters; the host's cover its own turns only."""
+        """Adds a row of `counters`; the host's counters cover the side's own turns only."""
         read = read_counters(self._server_pids(), self.load.pid, self._device)
         self.last = Counters(self._own_ns, read.server, read.client, self._host)
         earlier = self._sampled
@@ -125,12 +126,12 @@ class Side:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # it has ended, which its load will say
+    with suppress(ProcessLookupError):  # the process has ended, which the load will report
         os.kill(pid, number)
 
 
 def stands_still(pid: int) -> bool:
-    """True for a process that is stopped or has ended."""
+    """True if a process is stopped or has ended."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
     except (FileNotFoundError, ProcessLookupError):
@@ -140,8 +141,8 @@ def stands_still(pid: int) -> bool:
 
 @contextmanager
 def stopped(sides: Sequence[Side]) -> Iterator[None]:
-    """Keeps all sides stopped in the block, except the one whose turn it is. All run again afterwards, whatever
-    happens."""
+    """Keeps all sides stopped during the block, except the side whose turn it is. All sides run again after the
+    block, also after an error."""
     try:
         for side in sides:
             side.stop()
@@ -153,7 +154,8 @@ def stopped(sides: Sequence[Side]) -> Iterator[None]:
 
 
 def take_turns(sides: Sequence[Side], seed: str) -> None:
-    """Gives turns to the sides until all loads have ended, in cycles of two random orders."""
+    """Gives turns to the sides until all loads have ended. In a cycle, each side has two turns, each time in a random
+    order."""
     random_order, number, orders = random.Random(seed), 0, 0
     while left := [side for side in sides if not side.ended]:
         for side in random_order.sample(left, len(left)):

@@ -1,6 +1,6 @@
-"""At most one module per analysis notebook, with what would not read well in its cells.
+"""At most one module per analysis notebook, with code that would make the notebook's cells hard to read.
 
-A notebook may have a place on the first page of a report: its metadata names a function that adds to a `FirstPage`.
+A notebook may contribute to the first page of a report: its metadata names a function that adds to a `FirstPage`.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 from great_tables import GT
 
-from rqps import show as show  # before any page imports altair
+from rqps import show as show  # must run before any page imports altair
 from rqps.show import Row
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
@@ -17,14 +17,14 @@ from rqps.store import Study
 
 @dataclass(frozen=True)
 class FirstPage:
-    """The first page of a report, as far as it is made; each notebook in turn returns it with what it adds."""
+    """The unfinished first page of a report: the function of each notebook in turn returns a copy with additions."""
 
     study: Study
     compared: pl.DataFrame
     means: pl.DataFrame
     """Geometric means over all steps."""
     decided: pl.DataFrame
-    """One row per comparison, by the measure that decides it."""
+    """One row per comparison, with the measure that decides it."""
     headline: str
     row: Row | None
     """The comparison that the headline names, if there is one."""
@@ -36,7 +36,7 @@ class FirstPage:
 
 
 class Reliability(NamedTuple):
-    """The reliability of a study: in few words, in a sentence, and whether to doubt its numbers."""
+    """The reliability of a study: in a few words, in a sentence, and as a flag that is True if it is doubtful."""
 
     head: str
     sentence: str

@@ -1,4 +1,4 @@
-"""Cost per operation: each cost beside the base's, by our metrics and by the columns of published tables."""
+"""Cost per operation: each cost compared with the base's, by our metrics and by the columns of published tables."""
 
 import math
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ _OF_THE_DISK = {"r/o": "host_reads", "rKB/o": "host_read_kb", "wKB/o": "host_wri
 
 
 def costs(study: Study, *, published: bool = False) -> pl.DataFrame:
-    """One row per step, dbms and metric: the `estimate` with its interval and, except for the base, the `ratio` to it
-    with its own. `published` columns are calculated as the published scripts do.
+    """One row per step, dbms and metric: the `estimate` with its interval and, except for the base, the `ratio` to
+    the base with the interval of the ratio. `published` selects the columns that the published scripts calculate.
 
-    Only the study's own comparisons have verdicts; other costs have intervals."""
+    Only the study's own comparisons have verdicts; other costs have only intervals."""
     values = as_published(study.steps, study.counters, study.runs) if published else stats.measured(study)
     rounds = stats.rounds(values, study.runs, study.card.base)
     of_study = pl.col("metric").is_in(stats.COMPARED)
@@ -42,10 +42,10 @@ def costs(study: Study, *, published: bool = False) -> pl.DataFrame:
 
 
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """One row per step, run and published column, calculated from the lines of vmstat and iostat, one a second.
+    """One row per step, run and published column, calculated from vmstat and iostat lines, one line per second.
 
-    Servers of a duet share their seconds, so they have no such rows. A scan's o/s is thousand rows a second of one
-    table. vmstat's first line is left out."""
+    The servers of a duet share each second, so they have no such rows. The o/s of a scan is in thousand rows per
+    second of one table. The first line of vmstat is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
     steps = steps.filter(~SHARES_SECONDS)
     lines = counters.filter(SHOWN_BY_VMSTAT, pl.col("run").is_in(steps["run"].unique().implode()))
@@ -59,10 +59,10 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
 
 
 def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """Absolute values, the base first, and the ratio of each other dbms to it.
+    """Absolute values, the base first, and the ratio of each other dbms to the base.
 
-    The ratio has its own count: a round in which the base's value is 0 gives none. `base_estimate` is null where the
-    base gave no number."""
+    The ratio has its own number of rounds, since a round in which the base's value is 0 has no ratio. `base_estimate`
+    is null if the base has no number."""
     absolute, key = stats.absolute(values), ["host", "step", "metric"]
     base = str(next(iter(compared["base"]), ""))
     of_ratio = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}
@@ -78,7 +78,7 @@ def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def cost_tables(costs: pl.DataFrame) -> Iterator[GT]:
-    """Tables of costs, one per group of steps, with the verdict at each ratio."""
+    """Tables of costs, one per group of steps; each ratio has the sign of its verdict."""
     ratios = pl.col("metric").is_in([CPU, "cpu/o"])
     few, left_out = first_of_many(costs, costs.filter(ratios).with_columns(estimate="ratio"))
     for (group,), rows in by_host(few).group_by("group", maintain_order=True):
@@ -105,7 +105,7 @@ def _cell(row: Row) -> str:
     low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else f"({_number(low, digits)}–{_number(high, digits)})"
     cell = two_lines(_number(row["estimate"], digits), interval, muted=True)
-    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:  # of almost nothing
+    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:  # a ratio to almost nothing
         return cell
     signed = f"{signs_of(row['metric']).get(row['verdict'], '')} {ratio(row['ratio'])}".strip()
     of_ratio = "" if row["ratio_low"] is None else f"({interval_of(row, of='ratio')})"
@@ -115,7 +115,7 @@ def _cell(row: Row) -> str:
 
 
 def _digits(row: Row) -> int:
-    """Decimals of a number and its interval: as published, and of our own numbers enough to see small ones.
+    """Number of decimals of a number and its interval: as published; for our own metrics, enough for small numbers.
 
     >>> [_digits({"metric": "client_cpu_us_per_operation", "estimate": value}) for value in (12.3, 0.14, 0.00021, 0)]
     [2, 3, 6, 2]

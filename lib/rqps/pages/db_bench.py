@@ -1,4 +1,4 @@
-"""The page of db_bench: names of releases, findings, and our ratios beside those published of RocksDB 6.0 to 9.7."""
+"""The page on db_bench: names of releases, findings, and our ratios beside published ratios of RocksDB 6.0 to 9.7."""
 
 from typing import Any
 
@@ -16,29 +16,31 @@ from rqps.store import Study
 
 AS_PUBLISHED = {"fillseq": "fillseq", "revrangewhilewriting": "revrangeww", "fwdrangewhilewriting": "fwdrangeww"}
 AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}
-"""The steps whose numbers are published, and their names there."""
+"""Maps the steps with published numbers to their published names."""
 SOURCE = "rocksdb-leveled-2024"
 UNUSED_OPTIONS = (
     r"^(blob_|compaction_options_|(bottommost_)?compression_opts|hash_index_|(wal|db_log)_dir|persist_user)"
 )
 SAME_IN_OTHER_WORDS = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_version", "options_file_version")
-"""Options whose text differs between releases and whose effect does not."""
+"""Options whose text differs between releases although their effect is the same."""
 
 
 def releases(study: Study) -> dict[str, str]:
-    """The name of each dbms in tables, older versions first: its version, or the dbms where two have the same one."""
+    """Maps dbms to their names in tables, older versions first: the version, or the short dbms if two dbms have the
+    same version."""
     versions = dict(by_version(study).select("dbms", "version").rows())
     return versions if len(set(versions.values())) == len(versions) else short_dbms(versions)[0]
 
 
 def by_version(study: Study) -> pl.DataFrame:
-    """One run of each dbms, older versions first."""
+    """One row of runs per dbms, older versions first."""
     ranked = study.runs.join(stats.version_order(study.runs), on="dbms").sort("rank")
     return ranked.unique("dbms", maintain_order=True)
 
 
 def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows sorted by host, step and version, with `release` (its host too, where there are several) and `short`."""
+    """The rows with `release`, the name of the dbms (and its host, if there are several), and `short`, the published
+    name of the step."""
     if rows.is_empty():
         return rows
     names = show.by_host(rows.with_columns(dbms=pl.col("dbms").replace_strict(releases(study))))["dbms"]
@@ -46,7 +48,8 @@ def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
-    """A sentence for each step with a verdict, by throughput or by what an operation costs; then the unsure ones."""
+    """A sentence for each step that changed, by throughput or by the cost of an operation; then a sentence on unsure
+    comparisons."""
     rows = named(study, stats.deciding(compared))
     if rows.is_empty():
         return Sentences(["Nothing is compared with the base."])
@@ -61,7 +64,7 @@ def findings(study: Study, compared: pl.DataFrame) -> Sentences:
 
 
 def _finding(study: Study, decided: pl.DataFrame) -> Clause:
-    """One sentence for comparisons of a step that have the same verdict by the same metric."""
+    """One sentence for all comparisons of a step that have the same verdict by the same metric."""
     is_worst_low = (decided["verdict"][0] == "slower") == (decided["metric"][0] == THROUGHPUT)
     most = decided.sort("estimate", descending=not is_worst_low).row(0, named=True)
     names, base = releases(study), releases(study)[most["base"]]
@@ -73,7 +76,7 @@ def _finding(study: Study, decided: pl.DataFrame) -> Clause:
 
 
 def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
-    """The published ranges beside our ratios of the same steps, for the release of ours that is nearest."""
+    """A table of published ranges beside our ratios of the same steps, from our release nearest to the published."""
     quotes = read().prose.filter(pl.col("place").str.starts_with("tl;dr"), source=SOURCE)
     versions = study.runs.select("dbms", "version").unique("dbms")
     measured = compared.filter(pl.col("kind").is_in(list(AS_PUBLISHED)), metric=THROUGHPUT)
@@ -106,7 +109,8 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
 
 
 def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.DataFrame:
-    """The rows of our dbms for a published one: by its `automatic` cache, or the newest release of the same 9.x."""
+    """The rows of our dbms that is nearest to a published dbms: one with an `automatic` cache if the published dbms
+    has it, else our last release of the same major version."""
     if published.endswith("ahcc"):
         return ratios.filter(pl.col("dbms").is_in(automatic))
     same = ratios.filter(pl.col("version").str.starts_with(f"{published.partition('.')[0]}."))
@@ -114,7 +118,8 @@ def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.Da
 
 
 def conditions_beside(study: Study) -> pl.DataFrame:
-    """One row per condition that differs: its value in the published study, and here; none for other steps."""
+    """One row per condition: its value in the published study and in this study. Empty if this study has none of the
+    published steps."""
     of_base = study.conditions.filter(dbms=study.card.base).unique(["kind", "name"], keep="first")
     values = {(kind, name): value for kind, name, value in of_base.select("kind", "name", "value").rows()}
 

@@ -1,4 +1,4 @@
-"""Sentences on where an operation's cost goes, for the breakdown and for the first page of a report."""
+"""Sentences on the parts of an operation's cost, for the breakdown page and for the first page of a report."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,11 +22,11 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, Mode
 from rqps.terminal import formatted
 
 UNSAID = 0.2
-"""Parts are named until what is left is at most this share of the difference."""
+"""Maximum share of the difference that may be left unnamed: parts are named, largest first, until this is reached."""
 SMALL_THREAD = 0.05
-"""The share of the difference up to which a thread beside the clients' is not named."""
+"""A background thread is named only if it has more than this share of the difference."""
 KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
-"""Kinds of parts in sentences, and how many are named at most."""
+"""Maps kinds of parts to their title in sentences and to the maximum number of parts that are named."""
 MOST_STEPS, MOST_CHANGED, LONGEST_NAME = 12, 4, 40
 MOST_FUNCTIONS = 2
 _SIDES = ("base_estimate", "me_estimate")
@@ -35,11 +35,12 @@ _SHORT = {MICROSECONDS: "µs", INSTRUCTIONS: "instructions"}
 _FRAMES = {MICROSECONDS: "sampled_parts", INSTRUCTIONS: "counted_parts"}
 _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 _NO_NAME = r"^[\[(]"
-"""Begins `[unknown]`, of a stripped server, and `(9 smaller functions)`."""
+"""Matches names that are not functions: `[unknown]`, of a stripped server, and `(9 smaller functions)`."""
 
 
 def findings(study: Study, mode: Mode) -> show.Sentences:
-    """The greatest difference of each step by its parts, or how to get one; and why runs failed."""
+    """Sentences on the largest difference of each step and its parts, or advice on how to get profiles; and the
+    errors of failed runs."""
     profile, words = profile_of(study, mode), _NAMES[mode]
     failed = load(study.place, mode=mode).failed.filter(mode=mode).group_by("error", maintain_order=True).agg("run")
     missing = [f"Without {words}, since they failed: {listed(runs)}. {error}" for error, runs in failed.rows()]
@@ -57,7 +58,8 @@ def findings(study: Study, mode: Mode) -> show.Sentences:
 
 
 def work_and_misses(study: Study) -> show.Sentences:
-    """Each comparison's CPU as more instructions and more time for each, with the cache misses that go with that."""
+    """Sentences that split the CPU ratio of each comparison into instructions per operation and CPU per instruction,
+    with the cache misses that changed."""
     texts = [text for row in split_of(study).to_dicts() for text in _work(study, row)]
     return (
         show.Sentences(texts)
@@ -67,7 +69,8 @@ def work_and_misses(study: Study) -> show.Sentences:
 
 
 def _work(study: Study, row: Row) -> Iterator[Clause]:
-    """One comparison of `work_and_cost`: its ratios, the misses that changed, and the functions that have them."""
+    """Sentences on one row of `split_of`: its ratios, the misses that changed, and the functions that added
+    misses."""
     names, cell = _names(study), {name: row[name] for name in (*_CELL, "base")}
     me, base = names.get(row["dbms"], row["dbms"]), names.get(row["base"], row["base"])
     times = {name: f"{show.ratio(row[name])}x" for name in ("cpu", "work", "cost") if row[name] is not None}
@@ -92,7 +95,8 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
 
 
 def _where(study: Study, of: Mapping[str, str]) -> Clause:
-    """The functions that added most misses to an operation, in brackets; empty where an operation has fewer."""
+    """The functions that added most misses per operation, in brackets; empty if the misses did not increase in
+    all."""
     rows = by_function(study).filter(~pl.col("function").str.contains(_NO_NAME), **of)
     if rows["added"].sum() <= 0:
         return Clause("")
@@ -107,7 +111,7 @@ def _where(study: Study, of: Mapping[str, str]) -> Clause:
 
 
 def explanations(study: Study, profile: Profile) -> pl.Series:
-    """The sentences on each comparison of a profile, in the order of its operations."""
+    """The sentences on each comparison of a profile, one text per row of its operations."""
     names = _names(study) if profile.operations.height else {}
     texts = [" ".join(sentences(profile, row, names)) for row in profile.operations.to_dicts()]
     return pl.Series("finding", texts, pl.String)
@@ -118,7 +122,8 @@ def _names(study: Study) -> Mapping[str, str]:
 
 
 def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[str]:
-    """Sentences on one comparison: its cost on both sides, the parts of the difference, and what is left of it."""
+    """Sentences on one comparison: its cost on both sides, the parts that make most of the difference, and the
+    rest."""
     unit, sides = _SHORT[row["unit"]], [names.get(row[side], row[side]) for side in ("dbms", "base")]
     ratios = {end: 1 + row[end] / row["base_estimate"] for end in ("estimate", "low", "high")}
     in_times = comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides)
@@ -142,7 +147,7 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
 
 
 def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
-    """The parts of one kind that make most of a difference, the largest first, and the sum of all others."""
+    """The parts of one kind that make up most of a difference, the largest first, and the sum of all other parts."""
     title, most = KINDS[kind]
     apart = ((pl.col("low") > 0) | (pl.col("high") < 0)) & (pl.col("part") != OTHER)
     is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
@@ -173,7 +178,7 @@ def _claim(row: Row, written: str, reading: Reading = "value") -> Claim:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """The parts of the headline's difference, if nothing else explains it, and the parts that changed."""
+    """Adds the parts of the headline's difference, if it has no explanation yet, and a table of changed parts."""
     profiles = [profile for mode in _NAMES if (profile := profile_of(page.study, mode)).operations.height]
     if not profiles:
         return page
@@ -188,7 +193,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """One row per step, of the dbms with its largest decided change: its parts that surely differ."""
+    """A table with one row per step, for the dbms with the step's largest decided change: the parts whose verdict is
+    slower or faster."""
     size = pl.col("estimate").log().abs()
     most = page.decided.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")

@@ -1,4 +1,4 @@
-"""The page of histories: the sentences of courses over releases, and their place on the first page."""
+"""The page on histories: sentences on the courses of steps over releases, and the headline for the first page."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +13,7 @@ from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
 MEASURES = (INSTRUCTIONS, THROUGHPUT, CPU)
-"""The measures of a course, that with the least noise first."""
+"""The measures of a course, the measure with the least noise first."""
 MOST_FLAT = 6
 HEADS = {
     "metric": "measure",
@@ -29,34 +29,34 @@ HEADS = {
     "certainty": "certainty, %",
     "resolves": "smallest to be named, %",
 }
-"""The heads of tables by column."""
+"""Maps columns to the heads of tables."""
 OF_NOISE = ("low", "high", "earliest", "latest", "certainty", "resolves")
-"""Columns that follow from the noise of the rounds."""
+"""Columns that are computed from the noise between rounds."""
 
 
 def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
-    """The course of each step by the first of `MEASURES` that it has, those that changed most first."""
+    """The course of each step, by the first of `MEASURES` that the step has; the largest change comes first."""
     order = pl.col("metric").replace_strict({name: at for at, name in enumerate(MEASURES)}, default=len(MEASURES))
     first = summary.sort(order, maintain_order=True).unique(["host", "step"], keep="first", maintain_order=True)
     return first.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
 
 
 def findings(study: Study) -> Sentences:
-    """A sentence for each step that changed, the largest change first, and one for those that are flat."""
+    """A sentence for each step that changed, the largest change first, and one sentence on all flat steps."""
     none = "There are fewer than three releases with a measure."
     of_courses: list[str] = [*_changed(study), *_flat(study)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * once(study)])
 
 
 def with_heads(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """A table of courses or changes under the heads that people use, without columns of a noise that nobody measured,
-    and without the host where there is only one."""
+    """A table of courses or changes with readable heads. It omits the columns on noise if noise was not measured, and
+    the host if there is only one."""
     left_out = [*(OF_NOISE if once(study) else ()), *["host"] * (frame["host"].n_unique() < 2)]
     return frame.drop(left_out, strict=False).rename(HEADS, strict=False)
 
 
 def once(study: Study) -> bool:
-    """True where a release has a single round: nothing measured says how much counts differ by chance."""
+    """True if a release has only one round, so that the noise between rounds was not measured."""
     return bool((stats.courses_of(study).points["n"] == 1).any())
 
 
@@ -81,7 +81,7 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """The headline of a study that was only counted: its step that changed most."""
+    """Sets the headline of a study with counted instructions only: the step that changed most."""
     if page.study.card.rounds != 0:
         return page
     sentences = [*_changed(page.study), *_flat(page.study)]

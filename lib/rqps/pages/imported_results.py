@@ -1,4 +1,4 @@
-"""The page of imported results: near-A/A pairs, the noise floor of one run, and their place on the first page."""
+"""The page on imported results: near-A/A pairs, the noise floor of one run, and the sentences for the first page."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,18 +21,19 @@ _NONE = "No near-A/A pair is among these results, so nothing shows how much one 
 
 
 def pairs(study: Study) -> pl.DataFrame:
-    """The near-A/A pairs of throughput, one row per pair and step."""
+    """The throughput ratios of near-A/A pairs, one row per pair and step."""
     values = stats.measured(study, (THROUGHPUT,)).drop("usual_spread", strict=False)
     return stats.near_pairs(values, study.runs)
 
 
 def floors(study: Study) -> pl.DataFrame:
-    """The noise floors of throughput by step and clients."""
+    """The noise floors of throughput, per step and number of clients."""
     return stats.noise_floors(stats.usual_spreads(pairs(study)))
 
 
 def beyond(study: Study) -> pl.DataFrame:
-    """One row per comparison of throughput, with its noise floor and `larger`: it leaves out 1 by more than that."""
+    """One row per comparison of throughput, with its noise floors and `larger`: True if the ratio differs from 1 by
+    more than the floor of one run."""
     compared = stats.relate(study)[1].filter(metric=THROUGHPUT)
     known = floors(study).select("host", "step", "clients", "pairs", "floor_1", "floor_4", "floor_10")
     rows = compared.join(known, on=["host", "step", "clients"], how="left", maintain_order="left", nulls_equal=True)
@@ -46,12 +47,13 @@ def beyond(study: Study) -> pl.DataFrame:
 
 
 def findings(study: Study) -> Sentences:
-    """The noise floor and what exceeds it, the pairs by name, and what more rounds would resolve."""
+    """Sentences on the noise floor, the differences that exceed it, the pairs by name, and the differences that more
+    rounds would resolve."""
     return Sentences([*_floor(study), *_named(study), *_more_rounds(study)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """The means of imported results of few rounds, which have no verdict, and what their noise floor is."""
+    """Adds the means of imported results with few rounds, which have no verdict, and their noise floor."""
     if not stats.has_few_rounds(page.study):
         return page
     sentences = [*_means(page.study), *_floor(page.study), *_named(page.study)]
@@ -62,7 +64,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _means(study: Study) -> Iterator[Clause]:
-    """The mean of each dbms over the steps, or of many the lowest and the highest."""
+    """A sentence per host on the mean of each dbms over the steps; of many dbms, only the lowest and highest mean."""
     means = stats.means_to_base(study).filter(metric=THROUGHPUT)
     names = dict(stats.names(study).select("dbms", "name").iter_rows())
     for (host,), of_host in means.group_by("host", maintain_order=True):
@@ -86,7 +88,8 @@ def _means(study: Study) -> Iterator[Clause]:
 
 
 def _floor(study: Study) -> Iterator[Clause]:
-    """The noise floor in nine of ten steps, and the number of differences beyond the floor of their own step."""
+    """A sentence on the noise floor of nine in ten steps, and on the number of differences above the floor of their
+    step."""
     rows = beyond(study).filter(pl.col("floor_1").is_not_null())
     if rows.is_empty():
         yield finding(_NONE)
@@ -106,7 +109,7 @@ def _floor(study: Study) -> Iterator[Clause]:
 
 
 def _named(study: Study) -> Iterator[Clause]:
-    """The pairs by name, with their median difference."""
+    """A sentence that names the near-A/A pairs, with the median of their differences."""
     every = pairs(study).with_columns(size=pl.col("ratio").log().abs().exp())
     short = dict(stats.names(study).select("dbms", "short").iter_rows())
     words = []
@@ -124,7 +127,7 @@ def _named(study: Study) -> Iterator[Clause]:
 
 
 def _more_rounds(study: Study) -> Iterator[Clause]:
-    """The number of differences that four rounds would resolve if they stay as they are."""
+    """A sentence on the number of differences that four rounds would resolve if the differences keep their size."""
     rows = beyond(study).filter(pl.col("floor_1").is_not_null())
     left = rows.filter(~pl.col("larger"))
     if left.is_empty():

@@ -1,4 +1,4 @@
-"""The page of the insert benchmark: seconds on target, stalls, and its findings in sentences."""
+"""The page on the insert benchmark: seconds on target, stalls, and findings as sentences."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +15,15 @@ from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 
 ON_TARGET = 0.95
-"""The share of its rate that a step or a second has to reach, as published."""
+"""The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
-"""The published colours."""
+"""The colours of the published tables."""
 _OF_STEP = ["run", "step"]
 
 
 def seconds_on_target(study: Study) -> pl.DataFrame:
-    """Longest stall, longest time from when an insert was due until it was done, and shares of seconds on target: of
-    all clients together and of the worst of them. The mean of a step need not show a stall."""
+    """The longest stall, the longest time from the moment when an insert was due until it was done, and the shares of
+    seconds on target: of all clients together, and of the worst client. The mean of a step can hide a stall."""
     steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
     rate = steps.select(*_OF_STEP, "target_per_s", "clients")
     of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
@@ -41,7 +41,8 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
-    """Seconds with `on_target`; rows that slipped over the edge of a second count, where its neighbour has more."""
+    """The seconds with the flag `on_target`. A surplus of rows in the previous or next second counts, too: these rows
+    may have fallen on the wrong side of the boundary."""
     rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
     around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
     reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate
@@ -49,7 +50,8 @@ def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
 
 
 def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
-    """Per step and client: the `share` of seconds on target, and `stall_s`, the longest run of seconds below it."""
+    """One row per step and client: the `share` of seconds on target, and `stall_s`, the longest sequence of seconds
+    that were not on target."""
     lengths = pl.col("on_target").rle()
     below = lengths.struct.field("len").filter(~lengths.struct.field("value"))
     return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(
@@ -58,7 +60,8 @@ def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_other_engines(study: Study) -> Iterator[Study]:
-    """Studies of other engines in the same data folder that put the same load: rows, rates, clients, seconds."""
+    """Studies of other engines in the same data folder with the same load: all parameters of the workload are
+    equal."""
     root = Path(study.place).parent.parent
     engines, loads = set(study.runs["engine"]), set(study.runs["parameters"])
     for name in studies(root):
@@ -69,8 +72,8 @@ def of_other_engines(study: Study) -> Iterator[Study]:
 
 
 def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
-    """A finding for each dbms against the study's base; one with another config against the base of its own build.
-    What went the way of most steps comes first, the largest change at its head."""
+    """A sentence for each dbms against the study's base; a dbms with another config is compared with the base config
+    of its own build. Steps with the most frequent verdict come first, the largest change at the top."""
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     names = dict(stats.names(study).select("dbms", "name").iter_rows())
@@ -93,7 +96,7 @@ def _in_brackets(row: Row, form: str = "") -> str:
 
 
 def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
-    """Sentences on the rate of inserts: by the published rule, and second by second."""
+    """Sentences on whether the insert rate was reached: per step, by the published rule, and per second."""
     if rates.is_empty():
         return ["No step of this study had a rate of inserts to reach."]
     sentences = []

@@ -1,4 +1,5 @@
-"""Measurement health: whether a study is reliable, why, what to do, and what the doctor says of its hosts."""
+"""Measurement health: a verdict on the reliability of a study, its reasons, advice, and the doctor's findings on the
+hosts."""
 
 from collections.abc import Iterator
 
@@ -33,12 +34,12 @@ def reliability(study: Study) -> Reliability:
 
 
 def answer(health: Health) -> Sentences:
-    """The verdict, and what to do."""
+    """The verdict on a study's numbers, and advice."""
     return Sentences(filter(None, (in_a_sentence(health), advice(health))))
 
 
 def in_a_sentence(health: Health) -> Clause:
-    """The verdict with its reasons, those against the numbers first."""
+    """The verdict with its reasons; reasons against the numbers come first."""
     if health.missing:
         return Clause(f"Nothing is measured yet: {health.missing.splitlines()[0]}.")
     reasons = sorted(_reasons(health), key=lambda reason: not reason[0])
@@ -46,7 +47,8 @@ def in_a_sentence(health: Health) -> Clause:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """All that the sentence counts, a row each: its `kind`, and `yes` or no; numbers as ratios to 1."""
+    """The frame of the sentence's claims: one row for each thing that the sentence counts, with its `kind` and the
+    flag `yes`; sizes are ratios, with 1 for no difference."""
     health, of_throughput = health_of(study), pl.col("metric") == THROUGHPUT
     half = (pl.col("high") / pl.col("low")).sqrt()
     rows = {
@@ -63,7 +65,7 @@ def facts(study: Study) -> pl.DataFrame:
 
 
 def _share(kind: str, ratio: float, column: str = "estimate", reading: Reading = "value") -> Clause:
-    """The distance of a number from 1 in percent."""
+    """The distance of a ratio from 1 in percent, with its claim."""
     written = percent(abs(ratio - 1))
     rows = {"kind": kind, "yes": True} if reading == "highest" else {"kind": kind}
     return Clause(written, [Claim(FRAME, rows, ratio, column, reading, written)])
@@ -74,7 +76,7 @@ def _counts(kind: str, some: int, every: int) -> list[Claim]:
 
 
 def advice(health: Health) -> str:
-    """The next step if the study is not reliable or resolves little; else nothing."""
+    """Advice on the next step if the study is not reliable or its noise floor is high; else an empty text."""
     if health.missing:
         return ""
     again = f"rqps run {health.study.card.study}"
@@ -106,7 +108,7 @@ def advice(health: Health) -> str:
 
 
 def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
-    """Reasons, each with True where it speaks against the numbers."""
+    """The reasons of the verdict, each with True if it is a reason against the numbers."""
     called, comparisons = int(health.compared["different"].sum() or 0), health.compared.height
     if called:
         text = f"the base is called different from itself in {called} of {counted(comparisons, 'comparison')}"
@@ -155,13 +157,13 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
 
 
 def machine(study: Study) -> GT | Sentences:
-    """Findings of the doctor on the machine as the first run of each host found it."""
+    """A table of the doctor's findings on each host, from the description of the machine in the host's first run."""
     rows = []
     for (host,), runs in study.runs.group_by("host", maintain_order=True):
         [text] = study.manifests.filter(folder=runs["folder"][0]).collect()["manifest"]
         first = Manifest.model_validate_json(text)
         cpus = {*first.placement.server_cpus, *first.placement.client_cpus, *first.placement.observer_cpus}
-        # A run described itself when it was on its own CPU already.
+        # The run recorded `cpus_allowed` when it was already bound to its own CPU.
         allowed = max(first.machine.get("cpus_allowed", 0), len(cpus))
         for noted in machine_findings({**first.machine, "cpus_allowed": allowed}):
             if noted.level != "ok":

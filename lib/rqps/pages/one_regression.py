@@ -1,4 +1,4 @@
-"""The questions of a study, one regression each: their bases, comparisons, profiles and what-ifs as plain frames."""
+"""The questions of a study, each on one regression: bases, comparisons, profiles and what-ifs as plain frames."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,13 +22,14 @@ from rqps.workloads import PARAMETERS
 Pairs = Sequence[tuple[str, str]]
 """Pairs of base and me."""
 FOLD_BELOW = 0.003
-"""The page has the flame graphs of all questions: to stay small, each has only frames that show without zooming."""
+"""Minimum share of the cost that a frame needs to be drawn by itself: the page has a flame graph for each question,
+and stays small if each graph has only frames that are visible without zooming."""
 TRIES = pl.Schema({"about": pl.String, "pattern": pl.String, "option": pl.String, "to": pl.String})
 
 
 def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
-    """Each dbms beside the study's base, the same config of the release before, and the base's config of the same
-    build; and the pair that is asked for."""
+    """Pairs each dbms with the study's base, with the same config of the previous release, and with the base's config
+    of the same build; adds the pair that `base` and `me` name."""
     runs, own = study.runs, study.card.base
     measured = set(runs["dbms"])
     for name in filter(None, (base, me)):
@@ -49,8 +50,8 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
 
 
 def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds and tidy frame of all pairs, with counted instructions; those with the study's own base exactly as all
-    other pages have them."""
+    """The rounds and the tidy frame of all pairs, including counted instructions. Comparisons with the study's own
+    base are the same as on all other pages."""
     values = with_counts(stats.measured(study, stats.COMPARED), study)
     rounds = pl.concat([stats.rounds_of_pairs(values, some) for some in _one_base_each(pairs)] or [pl.DataFrame()])
     if rounds.is_empty():
@@ -61,7 +62,7 @@ def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
-    """The pairs in lists in which each dbms stands beside one base, the study's own first."""
+    """Splits the pairs into lists in which each dbms has only one base; the first list has the first base of each."""
     while pairs:
         some = {me: base for base, me in reversed(pairs)}
         yield [(base, me) for base, me in pairs if some[me] == base]
@@ -87,33 +88,35 @@ def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: s
 
 
 def answer(row: Row) -> str:
-    """The verdict of a compared row in a sentence."""
+    """A sentence with the comparison and the verdict of a compared row."""
     needs = f"; it takes {row['needs']}" if row["needs"] else ""
     return finding(f"{row['step']}: {comparison(row)}: {verdict_words(row['metric'])[row['verdict']]}{needs}")
 
 
 def costs_of(study: Study) -> pl.DataFrame:
-    """The cost of an operation by stack: sampled CPU time, or else counted instructions."""
+    """The cost of an operation per call stack: sampled CPU time, or counted instructions if nothing was sampled."""
     costs = profiled_costs(study, "stacks")
     return profiled_costs(study, "instructions") if costs.is_empty() else costs
 
 
 def parts_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame, by: By = "component") -> pl.DataFrame:
-    """The difference of each pair by the parts of an operation; the verdicts hold with those of `compared`."""
+    """The difference of each pair, broken down by the parts of an operation. The verdicts are corrected for multiple
+    comparisons together with those of `compared`."""
     least = compared["smallest_effect"][0]
     frames = [breakdown(of, base, by, least, compared) for base, of in _by_base(costs, pairs, compared)]
     return pl.concat(frames) if frames else pl.DataFrame(schema=BREAKDOWN)
 
 
 def trees_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> pl.DataFrame:
-    """The flame graph of each pair, as trees in pre-order."""
+    """The flame graph of each pair, as a tree in pre-order."""
     of_bases = _by_base(costs, pairs, compared)
     trees = [flame_trees(of, base, FOLD_BELOW).with_columns(base=pl.lit(base)) for base, of in of_bases]
     return pl.concat(trees) if trees else pl.DataFrame()
 
 
 def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Each base, with the costs of its pairs: their shares are the profile's, their sums what was measured."""
+    """Each base with the costs of its pairs, scaled: the shares come from the profile, the total from the measured
+    cost of an operation."""
     profiled = set(costs["dbms"])
     metric = METRIC_OF[INSTRUCTIONS if costs["samples"].null_count() else MICROSECONDS]
     for base in dict.fromkeys(of for of, _ in pairs if of in profiled):
@@ -122,8 +125,8 @@ def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Itera
 
 
 def tries_of(study: Study) -> pl.DataFrame:
-    """The changes that the study's engines suggest, each with a pattern of the functions that it touches. There are
-    none where a step can't be measured by itself."""
+    """The option changes that the study's engines suggest to try, each with a pattern of the functions that it
+    affects. Empty for a workload whose steps can't be measured on their own."""
     engines = study.runs["engine"].unique().sort()
     rows = [
         (about, functions, name, str(value))
@@ -136,7 +139,7 @@ def tries_of(study: Study) -> pl.DataFrame:
 
 
 def what_ifs(study: Study) -> pl.DataFrame:
-    """The tidy frame of all that `rqps.what_if` measured of this study, with the `change` that each of them made."""
+    """The tidy frame of all what-ifs (`rqps.what_if`) of this study, each with the `change` that it tried."""
     data = Path(study.place).parents[1]
     frames = [stats.relate(study)[1].clear().with_columns(change=pl.lit(""))]
     for name in studies(data):

@@ -1,4 +1,5 @@
-"""The cost of single instruments of the performance schema: a tree of the parts of a scenario, level by level."""
+"""The cost of single instruments of the performance schema: a scenario is divided level by level into a tree of
+parts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +24,7 @@ _INDENT = "\u2003"
 
 def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
     """The tidy frame of server CPU, one row per part and step, as a tree: `parent` is the part of the level above.
-    The most expensive part stands first, by instructions where all levels had them counted."""
+    The most expensive part comes first, by instructions if these were counted on all levels, else by time."""
     rows = pl.concat(_of_level(number, level) for number, level in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
         return rows.clear().with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
@@ -31,13 +32,13 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """The tree of a study's instruments, of which the headline claims something."""
+    """The tree of a study's instruments; the headline makes claims on this frame."""
     return instrument_costs(load_levels(study.place))
 
 
 def largest(costs: pl.DataFrame) -> Clause:
-    """The most expensive kind of instruments and single instrument, of all that the whole adds: by instructions, or
-    by time where the rounds show a cost; nothing of a study that was not divided."""
+    """A sentence on the total cost of the scenario, and on the most expensive kind of instruments and single
+    instrument: by instructions, or by time if the verdict shows a cost. Empty for a study that was not divided."""
     first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
         return Clause("")
@@ -69,7 +70,7 @@ def largest(costs: pl.DataFrame) -> Clause:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """The most expensive instruments as the headline, where the study divided them."""
+    """Makes the most expensive instruments the headline if the study was divided."""
     return replace(page, headline=largest(frame(page.study)) or page.headline)
 
 
@@ -86,7 +87,7 @@ def _of_level(number: int, study: Study) -> pl.DataFrame:
 
 
 def _label(scenario: str) -> str:
-    """The instruments of a scenario of one's own, without how they are switched; a name stays.
+    """The instruments of a user-defined scenario, without their settings; a predefined scenario keeps its name.
 
     >>> _label("wait/io/% timed, idle counted, events_waits_current on"), _label("all-enabled")
     ('wait/io/%, idle', 'all-enabled')
@@ -97,7 +98,8 @@ def _label(scenario: str) -> str:
 
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
-    """The part of the level above that each row's first pattern fits; the whole for rows of level 1."""
+    """The parent of each row: the part of the level above that matches the row's first pattern, or else the first
+    part of that level, which for level 1 is the whole scenario."""
     of_level = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
     parents = []
     for level, part in rows.select("level", "part").rows():
@@ -108,7 +110,7 @@ def _parents(rows: pl.DataFrame) -> pl.Series:
 
 
 def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sorted so that below a part come its own parts, the most expensive first."""
+    """The rows sorted as a tree: each part is followed by its own parts, the most expensive first."""
     by = "added_instructions" if rows["added_instructions"].null_count() == 0 else "added"
     ordered = rows.sort("step", by, descending=[False, True])
     siblings = ordered.partition_by("step", "level", "parent", as_dict=True)
@@ -127,7 +129,8 @@ def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def instrument_text(costs: pl.DataFrame) -> str:
-    """The tree as lines: µs that a part adds, with interval and verdict; instructions; events, and ns of each."""
+    """The tree as lines of text: the µs that a part adds, with interval and verdict; its instructions; its events,
+    and the ns and instructions per event."""
     if costs.is_empty():
         return NOT_DIVIDED
     lines = [f"{'added, µs/o':32}{'instructions':>13}{'events':>8}{'ns each':>9}{'i. each':>9}  part"]
@@ -149,8 +152,8 @@ def _line(row: Row) -> str:
 
 
 def _name(level: int, part: str, parent: str | None = None) -> str:
-    """A part's name below its parent's, indented by its level; of many instruments, the first and the number of the
-    others.
+    """The name of a part without its parent's prefix, indented by level; if the part has several instruments, the
+    first of them and the number of the others.
 
     >>> _name(2, "stage/sql/init, stage/sql/end", "stage/%").strip()
     'sql/init and 1 more'

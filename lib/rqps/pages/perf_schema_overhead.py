@@ -1,4 +1,4 @@
-"""The page on what the performance schema costs: its sentences, and its place on the first page."""
+"""The page on the cost of the performance schema: its sentences, and its table and headline for the first page."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,11 +16,11 @@ from rqps.stats.scenarios import ranked, scenario_costs, scenario_rounds
 from rqps.store.read import Study
 from rqps.terminal import counted
 
-ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")  # consumers that all others hang on
+ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")  # consumers that all others depend on
 FRAME, MEANS = "scenarios", "scenario means"
-"""The frames of this page that its sentences claim something of."""
+"""The names of the frames on which this page's sentences make claims."""
 MOST_STEPS = 6
-"""Steps that the headline names; of more it has the geometric mean."""
+"""Maximum number of steps that the headline names; for more steps, it has their geometric mean."""
 COUNTED_BY = " The answer counts comparisons as decided by throughput, or else by CPU per operation."
 _SUBJECTS = {
     DISABLED: "the performance schema with nothing enabled",
@@ -30,8 +30,8 @@ _SUBJECTS = {
 
 
 def findings(cpu: pl.DataFrame) -> list[Clause]:
-    """A sentence per build and scenario on its CPU per operation in each step, the most expensive first; those of
-    which nothing is decided share the last one."""
+    """A sentence per build and scenario on its CPU per operation in each step, the most expensive first; scenarios
+    that are unsure in every step share the last sentence."""
     several, sentences, unsure = cpu["build"].n_unique() > 1, [], []
     rows = _named(cpu)
     order = ranked(rows, descending=True).select("release", "scenario").unique(maintain_order=True)
@@ -57,8 +57,8 @@ def subject_of(scenario: str) -> str:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """The costs of all scenarios; and the CPU of what the release enables by itself and of everything as the headline
-    of a study that has a cost for each of its builds and does not ask where the time goes."""
+    """Adds a table of the costs of all scenarios. If each build has such a cost and the study does not ask where the
+    time goes, the headline is the CPU cost of the defaults and of the most expensive scenario."""
     cpu = ranked(scenario_costs(page.study).filter(metric=CPU, against=OFF), descending=True)
     if cpu.is_empty():
         return page
@@ -76,7 +76,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
-    """Scenarios by step, or by build where there are several: the CPU that each adds to an operation."""
+    """A table of scenarios by step, or by build if there are several: the change in CPU per operation of each."""
     across, group = ("release", "step") if cpu["build"].n_unique() > 1 else ("step", "")
     note = f"CPU of the server per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}{more}"
     rows, name = _named(cpu), "scenario-matrix"
@@ -84,7 +84,8 @@ def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
 
 
 def scenario_means(study: Study) -> pl.DataFrame:
-    """The geometric mean of the CPU of each scenario over the steps that count in means, if measured in all."""
+    """The geometric mean of each scenario's CPU ratio over the steps that means include. A scenario that was not
+    measured in all these steps is left out."""
     rounds = scenario_rounds(study).filter(pl.col("step").is_in(_steps_of_means(study)), metric=CPU, against=OFF)
     means = stats.over_steps(rounds, {})
     return means.filter(pl.col("steps") == pl.col("steps").max())
@@ -96,8 +97,8 @@ def _steps_of_means(study: Study) -> list[str]:
 
 
 def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
-    """The change in CPU by what the release enables by itself, and by the most expensive scenario: by step, or by
-    release the mean over the steps."""
+    """A sentence on the change in CPU by the release's defaults and by the most expensive scenario: per step, or for
+    several releases or many steps, the mean over the steps."""
     rows, over, written, steps = cpu, "", _by_place, _steps_of_means(study)
     clients = f" with {counted(cpu['clients'][0], 'client')}" if cpu["clients"].n_unique() == 1 else ""
     if cpu["build"].n_unique() > 1 or cpu["step"].n_unique() > MOST_STEPS:
@@ -119,7 +120,7 @@ def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
-    """The CPU of the further scenarios in the first step."""
+    """A sentence on the change in CPU by the other scenarios in the first step; empty if there are several builds."""
     first = cpu.filter(pl.col("step") == pl.col("step").first(), ~pl.col("scenario").is_in([DEFAULT, ENABLED]))
     if first.is_empty() or first["build"].n_unique() > 1:
         return Clause("")
@@ -129,7 +130,7 @@ def _others(cpu: pl.DataFrame) -> Clause:
 
 
 def _most(sure: pl.DataFrame) -> Clause:
-    """The largest change in CPU that is decided."""
+    """A sentence on the most expensive decided scenario, the first row of `sure`."""
     row = sure.row(0, named=True)
     where = f"{subject_of(row['scenario'])} on {row['release']} in {row['step']}"
     added = amount(row, "+,.2f", "µs", "added", frame=FRAME)
@@ -137,7 +138,7 @@ def _most(sure: pl.DataFrame) -> Clause:
 
 
 def _by_place(costs: pl.DataFrame) -> Clause:
-    """The changes of one scenario by step, or by the number of clients where only that differs."""
+    """The changes of one scenario per step, or per number of clients if the steps differ in nothing else."""
     load = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
     if costs.select(load.n_unique()).item() > 1 or costs.height == 1:
         return changes(costs.with_columns(place="step"), "for", FRAME)
@@ -146,7 +147,7 @@ def _by_place(costs: pl.DataFrame) -> Clause:
 
 
 def _named(cpu: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the `release` of each: its version, or its build where builds share one."""
+    """The rows with the column `release`: the version, or the build if several builds share a version."""
     number = pl.col("version").str.extract(r"^(\d+(?:\.\d+)+)")
     return cpu.with_columns(
         release=pl.when(number.n_unique() == pl.col("build").n_unique()).then(number).otherwise("build")

@@ -1,4 +1,4 @@
-"""Two tables of the page on published results: findings as sentences, and published ratios beside ours."""
+"""Two tables for the page on published results: contradictions found in them, and published ratios beside ours."""
 
 import polars as pl
 from great_tables import GT, loc, style
@@ -8,7 +8,7 @@ from rqps.published.figures import KINDS
 from rqps.show import Column, Row, Sentences, colour_of, in_order, interval_of, spread, table, two_lines
 
 DRAWN = ("host", "step", "server", "printed", "value")
-"""Columns of a published ratio that a heatmap draws."""
+"""Columns of the published ratios that a heat map uses."""
 _KIND_COLOURS = dict(zip(KINDS, ("#a63c06", "#b05a1c", "#5f6b76", "#5f6b76", "#0072b2"), strict=True))
 _FINDING = {  # label and width of each column
     "kind": ("kind", "120px"),
@@ -32,7 +32,7 @@ def findings_table(findings: pl.DataFrame) -> GT:
 
 
 def beside_table(both: Beside) -> GT | Sentences:
-    """One row per step, one column per comparison: published ratios as printed, ours as the mean of the rounds."""
+    """One row per step, one column per comparison: published ratios as printed, our ratios as means over rounds."""
     if both.numbers.is_empty():
         return Sentences(["No study of ours has a number to compare with the published ones."])
     compared = set(both.numbers["column"])

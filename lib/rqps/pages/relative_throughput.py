@@ -1,4 +1,5 @@
-"""Relative throughput on a report's first page: all steps, or of many the groups and those that changed most."""
+"""Relative throughput on a report's first page: a table of all steps; for many steps, a table of groups and a table
+of the steps that changed most."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,11 +17,11 @@ from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
 
 MANY = 12
-"""Steps; of more than these, a reader wants the groups first."""
+"""Maximum number of steps in the table; for more steps, the groups come first, then this many steps."""
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Tables of relative throughput, unless another measure is the page's subject."""
+    """Adds tables of relative throughput, unless the headline has another measure."""
     if page.measure != THROUGHPUT:
         return page
     throughput = page.compared.filter(metric=THROUGHPUT)
@@ -41,12 +42,12 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def means(study: Study) -> pl.DataFrame:
-    """The geometric means over the steps of a study, of which the page's sentences claim something."""
+    """The geometric means over the steps of a study; the page's sentences make claims on this frame."""
     return stats.over_steps(stats.relate(study)[0], stats.left_out(study))
 
 
 def by_group(throughput: pl.DataFrame) -> pl.DataFrame:
-    """One row per group of steps and dbms: the median of its steps' ratios, their reach, and the number of each
+    """One row per group of steps and dbms: the median, lowest and highest ratio of its steps, and the number of each
     verdict."""
     estimate = pl.col("estimate")
     return throughput.group_by("host", "group", "base", "dbms", maintain_order=True).agg(
@@ -60,7 +61,7 @@ def by_group(throughput: pl.DataFrame) -> pl.DataFrame:
 
 
 def group_table(throughput: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> GT:
-    """One row per dbms, by its name, one column per group of steps."""
+    """A table with one row per dbms and one column per group of steps. `names` maps dbms to the names shown."""
     rows = by_group(throughput).with_columns(pl.col("dbms", "base").replace(names))
     rows = show.by_host(rows).with_columns(pl.col("group").replace("", "All steps"))
     steps = dict(rows.sort("steps").select("group", "steps").iter_rows())
@@ -86,6 +87,6 @@ def group_table(throughput: pl.DataFrame, names: Mapping[str, str] = MappingProx
 
 
 def _colour_of_group(row: Row | None) -> str | None:
-    """Pale where most steps of the group are unsure."""
+    """The colour of a group's median, paler if most steps of the group are unsure."""
     unsure = row and row["unsure"] > row["steps"] / 2
     return show.colour_of(row["middle"], "unsure" if unsure else "") if row else None

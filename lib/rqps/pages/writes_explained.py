@@ -1,4 +1,5 @@
-"""The page of written bytes: sentences on what each step writes, for what, and what is not explained."""
+"""The page on written bytes: sentences on the bytes that each step writes, by purpose, and on the unexplained
+rest."""
 
 from collections.abc import Iterator
 
@@ -11,11 +12,12 @@ from rqps.terminal import formatted
 
 FRAME = "written"
 LEAST_SHARE = 0.01
-"""The share of a step's bytes that a purpose needs to be named."""
+"""The minimum share of a step's bytes that a purpose needs to be named."""
 
 
 def findings(study: Study) -> Sentences:
-    """A sentence for each step: the dbms that writes most per operation, for what, and its change from the base."""
+    """A sentence for each step: the dbms that writes most per operation, the bytes of the base, and the bytes by
+    purpose; then a sentence on the unexplained rest."""
     of = stats.by_purpose(study)
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
@@ -38,7 +40,7 @@ def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Claus
 
 
 def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
-    """The range of what is not explained, over all steps and dbms."""
+    """A sentence on the range, over all steps and dbms, of the share of bytes that no purpose explains."""
     rest = of.filter(role="rest").sort("share", maintain_order=True).to_dicts()
     ends = [_percent(rest[0]), _percent(rest[-1])]
     most = max(rest, key=lambda row: abs(row["share"]))
@@ -62,5 +64,5 @@ def _cell(row: Row) -> dict[str, str]:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """The frame of the page's claims."""
+    """The frame on which the page's sentences make claims."""
     return stats.by_purpose(study).with_columns(percent=100 * pl.col("share"))

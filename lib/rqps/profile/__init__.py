@@ -1,4 +1,4 @@
-"""From call stacks to the cost of an operation: by component, by function, and along the call tree."""
+"""Turns call stacks into the cost of an operation: by component, by function, and along the call tree."""
 
 from rqps.profile.breakdown import Profile, breakdown, measured_costs, operation_costs, profile_of, profiled_costs
 from rqps.profile.broken_stacks import completeness

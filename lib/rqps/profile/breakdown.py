@@ -1,4 +1,4 @@
-"""Cost of an operation by component, thread or function on both sides, and the differences beyond chance."""
+"""Cost of an operation by component, thread or function for base and me, with verdicts on the differences."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -20,12 +20,13 @@ Whole = Literal["operation"]
 
 MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 METRIC_OF = {MICROSECONDS: CPU, INSTRUCTIONS: COUNTS}
-"""The metric of a study that measures the whole operation in that unit."""
+"""Maps a unit to the metric that measures the whole operation in that unit."""
 SMALL_FUNCTION = 0.01
-"""Functions with a smaller share of the operation on both sides are one part: each makes all others less sure."""
+"""Functions with a smaller share of the operation on both sides are pooled into one part: each further comparison
+widens the deciding intervals of all others."""
 
 _OPERATION = ("host", "step", "base", "dbms", "unit")
-# Of costs, which add up, the middle of the rounds is their mean. `estimate`, `low` and `high` are of the difference.
+# Costs add up, so rounds are summed up by their mean. `estimate`, `low` and `high` describe the difference.
 _NUMBERS = ("base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
 _COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl.String, "needs": pl.String}
 _OF_PARTS = (
@@ -41,7 +42,7 @@ BREAKDOWN = pl.Schema(
         **dict.fromkeys(_OPERATION, pl.String),
         "by": pl.String,
         "part": pl.String,
-        "component": pl.String,  # of a function: the one that most of its cost belongs to
+        "component": pl.String,  # of a function: the component that most of its cost belongs to
         **_COMPARED,
         **dict.fromkeys(_OF_PARTS, pl.Float64),
     }
@@ -55,12 +56,12 @@ class Profile(NamedTuple):
     profiled: pl.DataFrame
     """Costs by stack, as they were in the profiled rounds."""
     costs: pl.DataFrame
-    """The same, scaled so that an operation costs what the ordinary rounds measured."""
+    """The same costs, scaled so that they add up to the cost of an operation in the ordinary rounds."""
     operations: pl.DataFrame
     parts: pl.DataFrame
     """Components, threads and functions of each operation."""
     compared: pl.DataFrame
-    """The study's own comparisons, which the verdicts hold together with."""
+    """The study's own comparisons, with which the verdicts are corrected for multiple comparisons."""
 
 
 @lru_cache(maxsize=2)
@@ -77,7 +78,8 @@ def profiled_costs(study: Study, mode: Mode) -> pl.DataFrame:
 def profile_of(study: Study, mode: Mode) -> Profile:
     """The profile of a study, sampled (mode `stacks`) or counted (`instructions`), each comparison with its parts.
 
-    The cost of an operation, and its verdict, is that of the ordinary rounds; without such, of the profiled ones."""
+    The cost of an operation, and its verdict, come from the ordinary rounds or, if there are none, from the profiled
+    rounds."""
     profiled, base = profiled_costs(study, mode), study.card.base
     if base not in set(profiled["dbms"]):
         schemas = (COSTS, COSTS, OPERATIONS, BREAKDOWN, pl.Schema({**OPERATIONS, "metric": pl.String()}))
@@ -111,8 +113,9 @@ def breakdown(
 ) -> pl.DataFrame:
     """The tidy frame of differences, one row per host, step, dbms and part of an operation.
 
-    Components, threads, or functions, add up to the cost of an operation. `inclusive` has each function with all that
-    it called. The verdicts of all rows hold together, and with those of `compared`, the study's own frame.
+    The components of an operation add up to its cost; so do its threads, and its functions. With `inclusive`, the
+    cost of a function includes all that it called. The verdicts of all rows are corrected for multiple comparisons
+    together, and with those of `compared`, the study's own frame.
     """
     kinds: Sequence[By] = [by] if isinstance(by, str) else by
     every = _rounds(costs, base, [*kinds, "operation"])
@@ -155,7 +158,7 @@ def operation_costs(
 def measured_costs(compared: pl.DataFrame) -> pl.DataFrame:
     """The study's own comparisons of server CPU and instructions as differences of an operation's cost.
 
-    The cost of me is the base's, times the ratio of the rounds."""
+    The cost of me is the base's cost times the ratio that the rounds give."""
     of_base, unit_of = pl.col("base_estimate"), {metric: unit for unit, metric in METRIC_OF.items()}
     differences = {name: of_base * (pl.col(name) - 1) for name in ("estimate", "low", "high")}
     return (
@@ -189,7 +192,7 @@ def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole]) -> pl.D
 
 
 def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
-    """Each part with the sums of its rows; the component `other` is there even where it is empty."""
+    """Each part with the sums of its rows; the component `other` is included even if it is empty."""
     rows, sums = pair.rows, pl.col(pair.columns).sum()
     if by == "operation":
         return rows.select(pl.lit("").alias("part"), pl.lit("").alias("component"), sums)
@@ -202,7 +205,7 @@ def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
     if by == "function":
         parts = _without_small(rows.with_columns(part=pl.col("stack").list.last()), pair)
     else:
-        # A function that calls itself is in its stack more than once and costs that once.
+        # A recursive function is in a stack more than once; the stack's cost counts only once for it.
         parts = rows.with_columns(pl.col("stack").list.unique().alias("part")).explode("part")
     cost = (pair.mean(BASE) + pair.mean(ME)).sum()
     most = parts.group_by("part", "component").agg(cost.alias("cost"))

@@ -1,8 +1,9 @@
-"""Repair of call stacks that break off: they are put back under the root of their thread.
+"""Repairs broken (truncated) call stacks: puts them back under the root of their thread.
 
-A stack by frame pointers breaks off in a function without one, as in most C libraries: a sample in `send` has no
-caller at all. A few stacks are sampled by copying and unwinding them, too. They show the paths to `send` (rows with
-the event `callers`, of no weight), among which broken stacks are divided in proportion.
+Unwinding by frame pointers ends in a function without a frame pointer, as in most C libraries: a sample in `send` has
+no caller at all. A few stacks are also sampled by copying the stack and unwinding it later. These (rows with the
+event `callers`, which have no weight) show the paths to `send`, and broken stacks are divided among the paths in
+proportion.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +17,7 @@ from rqps.engines import facts_of
 from rqps.store.schemas import CALLERS
 
 CALLERS_UNKNOWN = "[callers unknown]"
-"""Stands in a stack for what is not known between the root of its thread and where it begins."""
+"""Placeholder in a stack for the unknown frames between the root of its thread and its first known frame."""
 ROOTS = (
     *("start_thread", "clone", "__clone", "clone3", "__clone3", "thread_start", "_start", "__libc_start_main"),
     *("__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34", "__libc_start_call_main"),
@@ -33,16 +34,17 @@ _Row = dict[str, Any]
 
 
 _Frame = tuple[str, str]
-"""A name and its module."""
+"""A function's name and its module."""
 _Path = tuple[_Frame, ...]
 _Scope = tuple[str, ...]
 
 
 def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
-    """The sampled stacks with their `ending`: `root`, `repaired`, or `broken` where no path to them is known.
+    """The sampled stacks with their `ending`: `root`, `repaired`, or `broken` if they can't be repaired.
 
-    Samples and weight of a broken stack are divided among the paths known to lead to it in the same step, else in
-    another step of the same dbms. Where none is known, it comes under what all stacks of its role begin with.
+    Samples and weight of a broken stack are divided among the paths that are known to lead to its first function, in
+    the same step or else in any step of the same dbms. If no path is known, the stack is put under the frames that
+    all complete stacks of its role begin with.
     """
     # A thread without a name is a connection if its stack has a function that serves clients.
     is_connection = (pl.col("role") == _UNKNOWN_ROLE) & _serves(stacks)
@@ -54,7 +56,7 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     if broken.is_empty():
         return sampled
     known = _Known(stacks.filter(pl.col("event") == CALLERS, ending="root"), sampled.filter(ending="root"))
-    alike: dict[tuple[_Scope, _Path], list[_Row]] = defaultdict(list)  # in an order that does not depend on chance
+    alike: dict[tuple[_Scope, _Path], list[_Row]] = defaultdict(list)  # in a deterministic order
     for row in broken.iter_rows(named=True):
         alike[_scopes(row)[0], _in_programs(row)[:1]].append(row)
     rows = [row for group in alike.values() for row in _repair(group, known)]
@@ -62,7 +64,7 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _serves(stacks: pl.DataFrame) -> pl.Expr:
-    """True of stacks with a function of their engine that serves a client."""
+    """True for stacks with a function of their engine that serves a client."""
     known = ((engine, facts_of(engine).serves) for engine in stacks["engine"].unique().drop_nulls().sort())
     of_engines = [
         (pl.col("engine") == engine) & pl.col("frames").list.eval(pl.element().str.contains(pattern)).list.any()
@@ -73,9 +75,9 @@ def _serves(stacks: pl.DataFrame) -> pl.Expr:
 
 
 def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
-    """Shares of each step's samples that reach their thread's root by themselves, repaired, or not at all.
+    """Shares of each step's samples whose stack reaches its thread's root as sampled, after repair, or not at all.
 
-    `unnamed` is the share in functions without a name, whatever their callers.
+    `unnamed` is the share of samples in functions without a name, whatever their callers.
     """
     samples = pl.col("samples")
     shares = {ending: pl.col("ending") == ending for ending in ("root", "repaired", "broken")}
@@ -91,7 +93,7 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
 def _ending() -> pl.Expr:
     first, second = (pl.col("modules").list.get(at, null_on_oob=True) for at in (0, 1))
     name = pl.col("frames").list.first()
-    # Where libraries have no symbols: a function of theirs that calls one which is not theirs has begun a thread.
+    # If libraries have no symbols: a library function that calls a function of a program is taken as a thread's root.
     called = second.str.contains(_LIBRARIES) | second.str.contains(_KERNEL)
     begins = (name == _NAMELESS) & first.str.contains(_LIBRARIES) & ~called
     complete = name.is_in(ROOTS) | begins
@@ -103,17 +105,17 @@ def _path(row: _Row) -> _Path:
 
 
 def _in_programs(row: _Row) -> _Path:
-    """The frames of a stack without what was taken for addresses before the first real one."""
+    """The frames of a stack from the first real frame on: frames before it are data that was taken for addresses."""
     return tuple(dropwhile(lambda frame: frame[1] in _NO_PROGRAM, _path(row)))
 
 
 def _scopes(row: _Row) -> tuple[_Scope, _Scope]:
-    """The step and role of a stack, and its role in all steps of its dbms."""
+    """The two scopes of a stack: its role in its step, and its role in all steps of its dbms."""
     return tuple(row[name] for name in (*_STEP, "role")), tuple(row[name] for name in _ROLE)
 
 
 class _Known:
-    """Paths from the roots of threads to functions, as far as they were seen."""
+    """The observed paths from the roots of threads to functions."""
 
     def __init__(self, callers: pl.DataFrame, complete: pl.DataFrame) -> None:
         self._paths: dict[tuple[_Scope, _Frame], Counter[_Path]] = defaultdict(Counter)
@@ -125,7 +127,7 @@ class _Known:
         self._trunks: dict[_Scope, _Path] = {}
 
     def paths_to(self, row: _Row, frame: _Frame) -> list[tuple[_Path, int]]:
-        """The paths to a function, and how often each was seen, from the nearest scope that has any."""
+        """The paths to a function, each with the number of its samples, from the narrowest scope that has any."""
         for scope in _scopes(row) if frame[0] != _NAMELESS else ():
             if paths := self._paths.get((scope, frame)):
                 return sorted(paths.items(), key=lambda item: (-item[1], item[0]))
@@ -136,13 +138,13 @@ class _Known:
         role = _scopes(row)[1]
         if role not in self._trunks:
             paths = [_path(row_) for row_ in self._whole.get(role, pl.DataFrame()).iter_rows(named=True)]
-            outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others are sorted between these
+            outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others sort between these two
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
 
 
 def _repair(rows: Sequence[_Row], known: _Known) -> Iterator[_Row]:
-    """Stacks that begin with the same frame, divided among the paths to it."""
+    """Divides stacks that begin with the same frame among the paths to that frame."""
     path = _in_programs(rows[0])
     paths = known.paths_to(rows[0], path[0]) if path else []
     if not paths:
@@ -165,7 +167,7 @@ def _repair(rows: Sequence[_Row], known: _Known) -> Iterator[_Row]:
 
 
 def divide(amounts: Sequence[int], shares: Sequence[int]) -> list[list[int]]:
-    """Whole amounts divided in proportion to `shares`, so that the parts of all of them keep the proportion too.
+    """Divides whole amounts into whole parts in proportion to `shares`, so that their sums keep the proportion, too.
 
     >>> divide([1, 1, 1, 1], [3, 1])
     [[1, 0], [1, 0], [0, 1], [1, 0]]
@@ -173,7 +175,7 @@ def divide(amounts: Sequence[int], shares: Sequence[int]) -> list[list[int]]:
     [[5, 5], [1, 0]]
     """
     total = sum(shares)
-    owed = [0] * len(shares)  # in parts of `total`
+    owed = [0] * len(shares)  # in units of 1 / `total`
     divided = []
     for amount in amounts:
         owed = [before + amount * share for before, share in zip(owed, shares, strict=True)]

@@ -1,7 +1,7 @@
-"""The call tree of base and me, with vanished and new paths, and all stacks for flame graph makers and speedscope.
+"""The call tree of base and me, with vanished and new paths, and all stacks for flame graph tools and speedscope.
 
-Each name is one letter here, and so a stack is a word. Words are sorted, so that those below a frame stand together:
-bisection finds where its callees begin and end, and every sum is over rows as they were measured.
+Each function name is encoded as one letter, so that a stack is a word. The words are sorted, so all stacks below a
+frame are adjacent: bisection finds the first and last stack of each callee, and every sum is over measured rows.
 """
 
 import json
@@ -21,7 +21,8 @@ from rqps.stats.estimate import STUDENT
 ROOT = "all"
 FOLD_BELOW = 0.001
 
-# The root has no parent. Costs are means of the rounds, per operation; `error` is that of the difference of totals.
+# The root has no parent. Costs are means of the rounds, per operation; `error` is half the width of the interval of
+# the difference of totals.
 _COSTS = ("base_self", "me_self", "base_total", "me_total", "error")
 TREE = pl.Schema(
     {
@@ -31,7 +32,7 @@ TREE = pl.Schema(
     }
 )
 FOLDED_PER_UNIT = 1_000_000
-"""Folded stacks are whole numbers: millionths of a µs or of an instruction, so that rounding loses nothing."""
+"""Folded costs are whole numbers, in millionths of a µs or of an instruction, so that rounding loses nothing."""
 
 
 def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
@@ -45,9 +46,9 @@ def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) 
 
 
 def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
-    """The frames of both sides in pre-order: for each its own cost on both sides, and that of all that it called.
+    """The frames of both sides in pre-order, each with its own cost and its total cost (callees included) per side.
 
-    Frames with less than `fold_below` of the operation on both sides are one frame below their caller: `(12 minor)`.
+    Callees with less than `fold_below` of the operation on both sides are pooled into one frame: `(12 minor)`.
     """
     return _tree(one_pair(costs, base, me, step), fold_below)
 
@@ -61,7 +62,7 @@ def folded(costs: pl.DataFrame, dbms: str, step: str) -> str:
 
 
 def folded_difference(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
-    """The same with the costs of base and me in each line, for a differential flame graph."""
+    """One line per stack, as in `folded`, with the costs of both base and me, for a differential flame graph."""
     return _folded(one_pair(costs, base, me, step), [BASE, ME])
 
 
@@ -144,9 +145,9 @@ def _sums(values: list[float], parts: Iterable[list[slice]]) -> list[float]:
 
 
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
-    """One row per stack, as a word; sorted, callers before what they call. And the name that a letter stands for."""
+    """One row per stack, as a word, sorted: callers before their callees. Also maps each letter to its name."""
     names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
-    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # without those that are no letters by themselves
+    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # without surrogates
     letters = [chr(code) for code in islice(codes, len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")
@@ -156,7 +157,7 @@ def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
 def _frames(
     words: list[str], base: list[float], me: list[float], names: dict[str, str], limit: float
 ) -> list[_Frame]:
-    """All frames in pre-order, callees by name and behind them the one that stands for the minor ones."""
+    """All frames in pre-order: callees by name, followed by the frame that stands for the minor callees."""
     frames: list[_Frame] = []
     todo = [_Frame(None, ROOT, 0, [slice(0, len(words))])]
     while todo:
@@ -165,7 +166,7 @@ def _frames(
         if frame.is_folded:
             continue
         depth, at, end = frame.depth, frame.rows[0].start, frame.rows[0].stop
-        at += len(words[at]) == depth  # the stack that ends here
+        at += len(words[at]) == depth  # skips the stack that ends at this frame
         callees, minor = [], []
         while at < end:
             letter = words[at][depth]
@@ -190,7 +191,7 @@ def _means(pair: Pair, by: pl.Expr) -> pl.DataFrame:
 
 
 def _folded(pair: Pair, columns: list[str]) -> str:
-    # A ; would be a frame's end, and a line's end a stack's.
+    # A `;` in a name would end the frame, and a line break would end the stack.
     frame = pl.element().str.replace_all(";", ":", literal=True).str.replace_all(r"[\r\n\t]", " ")
     means = _means(pair, pl.col("stack")).select(
         pl.col("stack").list.eval(frame).list.join(";").alias("stack"),

@@ -1,9 +1,9 @@
-"""Components of an engine: tables that people keep by hand, and the component that a function's cost belongs to.
+"""Components of an engine: tables that are kept by hand, and the component that a function's cost belongs to.
 
-Each engine has its own tables, `components` and `renames`; the kernel and the libraries below are the same for all.
+Each engine has its own tables, `components` and `renames`; all engines share the components of kernel and libraries.
 
-A stack's cost belongs to the component of the frame nearest to its end that has one: memcpy has none, so it counts
-for the function that called it, and the kernel's work is the kernel's, whoever called it.
+A stack's cost belongs to the component of the innermost frame that has one: memcpy has none, so its cost counts for
+the function that called it. The kernel's work belongs to components of the kernel, whatever function called it.
 """
 
 import re
@@ -16,13 +16,14 @@ import polars as pl
 from rqps.engines import ENGINES, facts_of, table
 
 KERNEL_MARK = "_[k]"
-"""Behind the name of a kernel's function: its mutex_lock is not the server's."""
+"""Suffix of the names of kernel functions: the kernel's mutex_lock is not the server's."""
 OTHER = "other"
 _LAYERS: dict[str, Any] = dict.fromkeys(("engine", "component", "layer"), pl.String)
 
 
 class Renames(NamedTuple):
-    """Today's names by the older ones, and the functions that are left out so that releases meet."""
+    """Maps older function names to the current ones, and lists the functions that are left out, so that profiles of
+    two releases can be compared function by function."""
 
     new_name: dict[str, str]
     new_class: dict[str, str]
@@ -32,23 +33,23 @@ class Renames(NamedTuple):
 
 
 class Component(NamedTuple):
-    """A part of the server, as a reader knows it, and the names of what belongs to it: `*` stands for anything."""
+    """A part of the server, as readers know it, and patterns of its functions' names: `*` matches anything."""
 
     name: str
     colour: str
-    """In all reports: the first layer blue, the storage green, the kernel yellow and brown."""
+    """The colour in all reports: blue for the first layer, green for storage, yellow and brown for the kernel."""
     server: Sequence[str] = ()
     library: Sequence[str] = ()
     kernel: Sequence[str] = ()
     layer: str = "SQL layer"
-    """The part of the server that a reader asks for first."""
+    """The larger part of the server that the component is in, which readers ask for first."""
     last_resort: bool = False
-    """Takes only what no other component claims in all of a stack."""
+    """True if the component gets only stacks in which no other component claims any frame."""
 
 
 @cache
 def renames(engine: str) -> Renames:
-    """The table `renames` of an engine; functions that were renamed alike are among the others, one by one."""
+    """The table `renames` of an engine, with patterns of functions that were renamed alike expanded to names."""
     table = facts_of(engine).table("renames")
     if table is None:
         return Renames({}, {}, [], [], [])
@@ -61,7 +62,7 @@ def renames(engine: str) -> Renames:
 
 
 def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
-    """Costs with the layer of each component in its place."""
+    """Costs with each component replaced by its layer."""
     rows = [
         (engine, component.name, component.layer)
         for engine in costs["engine"].unique().sort()
@@ -74,7 +75,7 @@ def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
 
 @cache
 def components(engine: str) -> tuple[Component, ...]:
-    """The components of an engine, then those of kernel and libraries, in the order of a reader on the way down."""
+    """The components of an engine, then those of kernel and libraries, from the upper layers to the lower ones."""
     rows = (*(facts_of(engine).table("components") or ()), *table(__package__, "components"))
     return tuple(Component(**row) for row in rows)
 
@@ -85,12 +86,12 @@ def component_colours() -> dict[str, str]:
 
 
 class Patterns:
-    """Names with `*` for anything, and the meaning of each; the pattern with most letters wins."""
+    """Maps patterns of names to meanings: `*` matches anything, and the matching pattern with most letters wins."""
 
     def __init__(self, meanings: Iterable[tuple[str, str]]) -> None:
         known = dict(meanings)
 
-        def rank(pattern: str) -> tuple[int, int]:  # of as many letters: a whole name, a beginning, any other
+        def rank(pattern: str) -> tuple[int, int]:  # with equally many letters: a whole name, a prefix, any other
             star = pattern.find("*")
             return -len(pattern.replace("*", "")), 0 if star < 0 else 1 if star == len(pattern) - 1 else 2
 
@@ -100,14 +101,14 @@ class Patterns:
         self._pattern = re.compile("|".join(groups), re.DOTALL)
 
     def find(self, name: str) -> str | None:
-        """The meaning of a name, if any pattern is like it."""
+        """The meaning of a name; None if no pattern matches it."""
         match = self._pattern.fullmatch(name)
         return self._meanings[match.lastindex - 1] if match and match.lastindex else None
 
 
 @cache
 def claim(engine: str, name: str, last_resort: bool = False) -> str | None:
-    """The component that a readable name belongs to, if it has one; or that of last resort, where no other is known.
+    """The component that a readable name belongs to, if any; with `last_resort` only those of last resort are tried.
 
     >>> one = ENGINES[0]
     >>> claim(one, "memcpy"), claim(one, "tcp_sendmsg_[k]"), claim(one, "memcpy", True)

@@ -1,4 +1,4 @@
-"""Cost of an operation by call stack: the parts of a step add up to its measured CPU time, or to its instructions."""
+"""Cost of an operation by call stack: the stacks of a step add up to its measured CPU time, or its instructions."""
 
 from functools import cache
 from typing import Any
@@ -10,7 +10,7 @@ from rqps.profile.components import KERNEL_MARK, OTHER, claim, renames
 from rqps.profile.names import of_the_c_library, readable
 from rqps.stats.metrics import usable
 
-_COLUMNS: dict[str, Any] = {  # of polars types; their own class is not public
+_COLUMNS: dict[str, Any] = {  # maps columns to polars types; the class of these types is not public
     "host": pl.String,
     "dbms": pl.String,
     "engine": pl.String,
@@ -23,18 +23,18 @@ _COLUMNS: dict[str, Any] = {  # of polars types; their own class is not public
 }
 COSTS = pl.Schema(_COLUMNS)
 NOT_SAMPLED = "[not sampled]"
-"""The one stack of a step that was over before any sample was taken."""
+"""The only stack of a step that ended before any sample was taken."""
 
 _KEYS = ("host", "dbms", "round", "step")
 _NAMELESS, _KERNEL = "[unknown]", "[kernel"
 _ROWS_AT_A_TIME = 200_000
-"""Bounds the memory that a million stacks need."""
+"""Maximum number of stacks that are processed at once: it limits the memory that a million stacks need."""
 
 
 def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """µs of server CPU per operation by stack: its share of the samples' weight, times what the step measured.
+    """µs of server CPU per operation by stack: the stack's share of the samples' weight, times the step's CPU time.
 
-    `steps` are those of the same runs. A step with errors or without operations gives no cost.
+    `steps` are the steps of the same runs. A step with errors or without operations gives no cost.
     """
     measured = _per_operation(steps, pl.col("server_cpu_s") * 1e6)
     rows, named = _named(repaired(stacks.lazy().collect()))
@@ -51,7 +51,7 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
 
 
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Instructions per operation by stack, as they were counted one by one; `steps` are those of the same runs."""
+    """Instructions per operation by stack, all of them counted; `steps` are the steps of the same runs."""
     rows, named = _named(instructions.lazy().filter(pl.col("instructions") > 0).collect())
     counted = rows.join(_per_operation(steps, pl.lit(1.0)).drop("engine"), on=["run", *_KEYS], maintain_order="left")
     cost = pl.col("instructions") * pl.col("per_operation")
@@ -59,10 +59,10 @@ def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataF
 
 
 def as_measured(costs: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
-    """Costs in which an operation costs what the ordinary rounds measured: the shares are the profile's.
+    """Scales costs so that an operation costs what the ordinary rounds measured; the stacks keep their shares.
 
     `operations` has a row per host, step, base and dbms with `base_estimate` and `me_estimate`. Each dbms has one
-    factor in all rounds of a step, so the rounds spread as they did. What was only profiled keeps its cost.
+    factor for all rounds of a step, so their relative spread is unchanged. Steps that were only profiled stay as is.
     """
     cell = ["host", "step", "dbms"]
     sides = ({"dbms": "base", "measured": "base_estimate"}, {"dbms": "dbms", "measured": "me_estimate"})
@@ -75,7 +75,7 @@ def as_measured(costs: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
 
 @cache
 def frame_name(engine: str, raw: str, in_kernel: bool) -> str:
-    """The readable name, today's where it was another before.
+    """The readable name of a function; an older name is replaced by the current one.
 
     >>> from rqps.engines import ENGINES
     >>> frame_name(ENGINES[0], "mutex_lock", True)
@@ -99,13 +99,13 @@ def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
 def _named(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows with the number of a readable stack in place of their frames, and these stacks with their components.
 
-    Few of a study's rows differ in their frames (4 % of those of counted instructions), so each stack is read once.
+    Few of a study's rows have distinct frames (4 % with counted instructions), so each distinct stack is read once.
     """
     frames = ["role", "frames", "modules"]
     groups = rows.select("engine", *frames).with_row_index("row").group_by("engine", *frames, maintain_order=True)
     different = groups.agg("row")
     stacks = [pl.DataFrame(schema={"stack": COSTS["stack"], "component": pl.String, "row": different.schema["row"]})]
-    for of_engine in different.partition_by("engine", maintain_order=True):  # most studies have one
+    for of_engine in different.partition_by("engine", maintain_order=True):  # most studies have one engine
         for part in of_engine.iter_slices(_ROWS_AT_A_TIME):
             stacks.append(_stacks_of(part["engine"][0], part.select(frames)).hstack(part.select("row")))
     named = pl.concat(stacks).group_by("stack", "component", maintain_order=True).agg(pl.col("row").list.explode())
@@ -116,7 +116,7 @@ def _named(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 def _by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
     costs = rows.group_by(*_KEYS, "engine", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
-    # In the same order each time, or else sums of them differ in their last digit, and ranks with these.
+    # The order is the same each time: otherwise sums would differ in their last digit, and so would ranks.
     costs = costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
     return costs.hstack(named[costs["number"]]).select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 
@@ -124,22 +124,23 @@ def _by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
 def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
 
-    A stack begins with the role of its thread. So that releases meet, the frames that the engine's renames name as
-    starts, layers and passed are left out, as are callers without a name.
+    A stack begins with the role of its thread. So that stacks of two releases can be compared, frames that the
+    engine's `renames` list as starts or layers are left out, as are callers that are listed as passed or are unnamed.
     """
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
-    # A name is looked up once for each side of the kernel's border; from then on it is a number.
+    # Each name is looked up once as a kernel function and once as another function; from then on it is a number.
     raw = long["frames"].unique()
     in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False).cast(pl.UInt32)
     number = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32) * 2 + in_kernel
     known = _known(engine, [(name, kernel) for name in raw for kernel in (False, True)])
     long = long.select("row", number.alias("number"))
     long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
-    # Such a caller keeps the stacks of two builds from meeting; one without a name says nothing.
+    # A `passed` caller would make equal stacks of two builds differ; a caller without a name says nothing.
     is_caller = pl.col("row") == pl.col("row").shift(-1)
     long = long.filter(~(pl.col("passed") & is_caller.fill_null(False)))
-    # Two names that became one by folding, one calling the other, are one function's two names; equal ones recurse.
+    # If caller and callee have two raw names that became one readable name, they count as one function; if the raw
+    # names are equal, the function calls itself.
     again = (
         (pl.col("row") == pl.col("row").shift(1))
         & (pl.col("same") == pl.col("same").shift(1))
@@ -160,7 +161,7 @@ def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
-    """The tables' entries for each name in or outside the kernel; names that became one have one number, `same`."""
+    """The tables' entries for each raw name, in or outside the kernel; `same` is the number of its readable name."""
     table = renames(engine)
     left_out, passed = {*table.starts, *table.layers}, {_NAMELESS, *table.passed}
     columns = [

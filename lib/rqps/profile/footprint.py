@@ -1,4 +1,4 @@
-"""Work and footprint of an operation: its counted instructions, and the cache misses simulated beside them."""
+"""Work and footprint of an operation: its counted instructions, and the cache misses simulated along with them."""
 
 from functools import lru_cache
 
@@ -17,20 +17,20 @@ _UNTIMED = pl.DataFrame(
         **dict.fromkeys(("estimate", "low", "high"), pl.Float64),
     }
 )
-"""As much of the comparisons of a study without ordinary rounds as `work_and_cost` looks at."""
+"""An empty frame with the columns that `work_and_cost` reads, for a study without ordinary rounds."""
 FOOTPRINT = pl.Schema(
     {
         **dict.fromkeys((*_KEYS, "base", "event"), pl.String),
         "n": pl.UInt32,  # of me: counted rounds
-        "spread": pl.Float64,  # of me: the largest round beside the smallest, less 1
+        "spread": pl.Float64,  # of me: largest round / smallest round - 1
         **dict.fromkeys(("base_value", "me_value", "ratio"), pl.Float64),
     }
 )
 
 
 def footprint(study: Study, base: str = "") -> pl.DataFrame:
-    """One row per host, step, dbms and event of an operation: instructions, misses of the first-level caches, and of
-    each last level that was simulated. Empty for a study without `caches`. The base is the study's if not given."""
+    """One row per host, step, dbms and event of an operation: instructions, misses of the first-level caches, and
+    misses of each simulated last-level cache. Empty for a study without `caches`. `base` defaults to the study's."""
     events, base = _events(study, ()), base or study.card.base
     means = events.group_by(*_KEYS, "event", maintain_order=True).agg(
         n=pl.len(), spread=pl.col("value").max() / pl.col("value").min() - 1, me_value=pl.col("value").mean()
@@ -44,11 +44,11 @@ def footprint(study: Study, base: str = "") -> pl.DataFrame:
 
 
 def by_function(study: Study, base: str = "") -> pl.DataFrame:
-    """The same events by the `function` that has them: `base_value, me_value` and how much was `added`, the most
+    """The events of `footprint` by `function`: `base_value, me_value` and their difference `added`, the largest
     first."""
     rows, base = _events(study, ("engine", "function")), base or study.card.base
     sums = rows.group_by(*_KEYS, "event", "function").agg(pl.col("value").sum())
-    rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())  # in some a function has none
+    rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())  # a round may lack a function
     means = sums.join(rounds, on=[*_KEYS, "event"]).with_columns(pl.col("value") / pl.col("rounds"))
     cell = ["host", "step", "event", "function"]
     of_base = means.filter(dbms=base).select(*cell, base_value="value")
@@ -66,8 +66,9 @@ def by_function(study: Study, base: str = "") -> pl.DataFrame:
 
 
 def work_and_cost(events: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step, base and dbms of a footprint: the ratio of `cpu` as `compared`, split into `work`
-    (instructions) and the `cost` of an instruction; null where no ordinary rounds measured CPU."""
+    """One row per host, step, base and dbms of a footprint: the ratio of CPU time in `compared` (`cpu`) is the
+    product of the ratios of instructions (`work`) and of CPU time per instruction (`cost`). `cpu` and `cost` are null
+    if no ordinary rounds measured CPU."""
     cell = ["host", "step", "base", "dbms"]
     cpu = compared.filter(metric=CPU).select(*cell, cpu="estimate", low="low", high="high")
     work = events.filter(event=INSTRUCTIONS).select(*cell, work="ratio")
@@ -85,7 +86,7 @@ def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def split_of(study: Study) -> pl.DataFrame:
-    """Work and cost of a study's own comparisons; CPU time under callgrind is no CPU time, and is left out."""
+    """Work and cost of a study's own comparisons. CPU time under callgrind is not the server's own, and not used."""
     is_timed = study.card.rounds != 0 and study.card.base in set(study.runs["dbms"])
     return work_and_cost(footprint(study), relate(study)[1] if is_timed else _UNTIMED)
 
@@ -95,9 +96,9 @@ def density_of(study: Study) -> pl.DataFrame:
     return misses_per_1000(footprint(study))
 
 
-@lru_cache(maxsize=4)  # a page and its first page begin with them
+@lru_cache(maxsize=4)  # a study's page and its first page both need them
 def _events(study: Study, by: tuple[str, ...]) -> pl.DataFrame:
-    """Events per operation of each counted round that has misses, by function where that is asked for."""
+    """Events per operation of each counted round that has cache misses; by function, if `by` contains it."""
     counted = load(study.place, mode="instructions")
     misses = counted.cache_misses.collect()
     keys = ["run", *_KEYS, "round"]
@@ -122,7 +123,7 @@ def _with_function(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _named() -> pl.Expr:
-    """The name of an event for people; of the last level with its size."""
+    """The readable name of an event; for misses of the last level it contains the size of the cache."""
     names = {"i1_misses": "misses of the instruction cache", "d1_misses": "misses of the data cache"}
     of_last = pl.format("misses of {} MB", pl.col("last_level_kb") // 1024)
     return pl.when(event="ll_misses").then(of_last).otherwise(pl.col("event").replace(names))

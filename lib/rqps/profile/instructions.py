@@ -1,7 +1,8 @@
 """The functions that execute most instructions.
 
-They are the work of the server's own code for a statement. CPU time also has the cost of an instruction (caches
-missed, memory waited for), the kernel's work, the server's around a statement, and its threads in the background.
+Counted instructions are the work of the server's own code for a statement. CPU time also depends on the cost of an
+instruction (cache misses, waits for memory), and includes the kernel's work, the server's work around a statement,
+and its background threads.
 """
 
 import polars as pl
@@ -17,7 +18,8 @@ COUNTED = metrics.COUNTED.name
 def most_expensive_functions(
     instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, most: int = 10
 ) -> pl.DataFrame:
-    """The functions of each step that take most instructions by themselves: per operation, calls, and their share."""
+    """The functions of each run and step that execute most instructions themselves: instructions and calls per
+    operation, and the share of all instructions."""
     named = instructions.lazy().select(
         "step", "run", "calls", "instructions", pl.col("frames").list.last().alias("symbol")
     )
@@ -42,10 +44,10 @@ def most_expensive_functions(
 def function_changes(
     instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, before: str, after: str
 ) -> pl.DataFrame:
-    """The functions whose own instructions per operation differ between two dbms, the largest change first.
+    """Each function's own instructions per operation in two dbms, the largest change first.
 
     One row per step and function: the instructions `before`, `after`, and their `change`. All functions of a step add
-    up to it.
+    up to the whole step.
     """
     names = {before: "before", after: "after"}
     of_pair = steps.filter(pl.col("dbms").is_in(list(names)))

@@ -1,4 +1,4 @@
-"""A function's name without what releases differ in: arguments, template parameters and the compiler's suffixes."""
+"""Removes from function names the parts that differ by release: arguments, template parameters, compiler suffixes."""
 
 import re
 
@@ -15,7 +15,7 @@ _OPERATOR = re.compile(
 _QUALIFIERS = re.compile(r"(?: (?:const|volatile|noexcept|&&|&))+(?=$|::)")
 _INLINE_NAMESPACES = re.compile(r"\b(?:__cxx11|__1|_V2)::")
 _THUNK = re.compile(r"^(?:non-virtual|virtual|covariant return) thunk to ")
-# The C library has its own names for a function beside the one in the manual, and one for each kind of processor.
+# The C library has internal names for a function beside the name in the manual, and variants for processor types.
 _C_ALIAS = re.compile(
     r"(?:__GI_)?(?:__libc_(?!start)|_{2,3}(?=pthread_)|__(?=(?:send|sendto|recv|recvfrom|poll|ppoll|read|write|pread64"
     r"|pwrite64|fsync|fdatasync|setsockopt|mmap|munmap|clock_gettime)$))?"
@@ -27,7 +27,7 @@ _KEPT_SPACE = "\x00"
 
 
 def readable(name: str) -> str:
-    """The name without its noise; one that can't be parsed stays as it is.
+    """The name without arguments, template parameters and suffixes; a name that can't be parsed is unchanged.
 
     >>> readable("bool RefIterator<false>::Read(THD*) const [clone .isra.0]")
     'RefIterator::Read'
@@ -45,12 +45,12 @@ def readable(name: str) -> str:
         return name
     folded = _INLINE_NAMESPACES.sub("", _QUALIFIERS.sub("", folded.rstrip()))
     if len(folded) < len(plain) or thunk:
-        folded = folded.rpartition(" ")[2]  # what is in front is the type that it returns
+        folded = folded.rpartition(" ")[2]  # the text before the last space is the return type
     return folded.replace(_KEPT_SPACE, " ") or name
 
 
 def of_the_c_library(name: str) -> str:
-    """The name in the manual of a function of the C library; any other name as it is.
+    """The manual's name of a function of the C library; any other name is unchanged.
 
     >>> of_the_c_library("__GI___libc_write"), of_the_c_library("__memmove_avx512_unaligned_erms")
     ('write', 'memmove')
@@ -64,7 +64,7 @@ def of_the_c_library(name: str) -> str:
 
 
 def _without_groups(text: str) -> str | None:
-    """The text without what stands in brackets, but for lambdas; nothing where brackets don't match."""
+    """The text without bracketed groups, except those that `_what_stays` keeps; None if brackets don't match."""
     letters: list[str] = []
     at = 0
     while at < len(text):
@@ -103,7 +103,7 @@ def _operator(text: str, at: int) -> str | None:
 
 
 def _end_of_group(text: str, at: int) -> int | None:
-    """The index behind the bracket that closes the one at `at`."""
+    """The index just after the bracket that closes the bracket at `at`; None if there is none."""
     waiting: list[str] = []
     while at < len(text):
         char = text[at]
@@ -113,7 +113,7 @@ def _end_of_group(text: str, at: int) -> int | None:
         if char in _CLOSES:
             waiting.append(_CLOSES[char])
         elif char == ">":
-            # a > b between round brackets, and ->, close nothing
+            # the `>` in `(a > b)` or `->` closes no group
             if waiting[-1] == ">" and text[at - 1] != "-":
                 waiting.pop()
         elif char in ")}]":

@@ -1,7 +1,7 @@
-"""Base and me of a step, stack by stack and round by round.
+"""The costs of base and me in a step, by stack and round.
 
-A part's cost varies for two reasons. Counts: n of N samples are a share with a multinomial error (0 samples are no
-proof of nothing, hence n + 1). Rounds: a cost moves between starts of a server even where it is counted exactly.
+A part's cost varies for two reasons. Sampling: a share of n in N samples has a multinomial error (0 samples do not
+prove a share of 0, hence n + 1). Rounds: a cost differs between starts of a server, even if it is counted exactly.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +13,12 @@ from rqps.errors import RqpsError
 from rqps.stats.metrics import COUNTED, USUAL_SPREADS
 
 USUAL_SPREAD = 0.02
-"""Between rounds, of a part's cost: server CPU per operation had a median spread of 2.3 % in 135 runs of 15 s."""
+"""Assumed spread of a part's cost between rounds: that of server CPU per operation was 2.3 % (median of 135 runs of
+15 s)."""
 ROUNDING = 1e-9
-"""Share of two sums by which the order of adding may make them differ."""
+"""Maximum relative difference between two sums that the order of addition may cause."""
 ASSUMED = "With one round, ± is assumed: it is what two starts of a server usually differ by."
-"""A sentence on the error of a single round, of which nothing is known but what is expected."""
+"""A sentence on the error of a single round, which is assumed, since one round shows no spread."""
 
 BASE, ME = SIDES = ("base", "me")
 
@@ -35,7 +36,7 @@ class Pair:
 
     @property
     def columns(self) -> list[str]:
-        """Columns that add up: sum them for any part, then compare it `by_round`."""
+        """Columns that can be summed over the stacks of a part; `by_round` then makes rounds of the sums."""
         kinds = ("cost",) if self.counted else ("cost", "samples")
         return [_column(side, kind, round_) for side in SIDES for kind in kinds for round_ in range(self.rounds)]
 
@@ -47,7 +48,7 @@ class Pair:
         return pl.mean_horizontal(_column(side, "cost", round_) for round_ in range(self.rounds))
 
     def by_round(self, parts: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-        """Parts, with the sums of `columns`, as paired rounds: one row per part and round, ready to be compared."""
+        """Turns parts, with the sums of `columns`, into paired rounds for `compare`: one row per part and round."""
         return pl.concat(self._round(parts, keys, round_) for round_ in range(self.rounds))
 
     def _round(self, parts: pl.DataFrame, keys: Sequence[str], round_: int) -> pl.DataFrame:
@@ -92,7 +93,7 @@ def pairs(costs: pl.DataFrame, base: str) -> Iterator[tuple[str, str, str, Pair]
 
 
 def one_pair(costs: pl.DataFrame, base: str, me: str, step: str) -> Pair:
-    """Base and me of one step; an error where there is nothing to compare."""
+    """The pair of base and me in one step; raises an error if there is nothing to compare."""
     for column, value in (("dbms", base), ("dbms", me), ("step", step)):
         if value not in set(costs[column]):
             raise _unknown(column, value, costs[column])

@@ -1,3 +1,3 @@
-"""Figures of published studies: read strictly, calculated again, and compared with themselves and with ours."""
+"""Reads figures of published studies strictly, recalculates them, and compares them with each other and with ours."""
 
 from rqps.published.figures import Published, read

@@ -16,7 +16,8 @@ COLUMNS = ("source", "place", "says", "evidence", "kind", "difference", "roundin
 SENTENCES = ("source", "place", "says", "evidence", "difference", "rounding")
 AGREES = ("exactly", "rounded", "zeros", "no")
 SLACK = 1e-9
-"""Decimal fractions are not exact in binary: 0.985 - 0.005 is a little less than 0.98."""
+"""The tolerance of comparisons. Decimal fractions are not exact in binary: 0.985 - 0.005 is a little less than
+0.98."""
 
 
 def checked(published: Published) -> pl.DataFrame:
@@ -26,7 +27,8 @@ def checked(published: Published) -> pl.DataFrame:
 
 
 def contradictions(published: Published) -> pl.DataFrame:
-    """Every statement that does not hold, by calculation or by reading (`found`), by source, the gravest first."""
+    """Every statement that does not hold, sorted by source, the gravest first. `found` tells statements that were
+    calculated from those that were read."""
     read = _frame(_finding(check, {}, check.kind, "reading") for check in published.readings)
     every = pl.concat([checked(published).filter(pl.col("kind") != "agrees"), read])
     order = {"source": list(published.sources), "kind": list(KINDS)}
@@ -67,7 +69,7 @@ def _finding(check: Check, row: dict[str, Any], kind: str, observed: str) -> dic
 
 
 class _Sentence(Formatter):
-    """Templates in which `{ratio:change}` is a percentage of change."""
+    """Fills templates in which `{ratio:change}` is a percentage of change."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "change":

@@ -1,5 +1,5 @@
-"""Compares our sysbench studies with the published ones: the same steps, the nearest releases, and all
-differences."""
+"""Compares our sysbench studies with the published studies: the same steps, the nearest releases, and all differences
+between the conditions."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from rqps.store.manifest import data_folder, studies
 from rqps.study import build_and_config
 
 WORKLOAD, ENGINE = "sysbench", "mysql"
-"""Those of the published tables."""
+"""The workload and the engine of the published tables."""
 IMPORTED = ", imported"
 NOT_SAID = "not said"
 _CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
@@ -34,7 +34,8 @@ class Column(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """The columns of theirs and of ours, and the reasons why studies of ours are missing."""
+    """The columns of published studies (theirs) and of our studies, and the reasons why studies of ours are left
+    out."""
 
     theirs: list[Column]
     ours: list[Column]
@@ -42,14 +43,14 @@ class Beside(NamedTuple):
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row per number, in the groups of the steps that theirs and ours share."""
+        """One row per number, for the steps that theirs and ours share, in the order of their groups."""
         if not self.ours:
             return pl.DataFrame()
         numbers = [
             column.numbers.with_columns(column=pl.lit(column.conditions["column"]))
             for column in (*self.theirs, *self.ours)
         ]
-        # The study with most steps decides their order.
+        # The study with the most steps decides the order of the steps.
         longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
         every = pl.concat(column.sort("table_position") for column in longest_first)
         steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
@@ -74,7 +75,7 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     for mine in _studies(study, data):
         try:
             columns += _ours(mine, printed)
-        except RqpsError as error:  # a study that fails to compare with itself fails with others, too
+        except RqpsError as error:  # a study whose own comparison fails can't be compared with others
             refused.append(f"The study {mine.card.study} is left out: {error.message}.")
     ours = [column.pair for column in columns]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
@@ -122,7 +123,7 @@ def _all(words: Iterable[str]) -> str:
 
 
 def _tables(published: Published) -> Iterator[tuple[pl.DataFrame, list[Pair]]]:
-    """Every rQPS table with its comparisons."""
+    """The rows of every published rQPS table, with its comparisons."""
     for _, rows in view(published, "whole_tables").group_by("source", "section", "host", maintain_order=True):
         base = server(str(rows["base"][0]).removeprefix("x.").split(".")[0])
         yield rows, [Pair(base, server(build)) for build in rows["build"].unique(maintain_order=True)]
@@ -171,7 +172,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
-    """One column per host: the comparison, with the base's config, that is nearest to one of theirs."""
+    """One column per host: our comparison, with the base's config, that is nearest to a comparison of theirs."""
     _, config = build_and_config(study.card.base)
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
@@ -208,7 +209,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     parameters = study.card.parameters
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
     threads = str(parameters.get("threads", NOT_SAID))
-    if study.card.imported:  # whose steps alone say how they were measured
+    if study.card.imported:  # only the steps of such a study say how they were measured
         threads = _all(map(str, sorted(study.steps["clients"].unique())))
         lengths = study.steps["elapsed_s"].drop_nulls().sort()
         seconds = " to ".join(dict.fromkeys(f"{value:.0f}" for value in (*lengths[:1], *lengths[-1:]))) or NOT_SAID

@@ -1,4 +1,5 @@
-"""Reads `data/published` strictly: a broken row is reported by file, line and column, and nothing is read past it."""
+"""Reads `data/published` strictly: an error names each broken row by file, line and column, and nothing is
+returned."""
 
 import csv
 import re
@@ -40,7 +41,7 @@ FILES = {
     "timers": ("source table host timer metric value unit", ["ticks/s", "ticks", "cycles"]),
     "prose": ("source place host step dbms base metric sign value unit about", PROSE_UNITS),
 }
-"""Each file's columns, and the units of its numbers. No two rows differ only in number and unit."""
+"""Maps each file to its columns and to the units of its numbers. No two rows may differ only in number and unit."""
 MAY_BE_EMPTY = {"prose": {"host", "step", "dbms", "base", "about"}}
 WHOLE = {"threads", "x"}
 
@@ -74,7 +75,8 @@ class Source(_Strict):
 
 
 class Check(_Strict):
-    """A source's statement and what its own figures say about it; without `figures`, somebody read it."""
+    """A statement of a source, and what the source's own figures say about it. Without `figures` the statement was
+    checked by reading only."""
 
     source: str
     place: str
@@ -83,11 +85,12 @@ class Check(_Strict):
     evidence: str
     difference: str = ""
     rounding: str = ""
-    """Rounding as an explanation of the difference; empty if no number was rounded."""
+    """Says whether rounding explains the difference; empty if no number was rounded."""
     figures: str = ""
-    """SQL for one row per finding."""
+    """A query in SQL that gives one row per finding."""
     holds: str = ""
-    """The relation of these columns that the statement requires; without it, every row is a finding."""
+    """A condition in SQL on these columns, true if the statement holds; without a condition, every row is a
+    finding."""
 
     @field_validator("source", "kind")
     @classmethod
@@ -103,7 +106,8 @@ _CHECKS = TypeAdapter(tuple[Check, ...])
 
 @dataclass(frozen=True)
 class Published:
-    """Every published number. Each frame has `printed`, its `value`, and `half`, half of the last digit."""
+    """Every published number. Each frame has the number as `printed`, its `value`, and `half`, half a unit of its
+    last digit."""
 
     sources: dict[str, Source]
     rqps: pl.DataFrame
@@ -126,7 +130,7 @@ def read(folder: Path | str | None = None) -> Published:
             f"{place}: there is no {', '.join(missing)}", fix="work in a whole checkout, or give the folder"
         )
     sources = _yaml(place / "sources.yaml", TypeAdapter(dict[str, Source]))
-    # A check has to name a kind that has an explanation, and a source that exists or a column.
+    # A check has to name a kind from KINDS, and a source that exists or the column of that name.
     known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
     checks, readings = (_yaml(place / f"{name}.yaml", _CHECKS, known) for name in ("checks", "readings"))
     return Published(
@@ -139,7 +143,7 @@ def read(folder: Path | str | None = None) -> Published:
 
 
 def _yaml(path: Path, model: TypeAdapter[T], known: Any = None) -> T:
-    """Reads a file by its model, which may look up words in `known`."""
+    """Reads a YAML file and validates it with a model, which may look up words in `known`."""
     document = parse(path.read_text(encoding="utf-8"))
     problems = document.problems
     if not problems:

@@ -1,4 +1,4 @@
-"""Makes a study of results that somebody else measured: finds files, has them read, and writes the raw tables."""
+"""Imports results that somebody else measured as a study: finds files, reads them, and writes the raw tables."""
 
 import hashlib
 import os
@@ -34,14 +34,14 @@ MOST_FILES = 1_000_000
 MOST_SHOWN = 5
 MOST_REASONS = 20
 ELSEWHERE = "elsewhere"
-"""The host of results that name none."""
+"""The host of results that name no host."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _NOT_OPENED = "not opened: a link or no regular file"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to import, as the command says it; empty words are derived from the results."""
+    """A request to import, as given to the command; values of empty fields are derived from the results."""
 
     folders: Sequence[Path]
     study: str = ""
@@ -50,11 +50,11 @@ class Asked:
     host: str = ""
     engine: str = ""
     renames: Mapping[str, str] = field(default_factory=dict)
-    """Names for dbms, by those in the source: such as that of the same dbms in a study of one's own."""
+    """Maps a dbms of the source to its new name, such as the name of the same dbms in a study measured here."""
 
 
 class Summary(NamedTuple):
-    """The imported study, in words: what it has, and what was not read, with the reasons."""
+    """The folder of the imported study, and a text: what the study has, and what was not read, with the reasons."""
 
     folder: Path
     text: str
@@ -105,7 +105,7 @@ class _Run:
     first: Result
     steps: dict[str, Result] = field(default_factory=dict)
     digest: str = ""
-    """sha256 of all its files."""
+    """sha256 over the digests of all its origins."""
 
     @property
     def files(self) -> list[Path]:
@@ -113,7 +113,7 @@ class _Run:
 
 
 def _read(asked: Asked) -> tuple[list[Result], list[Unread]]:
-    """Every result in the folders, and what is not read."""
+    """Every result in the folders, and whatever could not be read, with the reasons."""
     every, unread, results = readers(), list[Unread](), list[Result]()
     claimed: dict[str, list[Path]] = {reader.TITLE: [] for reader in every}
     terminal, unknown, roots = Terminal(sys.stderr), list[Path](), dict[Path, Path]()
@@ -151,7 +151,7 @@ def _read(asked: Asked) -> tuple[list[Result], list[Unread]]:
 
 
 def _of_one_workload(results: list[Result], unread: list[Unread]) -> list[Result]:
-    """The results of the workload that has most of them: a study has one."""
+    """The results of the workload that has the most results: a study has only one workload."""
     counts = Counter(result.workload for result in results)
     if len(counts) < 2:
         return results
@@ -162,7 +162,7 @@ def _of_one_workload(results: list[Result], unread: list[Unread]) -> list[Result
 
 
 def _files(root: Path, unread: list[Unread]) -> Iterator[Path]:
-    """The regular files of a folder, in order; no link is followed."""
+    """The regular files of a folder, in order; links are not followed."""
     if root.is_file():
         yield root
         return
@@ -180,8 +180,8 @@ def _files(root: Path, unread: list[Unread]) -> Iterator[Path]:
 
 
 def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iterator[_Run]:
-    """The results by host, dbms and round. Where the source numbers no rounds, an origin is of the first round that
-    has none of its steps; an origin with the same bytes as another one is left out."""
+    """Yields the results by host, dbms and round. If the source does not number its rounds, an origin goes into the
+    first round that has none of its steps, and an origin with the same bytes as another origin is left out."""
     origins: dict[tuple[str, str, Path, int | None], list[Result]] = {}
     several = {result.machine.get("cpus") for result in results} - {None}
     for result in results:
@@ -218,7 +218,7 @@ def _is_free(run: _Run | None, steps: Mapping[str, Result]) -> bool:
 
 
 def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, str]:
-    """A name `build.config` for each dbms of the source, which no two share."""
+    """Maps each dbms of the source to its own name `build.config`."""
     names: dict[str, str] = {}
     if unknown := sorted(set(renames) - {*sources}):
         known = sorted({*sources})
@@ -237,12 +237,12 @@ def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, str]
 
 
 def _plain(text: str) -> str:
-    """Text as a part of a name."""
+    """Turns text into a part of a name."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:LONGEST_NAME] or "imported"
 
 
 def _digest(files: Sequence[Path], origin: Path) -> str:
-    """The digest of files: of their bytes, and of their names below the origin."""
+    """A digest of the bytes of files and of their names below the origin."""
     parts = [f"{path.relative_to(origin) if path != origin else ''} {sha256(path)}" for path in files]
     return hashlib.sha256("\n".join(parts).encode(errors="surrogateescape")).hexdigest()
 
@@ -319,7 +319,7 @@ def _write(folder: Path, card: StudyCard, runs: Sequence[_Run], engine: str) -> 
 
 
 def _in_tables(runs: Sequence[_Run]) -> list[str]:
-    """The steps of all runs in the order of tables: known ones by group and kind, then the others by their names."""
+    """The steps of all runs in the order of tables: known steps by group and kind, then all others by kind."""
     columns = {step: result for run in runs for step, result in run.steps.items()}
     kinds = {str(result.columns["kind"]).partition(".")[0] for result in columns.values()}
     of_sysbench = [one for one in columns.values() if one.workload == WORKLOAD]

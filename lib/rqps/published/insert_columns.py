@@ -1,5 +1,5 @@
-"""The columns of the insert benchmark's published report, corrected numbers for those that it has wrong, and the raw
-rows behind each."""
+"""Calculates the columns of the insert benchmark's published report, and corrected columns where the report is wrong,
+with the rounds behind each number."""
 
 from collections.abc import Iterator
 
@@ -53,9 +53,10 @@ _CORRECTED = {
     "p99_all": (_CLIENTS, "as p99, of all clients together"),
 }
 SOURCES = _PUBLISHED | _CORRECTED
-"""The file of each column, and the calculation by which anybody can repeat it: `=` before a formula in SQL."""
+"""Maps each column to its file and to the calculation with which anybody can repeat it: a formula in SQL begins with
+`=`."""
 PUBLISHED = tuple(_PUBLISHED)
-"""The published columns in their order; after them stands the dbms."""
+"""The published columns in their order; the report has the dbms after them."""
 _OF_STEP = ["run", "step"]
 
 
@@ -74,13 +75,13 @@ def with_insert_rate(study: Study) -> pl.DataFrame:
 
 
 def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
-    """Operations of each client in every second, of the kind that gives the step its throughput."""
+    """Operations of each client in every second, of the kind (query or insert) that is the step's throughput."""
     main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
     return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
 
 
 def columns(study: Study) -> pl.DataFrame:
-    """One row per step, run and column: `metric`, as it is published or corrected, and its `value`."""
+    """One row per step, run and column: `metric` is the published or corrected column, `value` its number."""
     steps, kinds = with_insert_rate(study), ["insert", "delete", "query"]
     after = study.engine.filter(moment="after").unique(_OF_STEP, keep="last")
     sizes = after.select(*_OF_STEP, dbgb1=pl.col("tables_kb") / GB, dbgb2=pl.col("datadir_kb") / GB).collect()
@@ -104,7 +105,7 @@ def columns(study: Study) -> pl.DataFrame:
 
 
 def columns_over_rounds(study: Study) -> pl.DataFrame:
-    """The tidy frame of the columns as measured, the base first."""
+    """The columns in absolute numbers, as estimates over the rounds, the base first."""
     return absolute(columns(study)).sort("host", "position", pl.col("dbms") != study.card.base, maintain_order=True)
 
 
@@ -116,7 +117,7 @@ def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.Data
 
 
 def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
-    """p50 and p99 as published: the rate that is reached in at least so large a share of the seconds."""
+    """p50 and p99 as published: the rate that is reached in at least 50 % or 99 % of the seconds."""
     ordered = pl.col(rates).sort(descending=True).cast(pl.Float64)
     places = {name: (share * pl.len()).ceil().cast(pl.Int64) - 1 for name, share in (("p50", 0.50), ("p99", 0.99))}
     return [ordered.get(place.clip(0)).alias(f"{name}{end}") for name, place in places.items()]
@@ -132,7 +133,7 @@ def _rates_reached(study: Study) -> pl.DataFrame:
 
 
 def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
-    """Lines of vmstat, averaged as published, and the most that `ps` would have seen in memory."""
+    """Averages over the lines of vmstat, as published, and the maximum resident memory that `ps` would have shown."""
     lines = (
         counters.filter(SHOWN_BY_VMSTAT)
         .group_by(*_OF_STEP, ((pl.col("second") - pl.col("interval_s")) // VMSTAT_S).alias("line"))
@@ -143,7 +144,8 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
 
 
 def columns_text(study: Study) -> Folded:
-    """The published columns: per step one line per dbms, then relative to the base; below each its interval."""
+    """The published columns as text: per step a line per dbms, then the same relative to the base. Below each line is
+    its interval."""
     published, base = pl.col("metric").is_in(PUBLISHED), study.card.base
     rows = by_host(columns_over_rounds(study).filter(published))
     ratios = by_host(compare(rounds(columns(study), study.runs, base)).filter(published))

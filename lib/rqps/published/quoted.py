@@ -11,7 +11,7 @@ _UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""
 
 
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
-    """Counts the numbers, the ratios and the statements that do not hold."""
+    """Sentences with the counts of the numbers, of the ratios, and of the statements that do not hold."""
     ratios, copies = view(published, "ratios"), view(published, "copies")
     agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())
@@ -39,7 +39,8 @@ def printed_ratios(published: Published) -> pl.DataFrame:
 
 
 def quoted_ratios(published: Published, source: str) -> pl.DataFrame:
-    """Throughput ratios given in prose, by step and `server`; of a range, `printed` has both ends."""
+    """Throughput ratios given in prose, by step and `server`; for a range, `printed` has both ends and `value` the
+    mean."""
     given = published.prose.filter(
         pl.col("step") != "", pl.col("base") != "", source=source, metric="throughput", unit="ratio"
     )

@@ -1,6 +1,6 @@
-"""Compares our insert benchmark and point lookups with the published ones: ratios of the same two releases.
+"""Compares our insert benchmark and point lookups with the published studies: ratios of the same two releases.
 
-Releases match if their first two numbers are equal and the performance schema is on, or off, in both.
+Releases match if their first two numbers are equal and the performance schema is on in both or off in both.
 """
 
 import re
@@ -42,20 +42,20 @@ class _Printed(NamedTuple):
 
 
 def response_time_values(study: Study) -> pl.DataFrame:
-    """Tidy values of the response time of a query in µs, from the throughput: each client waits for its answer before
-    it sends the next query."""
+    """Tidy values of the response time of a query in µs, calculated from the throughput: each client waits for its
+    answer before it sends the next query."""
     times = {name: pl.col("clients") * 1e6 / pl.col(name) for name in ("value", "cycles")}
     return measured(study, [THROUGHPUT]).with_columns(metric=pl.lit(RESPONSE_TIME), **times)
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published ratio that we measured, too."""
+    """One row per published ratio for which we also have a measurement."""
     return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per comparison that is both published and ours: of two releases, or of one with and without the
-    performance schema."""
+    """One row per published comparison for which we also have a measurement: of two releases, or of one release with
+    and without the performance schema."""
     values = response_time_values(study).join(
         study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
         on="step",
@@ -127,8 +127,9 @@ def _inserts(published: Published) -> Iterator[_Printed]:
 
 
 def _lookups(published: Published) -> Iterator[_Printed]:
-    """Printed ratios that differ in one thing only: the later release to the earlier, or on to off. All are
-    relative to 5.0.85, which we do not have; divided by each other they no longer need it.
+    """Quotients of two printed ratios that differ in one condition: the later release to the earlier one, or the
+    performance schema on to off. All printed ratios are relative to 5.0.85, which we do not have; it cancels out in a
+    quotient.
     """
     times = response_times(published).with_columns(
         pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")
@@ -201,7 +202,8 @@ def _beside(
 
 
 def _by_release(study: Study) -> dict[Side, str]:
-    """Our dbms by release and performance schema: those with the base's config, and those that change only that."""
+    """Maps release and performance schema (on or off) to our dbms: those with the base's config, and those that
+    change only the performance schema in it."""
     _, config = build_and_config(study.card.base)
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
     options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")

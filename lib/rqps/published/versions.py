@@ -1,4 +1,4 @@
-"""Finds the release of published builds, and which of several comparisons is nearest to a published one."""
+"""Finds the release of published builds, and our comparison that is nearest to a published comparison."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
 
 
 class Server(NamedTuple):
-    """A server's release, and what else its name says: `adv`, `-O3`, options."""
+    """A server's release, and the other words of its name: `adv`, `-O3`, options."""
 
     name: str
     version: str
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 
 def short(build: str) -> str:
-    """A build's name as the heading of a column.
+    """A short form of a build's name, for the heading of a column.
 
     >>> short("my8040_rel_o2nofp"), short("my8040adv_rel_o2nofp"), short("my8040_rel_o2nofp_norndfast+nops+spin5")
     ('8.0.40', '8.0.40 adv', '8.0.40 norndfast nops spin5')
@@ -72,7 +72,8 @@ def pairs_of(servers: Sequence[Server]) -> list[Pair]:
 
 
 def nearest(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Pair | None:
-    """Our comparison that is nearest to any of theirs; of several, the one with the latest release."""
+    """Our comparison whose releases are nearest to those of any of theirs; among equals, that with the latest
+    release."""
 
     def distance(pair: Pair) -> tuple[bool, int, int, str]:
         same = any(pair.is_same(other) for other in theirs)

@@ -1,4 +1,4 @@
-"""Executed notebooks as pages that need nothing else: no network, no server, no notebook."""
+"""Renders executed notebooks as pages, which need no network, no server and no notebook."""
 
 from rqps.report.check import check
 from rqps.report.one_file import one_file

@@ -1,5 +1,5 @@
-"""A report checked against its data: every page is made again, every number on it compared, and every claim of its
-sentences recomputed."""
+"""Checks a report against its data: makes every page again, compares every number, and recomputes every claim in its
+sentences."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,20 +21,20 @@ from rqps.store.packed import SUFFIX
 from rqps.store.read import check_whole, load
 
 LONGEST_SHOWN, WORDS_BEFORE, MOST_SHOWN = 240, 60, 20
-"""Characters that are shown of a line, those of them before a difference, and lines of a page."""
+"""Maximum number of characters shown of a line, of characters before a difference, and of lines shown per page."""
 _STUDY, _DIGEST, _BESIDE = (
     re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data", "beside")
 )
 _ROWS = re.compile(r"(?<=}),(?={)")
 _HASH = re.compile(r'"data-[0-9a-f]{32}"')
-"""The name that Altair gives the rows of a chart."""
+"""Matches the name that Altair gives to the data of a chart."""
 
 Line = tuple[str, str]
-"""The place of a line of text with a number in it, and the line."""
+"""A line of text that contains a number: its place on the page, and the line."""
 
 
 class Checked(NamedTuple):
-    """The number of compared pages, their differences, and the pages that could not be compared."""
+    """The result of a check: number of compared pages, their differences, and pages that could not be compared."""
 
     pages: int
     differences: list[str]
@@ -44,9 +44,10 @@ class Checked(NamedTuple):
 def check(
     path: Path, study: str | None = None, data: Path | str | None = None, notebooks: Path = NOTEBOOKS
 ) -> Checked:
-    """Compare a report, a folder or one file, with what its data give: those inside it, or else the study's.
+    """Compare a report, which is a folder or one file, with a new report from the same data. The data are those
+    packed inside the report, or else those of the study in the data folder.
 
-    `study` is the name or place of other data to compare it with.
+    `study` is the name or path of other data to compare the report with.
     """
     path = path.parent if path.name == "index.html" else path
     files = _files(path)
@@ -78,13 +79,13 @@ def check(
 
 
 def wrong_claims(name: str, page: bytes, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
-    """The claims of a page's sentences that the frames contradict, each with the name of the page."""
+    """Descriptions of the claims on a page that the frames contradict, each with the name of the page."""
     items = _Claims(page.decode(errors="replace")).items
     return [f"{name}: {problem}" for text, claims in items for problem in wrong(from_item(text, claims), frame_of)]
 
 
 def _files(path: Path) -> Mapping[str, bytes]:
-    """The pages and the data of a report, by their names."""
+    """Maps the file names of a report's pages and data to their content."""
     if not path.is_dir():
         return unpacked(path)
     return {
@@ -108,7 +109,7 @@ def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
 
 
 def _where_they_differ(*texts: str) -> Iterator[str]:
-    """Texts, and of long ones the part in which they differ, with some words before it.
+    """The texts, shortened if they are long to the part in which they differ and some characters before it.
 
     >>> [len(text) for text in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
     [62, 62]
@@ -121,7 +122,7 @@ def _where_they_differ(*texts: str) -> Iterator[str]:
 
 
 class _Claims(HTMLParser):
-    """The sentences of a page that make claims, each with its claims as JSON."""
+    """Parses a page: the sentences with claims, each with its claims as JSON."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -143,7 +144,7 @@ class _Claims(HTMLParser):
 
 
 class _Lines(HTMLParser):
-    """The lines with numbers of a page and its charts; not its code, nor what it says of itself and other reports."""
+    """Parses a page: the lines with numbers in its text and charts. Code, the footer and asides are skipped."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -159,7 +160,7 @@ class _Lines(HTMLParser):
             self._skipped = tag
         self._within = tag
         if tag == "tr":
-            self._row = None  # its first cell will say
+            self._row = None  # set by the row's first cell
         if "data-chart" in has:
             self._heading, self._row = str(has["data-chart"]), ""
 

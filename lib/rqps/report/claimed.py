@@ -1,4 +1,4 @@
-"""The frames of a study that sentences make claims on, by their names: the claims are checked against them."""
+"""Maps names to the frames of a study on which sentences make claims; the claims are checked against these frames."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -18,15 +18,15 @@ KERNEL_CPU = "kernel CPU of the server per operation"
 
 
 def compared_frame(study: Study) -> pl.DataFrame:
-    """All comparisons: with the base, and of configs within each build."""
+    """All comparisons of a study: with the base, and between configs of the same build."""
     _, compared = stats.relate(study)
     both = pl.concat([compared, stats.relate_configs(study, compared)[1]], how="diagonal_relaxed")
     return both.unique(CELL, keep="first", maintain_order=True)
 
 
 def differences(study: Study) -> pl.DataFrame:
-    """The CPU per operation that each dbms takes more than the base, in all, in user space and, without an interval,
-    in the kernel."""
+    """The difference of each dbms from the base in server CPU per operation: total, in user space, and in the kernel.
+    The kernel's has no interval."""
     values, base = stats.measured(study, (CPU, USER_CPU)), study.card.base
     costs = stats.compare(stats.rounds(values, study.runs, base), of="difference")
     user = costs.filter(metric=USER_CPU).select(*CELL[:-1], user="estimate")
@@ -36,7 +36,8 @@ def differences(study: Study) -> pl.DataFrame:
 
 
 def decided_frame(compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per comparison, by the measure that decides it, with `size`: 1 and the distance of the ratio from 1."""
+    """One row per comparison, with the measure that decides it, and with `size`: 1 plus the distance of the ratio
+    from 1."""
     return stats.deciding(compared).with_columns(size=1 + (pl.col("estimate") - 1).abs())
 
 
@@ -49,11 +50,12 @@ FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
     "courses": lambda study: stats.courses_of(study).summary,
     "plans": stats.plan_changes,
 }
-"""Frames of every study. A notebook adds its own by its metadata: `frames: {name: module:function}`."""
+"""Maps names to functions that make the frames of any study. The metadata of a notebook can add frames:
+`frames: {name: module:function}`."""
 
 
 def frames_of(study: Study, notebooks: Sequence[Path] = ()) -> Callable[[str], pl.DataFrame]:
-    """The frames of a study by name, each made when it is asked for first."""
+    """A function that returns a frame of a study by name; each frame is made when it is first needed."""
     own = {name: place for notebook in notebooks for name, place in asked_by(notebook).get("frames", {}).items()}
 
     @cache

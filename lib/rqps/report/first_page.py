@@ -1,4 +1,5 @@
-"""The answer of a study, for its first page: by the kind of its question, with a line on what it was measured on."""
+"""The answer of a study for its first page. The answer depends on the kind of question that the study asks; a line
+says how and on which machine it was measured."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,23 +25,23 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, percent
 
 ROWS = ("table_rows", "load_rows", "keys")
-"""Parameters that say how large the tables are, by workload."""
+"""Names of the parameter that sets the number of rows; the name differs between workloads."""
 
 
 class Answer(NamedTuple):
-    """The answer of a study: in all, worst and best, what it is made of, and what is inconclusive."""
+    """The answer of a study: the overall result, the largest changes, their causes, and inconclusive comparisons."""
 
     sentences: tuple[str, ...]
     measured: str = ""
-    """A line on what it was measured on, and how much of it is decided."""
+    """A line on the method, the machine and the number of decided comparisons."""
     tables: tuple[tuple[str, Markup], ...] = ()
     """Tables as HTML, each with its heading."""
     names: Mapping[str, str] = {}
-    """The names of the dbms for people, by those in tables."""
+    """Maps dbms to their full names, for the legend of tables."""
 
 
 def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks: Sequence[Path]) -> Answer:
-    """The answer of a study by its rounds, and by what its notebooks add to the first page."""
+    """The answer of a study, made from its rounds and from what its notebooks add to the first page."""
     if compared.is_empty():
         return Answer((NOT_COMPARED,))
     decided = decided_frame(compared)
@@ -54,7 +55,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     places = [place for notebook in notebooks if (place := asked_by(notebook).get("first_page"))]
     for place in sorted(places, key=lambda place: int(place["order"])):
         page = resolve_name(place["function"])(page)
-    if page.headline is not first:  # a notebook has the answer
+    if page.headline is not first:  # a notebook has replaced the headline
         others, causes = [], []
     headline, row = page.headline, page.row
     explanation = page.explanation or (_cpu_split(study, row, short) if row else "")
@@ -71,7 +72,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
 
 
 def reliability(study: Study, notebooks: Sequence[Path]) -> tuple[Reliability, Path] | None:
-    """The reliability of a study, with the notebook that gives the reasons; None if no notebook does."""
+    """The reliability of a study, and the notebook that gives the reasons; None if no notebook judges reliability."""
     for notebook in notebooks:
         if function := asked_by(notebook).get("reliability"):
             return resolve_name(function)(study), notebook
@@ -79,7 +80,7 @@ def reliability(study: Study, notebooks: Sequence[Path]) -> tuple[Reliability, P
 
 
 def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
-    """The difference in the server's CPU per operation, in user space and in the kernel."""
+    """A sentence that splits the difference in the server's CPU per operation into user space and kernel."""
     cell = {name: row[name] for name in ("host", "step", "base", "dbms")}
     costs = differences(study).filter(*(pl.col(name) == value for name, value in cell.items()))
     by_metric = {cost["metric"]: cost for cost in costs.to_dicts()}
@@ -98,12 +99,13 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
 
 
 def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
-    """True for a study of too few counts for verdicts, which asks for none: the answer is its courses."""
+    """True if a study has only counted instructions, in too few rounds for verdicts: its courses are its answer."""
     return study.card.rounds == 0 and bool((decided["n"] < ROUNDS_FOR_A_VERDICT).all())
 
 
 def _conclusive(decided: pl.DataFrame, short: Mapping[str, str]) -> Clause:
-    """The inconclusive comparisons, the number decided by a cost, and the least change of throughput shown."""
+    """A sentence on the inconclusive comparisons and the number of comparisons that a cost decides; if all are
+    conclusive, also on the smallest change of throughput."""
     costs = decided.filter(pl.col("metric") != THROUGHPUT, pl.col("verdict") != "unsure")
     by_cost = {name: costs[name].unique(maintain_order=True).to_list() for name in ("metric", "verdict")}
     text = f"{costs.height} of {decided.height} are decided by cost per operation (throughput is inconclusive there)"
@@ -124,7 +126,7 @@ def _conclusive(decided: pl.DataFrame, short: Mapping[str, str]) -> Clause:
 
 
 def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> str:
-    """Seconds a step, rows, the kind of machine, the method, and how much is decided, in one line."""
+    """A line with the seconds per step, table rows, machines, method, and number of decided comparisons."""
     seconds = study.steps["elapsed_s"].drop_nulls()
     low, high = (float(seconds.quantile(share) or 0) for share in (0.1, 0.9))
     low_s, high_s = (f"{value:.0f}" if value >= 10 else f"{value:.2g}" for value in (low, high))
@@ -150,7 +152,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
 
 
 def _machine(known: dict[str, str]) -> str:
-    """The kind of machine: `virtual machine, 2 CPUs (AMD EPYC), 24 GB`."""
+    """A machine in words, such as `virtual machine, 2 CPUs (AMD EPYC), 24 GB`."""
     kind = "virtual machine" if known.get("virtualised") == "True" or known.get("hypervisor") else "machine"
     model = f" ({known['cpu_model']})" if known.get("cpu_model") else ""
     memory = f", {int(known['memory_kb']) / 1024**2:.0f} GB" if known.get("memory_kb") else ""

@@ -13,9 +13,9 @@ from rqps.terminal import counted, duration
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
-"""Longer lists show only their first and last values."""
+"""Maximum length of a list that is shown in full; a longer list shows only its first and last values."""
 FEW = 3
-"""Of more dbms than these the number is shown."""
+"""Maximum number of dbms that are listed by name; of more dbms, only the number is shown."""
 
 OTHER_RUNS = {
     "twin": "of the base's twin",
@@ -23,14 +23,14 @@ OTHER_RUNS = {
     "stacks": "for call stacks",
     "instructions": "for counts of instructions",
 }
-"""Runs beside the study's comparisons, by mode."""
+"""Maps the modes of runs that are not part of the study's comparisons to words."""
 OF_DBMS = {"options": "option", "compiled": "compiled"}
-"""Conditions of the dbms, by their kind."""
+"""Maps facts about the dbms to the kind of condition that they list."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
-    """Names and values: first when and where, then the dbms, the load and the machine. `runs` are those of every
-    mode."""
+    """The facts of a study as names and values: when and where it was measured, then the dbms, the load, the runs and
+    the machine. `runs` has the runs of all modes."""
     card = study.card
     parameters = "; ".join(f"{name} {_listed(value)}" for name, value in card.parameters.items())
     failed = (
@@ -57,7 +57,7 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    """Runs for a table, with the number of their warnings and their page."""
+    """The runs as dicts for a table, each with the number of its warnings and its page."""
     warned = dict(study.warnings.group_by("run").len().rows())
     return [
         row
@@ -81,7 +81,7 @@ def _when(runs: pl.DataFrame, measured: str) -> str:
 
 
 def _rounds(study: Study) -> str:
-    """The rounds that were planned, or the budget, and those that finished."""
+    """The planned rounds, or the time budget, and the runs that finished."""
     card, finished = study.card, study.runs.height
     if card.rounds is not None:
         hosts = max(study.runs["host"].n_unique(), 1)
@@ -95,7 +95,8 @@ def _rounds(study: Study) -> str:
 
 
 def _by_dbms(study: Study, kind: str) -> list[str]:
-    """The conditions of one kind: those of all dbms in a line, and a line for those of some."""
+    """The conditions of one kind: one line for those that all dbms share, and one line per group of dbms that share
+    others."""
     rows = study.conditions.filter(kind=kind).select("name", "value", "dbms").unique(maintain_order=True)
     everyone = sorted(set(study.conditions["dbms"]))
     alike = rows.group_by("name", "value", maintain_order=True).agg(pl.col("dbms").sort())
@@ -107,7 +108,7 @@ def _by_dbms(study: Study, kind: str) -> list[str]:
 
 
 def _most(some: Sequence[str], everyone: Sequence[str]) -> str:
-    """Some dbms by name, or by the few that are not among them, or by their number.
+    """Names some of the dbms: by their names, by the few exceptions, or by their number, whichever is short.
 
     >>> everyone = [f"my{number}.a" for number in range(20)]
     >>> _most(everyone[:2], everyone), _most(everyone[1:], everyone), _most(everyone[:9], everyone)
@@ -142,7 +143,7 @@ def _machine(conditions: pl.DataFrame) -> str:
 
 
 def _placement(conditions: pl.DataFrame) -> str:
-    """The CPUs that things ran on; for each number of clients where that made a difference."""
+    """The CPUs on which server, client and observer ran; listed per number of clients if the CPUs depend on it."""
     known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
     before = sorted({name.rpartition(".")[0] for name in known if "." in name}, key=lambda name: int(name.split()[1]))
     return "; ".join(f"{clients} {_placed(known, f'{clients}.')}" for clients in before) or _placed(known, "")

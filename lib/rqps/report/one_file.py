@@ -1,4 +1,5 @@
-"""A report as one file: its first page, with all others and its data packed inside, which a script opens."""
+"""Writes a report as one file: the first page, which contains the other pages and the data in packed form; a script
+unpacks and opens them."""
 
 import base64
 import gzip
@@ -17,7 +18,7 @@ _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"#]+)[^"]*"[^>]*>(.*?)</a>', re.DOTALL
 _PACKED = re.compile(r'<script type="text/plain" data-file="([^"/]+)">([^<]*)</script>\n')
 _BUNDLE = "vega"
 MOST_TIMES = 200
-"""Packing reduces a page to a tenth of its bytes."""
+"""Maximum factor by which a packed page may grow when it is unpacked; the usual factor is ten."""
 _CLOSED = (
     '<noscript><p class="wide nothing">This report is one file, whose other pages need scripts to open. '
     "Here they are off.</p></noscript>"
@@ -25,8 +26,8 @@ _CLOSED = (
 
 
 def one_file(folder: Path) -> Path:
-    """Write STUDY.html beside a report's folder: its pages without those of runs, which would make it too large, and
-    its charts without their pictures, which only show where scripts are off."""
+    """Write STUDY.html beside a report's folder: all pages except those of runs, which would make the file too large.
+    Charts have no pictures, since pictures are only shown if scripts are off."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))}
     data = {path.name: path.read_bytes() for path in folder.glob(f"*{SUFFIX}")}
     names = pages.keys() | data.keys()
@@ -46,7 +47,7 @@ def one_file(folder: Path) -> Path:
 
 
 def unpacked(file: Path) -> dict[str, bytes]:
-    """The pages and the data in such a file, by their names."""
+    """Maps the names of the pages and data in a report of one file to their content."""
     try:
         text = file.read_text(encoding="utf-8")
         pages = {name: _unzipped(base64.b64decode(packed)) for name, packed in _PACKED.findall(text)}

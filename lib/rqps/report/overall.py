@@ -1,4 +1,5 @@
-"""Sentences that answer a study as a whole, by the kind of its question: how much in all, worst and best, and why."""
+"""Sentences that answer the question of a study: the overall change, the largest regressions and gains, and
+causes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ from rqps.study import build_and_config
 from rqps.terminal import counted
 
 MOST_NAMED = 4
-"""The limit of names in a list: of more dbms with one verdict, or steps of a mean, the number is given."""
+"""Maximum number of names in a list: of more dbms with one verdict, or of more steps, only the number is given."""
 _IN_WORDS = {
     THROUGHPUT: ("deliver", "less throughput", "more throughput"),
     CPU: ("use", "less CPU per operation", "more CPU per operation"),
 }
-"""The verb of each metric, and the words for a number below 1 and above."""
+"""Maps metrics to a verb, and to the words for a ratio below 1 and for a ratio above 1."""
 _NO_CHANGE = {
     "same": ("matches", "match"),
     "unsure": ("is inconclusive against", "are inconclusive against"),
@@ -34,15 +35,15 @@ _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
 
 @dataclass(frozen=True, eq=False)
 class Overall:
-    """A study, its compared frame, and the metric of its headline: rows of another are named beside it only."""
+    """A study, its compared frame, and the metric of its headline; other metrics are only mentioned beside it."""
 
     study: Study
     compared: pl.DataFrame
     decided: pl.DataFrame
-    """One row per comparison, by the measure that decides it."""
+    """One row per comparison, with the measure that decides it."""
     metric: str
     short: Mapping[str, str]
-    """Short names of the dbms."""
+    """Maps dbms to short names."""
     full: Mapping[str, str]
 
     @cached_property
@@ -55,14 +56,14 @@ class Overall:
 
     @cached_property
     def steps(self) -> list[str]:
-        """The steps of the means, in order."""
+        """The steps that the means are taken over, in order."""
         without = {step for steps in stats.left_out(self.study).values() for step in steps}
         return [step for step in self.compared["step"].unique(maintain_order=True) if step not in without]
 
     @cached_property
     def extremes(self) -> pl.DataFrame:
-        """The comparisons of which one may be called the worst or the best: those of the first sentence, in the steps
-        of the means, if there are any."""
+        """The comparisons among which the largest regression and gain are searched: of the dbms in the first
+        sentence, and in the steps of the means, if there are any."""
         of_others = self.compared.filter(pl.col("dbms").is_in(self.others), base=self.base)
         return of_others.filter(pl.col("step").is_in(self.steps)) if self.steps else of_others
 
@@ -76,7 +77,7 @@ class Overall:
 
     @cached_property
     def others(self) -> list[str]:
-        """The dbms that the first sentence compares with the base: releases with its config, or all."""
+        """The dbms that the first sentence compares with the base: those with the base's config, or all dbms."""
         every = [dbms for dbms in self.short if dbms in set(self.compared["dbms"])]
         _, config = build_and_config(self.base)
         alike = [dbms for dbms in every if build_and_config(dbms)[1] == config]
@@ -86,8 +87,8 @@ class Overall:
         return host if len(self.hosts) > 1 else ""
 
     def in_all(self) -> list[Clause]:
-        """The means, the releases that brought them, and the means by clients; then worst and best, which a study
-        without means has too. The answer of a what-if is its one comparison."""
+        """Sentences on the means, the releases that changed them, and the means by clients; then on the largest
+        regression and gain. For a what-if, only sentences on its comparison with the base."""
         if tried := self._what_if():
             return tried
         parts = (self._in_all, self._brought, self._by_clients)
@@ -95,12 +96,12 @@ class Overall:
         return [*filter(None, clauses), self._extremes()]
 
     def causes(self) -> list[Clause]:
-        """The gains and losses of other configs."""
+        """Sentences on the gains and losses of other configs."""
         clauses = [clause for host in self.hosts for clause in self._configs(host)]
         return list(filter(None, clauses))
 
     def _in_all(self, host: str) -> Clause | None:
-        """The mean of each dbms over the steps, or the number of a single step."""
+        """A sentence on the mean of each dbms over the steps, or on its ratio if there is only one step."""
         of_base = self.means.filter(pl.col("clients").is_null(), host=host, relation="base")
         rows, frame, over = of_base, "means", self._over()
         if of_base.is_empty() and len(self.steps) == 1:
@@ -131,7 +132,8 @@ class Overall:
         return finding(phrase("{} ({})", joined("; ", clauses), self._exactness(rows, frame)), place=self.place(host))
 
     def _what_if(self) -> list[Clause]:
-        """A sentence on the change that the study tries, for each comparison with the base; none of other studies."""
+        """A sentence on the change that a what-if tries, for each comparison with the base; empty for other
+        studies."""
         what_if = self.study.card.what_if
         rows = self.compared.filter(pl.lit(what_if is not None), metric=self.metric, base=self.base).to_dicts()
         texts: list[Clause] = []
@@ -152,7 +154,7 @@ class Overall:
         return texts
 
     def _undecided(self, row: Row, frame: str) -> Clause:
-        """The name of a dbms that did not change, or for which it is open."""
+        """The name of a dbms whose verdict is same or unsure, with a claim on this verdict."""
         claim = counted_rows(frame, 1, **_key(row, frame), verdict=row["verdict"])
         return Clause(in_one(self.short[row["dbms"]]), [claim])
 
@@ -162,7 +164,8 @@ class Overall:
         return f"Over {len(self.steps)} {kind}{named} "
 
     def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str) -> Clause:
-        """`Toy 8.0 delivers 11 % and 9.7 9.1 % less throughput`; of many, how many and from which to which."""
+        """The changes of some dbms: `Toy 8.0 delivers 11 % and 9.7 9.1 % less throughput`; of many dbms, their number
+        and the smallest and largest change."""
         if len(rows) <= MOST_NAMED:
             first, *others = rows
             named = [phrase(f"{{}} {verb}s {{}}", self.full[first["dbms"]], _share(first, frame))]
@@ -191,7 +194,7 @@ class Overall:
         return Clause(f"{kind}± {claim.written}, {rounds_of(rows['n'])}", [claim])
 
     def _by_clients(self, host: str) -> Clause | None:
-        """The dbms whose mean is farthest from 1, for each number of clients."""
+        """A sentence on the dbms whose mean is farthest from 1: its mean for each number of clients."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_clients = rows.drop_nulls("clients")
         if by_clients.is_empty():
@@ -205,7 +208,8 @@ class Overall:
         return finding(phrase("By clients, the {} of {}: {}", what, self.full[far["dbms"]], listed(parts)))
 
     def _extremes(self) -> Clause:
-        """The step and dbms that regressed most and improved most, in one measure, and the number of each verdict."""
+        """A sentence on the step and dbms that regressed most and improved most, by the same measure, and on the
+        number of each verdict."""
         changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
         total = self.decided.height
         counts = verdict_counts(self.decided["verdict"], frame="decided") if total > 1 else Clause("")
@@ -215,12 +219,13 @@ class Overall:
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
         rows = [self._by_size(order[0])]
-        if rows[0]:  # the other way in the same measure: those of two measures have no order
+        if rows[0]:  # by the same measure: changes of two measures can't be ranked
             rows.append(self._by_size(order[1], rows[0][0]["metric"]))
         return finding(*map(self._most, filter(None, rows)), counts)
 
     def worst(self) -> Row | None:
-        """The row that the headline's measure changed most, in the way that most comparisons went."""
+        """The row with the largest change in the direction in which most comparisons changed, or else in the other
+        direction; None if nothing changed."""
         changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         for verdict in ("slower", "faster") if slower >= faster else ("faster", "slower"):
@@ -229,7 +234,8 @@ class Overall:
         return None
 
     def _by_size(self, verdict: str, metric: str = "") -> Sequence[Row]:
-        """The rows with a verdict by a metric, or by the headline's or else another, the largest change first."""
+        """The rows with a verdict, the largest change first, of the given metric; without one, of the headline's
+        metric, or else of throughput or CPU."""
         for of in [metric] if metric else dict.fromkeys((self.metric, THROUGHPUT, CPU)):
             rows = self.extremes.filter(metric=of, verdict=verdict)
             if not rows.is_empty():
@@ -257,7 +263,7 @@ class Overall:
         return Clause(text, [*text.claims, most])
 
     def _beside(self, row: Row) -> Clause:
-        """Another measure of the same cell: CPU beside throughput, throughput beside CPU."""
+        """The other measure of the same comparison if it changed, too: CPU for throughput, throughput for CPU."""
         other = CPU if row["metric"] == THROUGHPUT else THROUGHPUT
         cell = {name: row[name] for name in CELL} | {"metric": other}
         beside = self.compared.filter(**cell).filter(pl.col("verdict").is_in(list(CHANGED))).to_dicts()
@@ -265,7 +271,8 @@ class Overall:
         return phrase(", {} {}", what, _signed(beside[0], "compared")) if beside else Clause("")
 
     def _brought(self, host: str) -> Clause | None:
-        """The releases that brought it, of three or more: by the means over the steps, or by a single step."""
+        """A sentence on the releases that brought the change, if there are three or more: by the means over the
+        steps, or by a single step."""
         of_host = stats.courses_of(self.study).summary.filter(host=host, metric=self.metric)
         course = of_host.filter(pl.col("step").is_in([stats.ALL_STEPS, *self.steps[: len(self.steps) == 1]]))
         if self.asks not in ("releases", "breakdown") or course.is_empty() or course["course"][0] == "flat":
@@ -277,7 +284,8 @@ class Overall:
         return finding(phrase("By release: {}", says), place=self.place(host))
 
     def _total(self, course: Row) -> str:
-        """The number that the first sentence has for the last release of a course from the base on, if it has one."""
+        """The change that the first sentence has for the last release of a course which starts at the base; empty if
+        the sentence has no such number."""
         of_last = {"host": course["host"], "dbms": course["last"], "base": course["first"]}
         mean = self.means.filter(pl.col("clients").is_null(), relation="base", **of_last)
         single = self.compared.filter(metric=self.metric, step=course["step"], **of_last)
@@ -285,7 +293,8 @@ class Overall:
         return next((_signed(row, frame) for frame, row in numbers), "")
 
     def _configs(self, host: str) -> Iterator[Clause]:
-        """Configs within a build that the first sentence does not compare: what each gives back, or takes."""
+        """Sentences on configs that the first sentence does not compare: the gain or loss of each within its
+        build."""
         of_base = self.means.filter(pl.col("clients").is_null(), host=host)
         within = of_base.filter(~pl.col("dbms").is_in(self.others), relation="config")
         to_base = {row["dbms"]: row for row in of_base.filter(relation="base").to_dicts()}
@@ -305,7 +314,7 @@ class Overall:
             of_verdict = counted_rows("means", 1, **_key(row, "means"), verdict=row["verdict"])
             return Clause(f"{who} {says} ({change_interval(row)})", [of_verdict])
         before, after = to_base.get(row["base"]), to_base.get(row["dbms"])
-        if before is None or after is None:  # the base itself is at 1
+        if before is None or after is None:  # the base has no mean: it is 1
             gains, loses = ("gains", "loses") if self.metric == THROUGHPUT else ("saves", "needs another")
             verb = gains if row["verdict"] == "faster" else loses
             return phrase("{} {} {} ({})", who, verb, _share(row, "means"), change_interval(row))
@@ -314,13 +323,13 @@ class Overall:
 
 
 def names_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
-    """Short and full names by dbms."""
+    """Two mappings: from dbms to short names, and from dbms to full names."""
     named = stats.names(study)
     return dict(named.select("dbms", "short").iter_rows()), dict(named.select("dbms", "name").iter_rows())
 
 
 def not_measured(study: Study) -> Clause:
-    """The dbms of the study that have no number, each with the reason as far as it is known."""
+    """A sentence on the dbms of the study without results, each with the reason if it is known."""
     missing = [dbms for dbms in study.card.dbms if dbms not in set(study.runs["dbms"])]
     failed = set(study.failed["dbms"]) if not study.failed.is_empty() else set()
     reasons = [
@@ -333,7 +342,7 @@ def not_measured(study: Study) -> Clause:
 
 
 def steps_left_out(study: Study) -> Clause:
-    """The steps that are in no mean, with the reason."""
+    """A sentence on the steps that the means leave out, with the reason."""
     parts = [
         f"{listed(steps) if len(steps) <= MOST_NAMED else f'{len(steps)} steps ({steps[0]} to {steps[-1]})'}, which "
         f"{reason if len(steps) > 1 else _singular(reason)}"
@@ -352,22 +361,22 @@ def _claim(row: Row, frame: str, written: str) -> Claim:
 
 
 def _key(row: Row, frame: str) -> dict[str, Any]:
-    """The columns that name a row of a frame."""
+    """The values of the columns that identify a row of a frame."""
     return {name: row[name] for name in (CELL if frame == "compared" else MEANS) if name != "steps"}
 
 
 def _share(row: Row, frame: str) -> Clause:
-    """`11.1 %`, the distance from the base."""
+    """The distance from the base without a sign, such as `11.1 %`."""
     written = change(row["estimate"]).lstrip("+−")
     return Clause(written, [_claim(row, frame, written)])
 
 
 def _signed(row: Row, frame: str) -> Clause:
-    """`−17.8 %`."""
+    """The change from the base with its sign, such as `−17.8 %`."""
     written = change(row["estimate"])
     return Clause(written, [_claim(row, frame, written)])
 
 
 def _reach(row: Row) -> str:
-    """` (−19.8 to −15.7 %, 8 rounds)`."""
+    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`."""
     return f" ({change_interval(row)}, {rounds_of([row['n']])})"

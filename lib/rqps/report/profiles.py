@@ -1,4 +1,4 @@
-"""Links from a number to its profile: to the page that shows where the time goes, of this study or of another."""
+"""Links from a number to its profile: the page that shows where the time goes, in this study or in another study."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,9 +12,9 @@ from rqps.store.manifest import StudyCard, read_study_card, studies, study_folde
 from rqps.store.read import Study, load
 
 FIRST = "stacks"
-"""The mode that a page shows before any other."""
+"""The mode of profiles that a page shows first."""
 LENGTHS = {"steps", "seconds", "warmup_seconds", "counted_operations"}
-"""Parameters that do not change what one operation of a step is."""
+"""Parameters that select steps or set their length; they do not change the operations of a step."""
 
 _CELL = ["host", "step", "dbms"]
 
@@ -24,20 +24,20 @@ class Links(NamedTuple):
 
     page: str = ""
     by: Mapping[tuple[str, str], str] = {}
-    """The mode that profiled each step and dbms, empty for stacks."""
+    """Maps step and dbms to the mode of their profile; an empty mode means stacks."""
     note: str = ""
 
 
 def asked_by(notebook: Path) -> dict[str, Any]:
-    """The conditions in a notebook's metadata under which it belongs to a report."""
+    """The metadata of a notebook for reports, such as the conditions under which a report includes the notebook."""
     return dict(json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {}))
 
 
 def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> Links:
-    """Links to the study's own profiles, else to those of another study of the same work.
+    """Links to the study's own profiles, or else to the profiles of another study of the same work.
 
-    `page` is the name of the page that shows profiles. The pages of studies lie side by side in `pages`; no link
-    leads to a page that is not there.
+    `page` is the name of the page that shows profiles. `pages` is the folder with the reports of all studies; there
+    are no links to pages that do not exist in it.
     """
     every = load(study, data, mode=None)
     own = profiled(every.runs, every.steps, every.card.base)
@@ -61,9 +61,9 @@ def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> 
 
 
 def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame:
-    """One row per host, step and dbms whose both sides were profiled in the same round.
+    """One row per host, step and dbms that was profiled in the same round as the base.
 
-    `by` is the mode that did, empty for stacks. `runs` and `steps` are those of all modes, `rqps.load(study,
+    `by` is the mode of the profile, empty for stacks. `runs` and `steps` have all modes, as in `rqps.load(study,
     mode=None)`.
     """
     of_profiles = runs.filter(pl.col("mode") != "throughput").select("run", "mode")
@@ -75,7 +75,8 @@ def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame
 
 
 def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Studies that profiled what this one measured, on the same machine, with the steps and dbms that both have."""
+    """Other studies with profiles of the same steps and binaries on the same machine, each with the steps and dbms
+    that both studies have."""
     mine = _built(study)
     for name in studies(data):
         card = read_study_card(study_folder(name, data))
@@ -95,7 +96,7 @@ def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _built(study: Study) -> pl.DataFrame:
-    """The binary and the machine of each step and dbms, whatever the host is called."""
+    """The binary and the machine of each step and dbms; the machine is compared instead of the host's name."""
     built = study.runs.select("run", "build_digest", "machine")
     return study.steps.select("run", *_CELL).join(built, on="run").drop("run").unique()
 

@@ -1,4 +1,4 @@
-"""Executed notebooks as pages. Each page is one file that asks for nothing: style, scripts, pictures are inside."""
+"""Renders executed notebooks as pages. A page is one file with its style, scripts and pictures; it loads nothing."""
 
 import json
 import re
@@ -29,21 +29,21 @@ from rqps.show.lines import NUMBERS
 from rqps.show.renderer import MIME
 from rqps.show.words import Nothing
 
-# The browser itself holds the page to that. Vega compiles its expressions, hence unsafe-eval.
+# This policy makes the browser block all requests of the page. Vega compiles its expressions, hence unsafe-eval.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
-# A table longer than that is folded: the page is to be read, and the table to be looked up.
+# Maximum number of rows of a table that is shown open; a longer table is folded.
 MOST_ROWS = 55
 FOLDED = "folded"
-"""The tag of a cell of prose whose section few readers need: a page opens it by a click."""
+"""The tag of a prose cell whose section few readers need: the page folds this section."""
 FRAME = 'class="dataframe"'
-"""In the HTML of a polars frame."""
+"""An attribute by which the HTML of a polars frame is recognised."""
 
 _TABLE_TITLE = re.compile(r"<[^>]* class=\"[^\"]*gt_title[^\"]*\"[^>]*>([^<]+)<")
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 _FIRST = re.compile(r"\s*(<h2.*?</h2>)(.*)", re.DOTALL)
 _ANCHORED = re.compile(r'<h2 id="([^"]+)">')
 _PLAIN = re.compile(r'<span class="(?!(?:k|kn|kc|s1|s2|c1|mi|mf)")\w+">([^<]*)</span>')
-"""Words of code that the page's style does not colour."""
+"""Matches words of highlighted code for which the page's style has no colour."""
 _TAG = re.compile(r"<[^>]+>")
 _NOTHING = Markup("")
 _STYLE = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
@@ -51,7 +51,7 @@ _OF_PROGRAMS = {
     *("url", "href", "loader", "params", "transform", "expr", "signal", "signals"),
     *("test", "update", "on", "expressionFunctions", "embedOptions"),
 }
-"""Keys of a chart that fetches something, leads elsewhere or computes."""
+"""Keys in the specification of a chart that could load data, link elsewhere or run expressions."""
 _OF_TABLES = [
     "table",
     "caption",
@@ -84,12 +84,12 @@ def notebook_page(
     pictures: Path | None = None,
     trusted: bool = True,
 ) -> tuple[str, str]:
-    """The title and the page of an executed notebook. `home` is where the study's index is from there, `pictures`
-    where those are that were drawn beside its kernel.
+    """The title and the HTML of an executed notebook's page. `home` is the relative path of the study's index,
+    `pictures` the folder of the charts that were drawn by another process.
 
-    `to_rounds` lists, as JSON, the steps and dbms whose numbers lead to their rounds, and the page of these. `logs`
-    stand below it all, by their names; `names` of dbms for people are the legend of its tables and charts. A notebook
-    that is not trusted, since it may come from anybody, shows no HTML but that of tables.
+    `to_rounds` lists, as JSON, the steps and dbms whose numbers are links to their rounds, and the page of rounds.
+    `logs` maps names to logs, which are shown at the end; `names` maps dbms to names, which are shown as a legend. A
+    notebook that is not trusted, since it may come from anybody, shows no HTML except tables.
     """
     try:
         read = nbformat.read(notebook, as_version=4)
@@ -109,7 +109,7 @@ def notebook_page(
 
 
 def _put_in_place(notebook: NotebookNode, pictures: Path) -> None:
-    """Put pictures into the outputs that name them."""
+    """Replaces the file name of a picture in each output by the picture itself."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
     for data in (output.data for output in outputs if "data" in output):
         if MIME in data and data["image/png"].endswith(".png"):
@@ -117,15 +117,15 @@ def _put_in_place(notebook: NotebookNode, pictures: Path) -> None:
 
 
 class Part(NamedTuple):
-    """A part of the page. `html` is our own and written as it is; everything else is escaped."""
+    """A part of the page. `html` and `heading` are inserted as they are; all other texts are escaped."""
 
     kind: str
     html: Markup = _NOTHING
     heading: Markup = _NOTHING
-    """The heading of a section that few readers need, which it folds away."""
+    """The heading of a section that the page folds, since few readers need it."""
     text: str = ""
     rows: int = 0
-    """The rows of a folded table."""
+    """Number of rows of a folded table; 0 if the table is not folded."""
     anchor: str = ""
     claim: str = ""
     how: str = ""
@@ -143,12 +143,12 @@ class Content:
     heading: str = ""
     parts: list[Part] = field(default_factory=list)
     contents: dict[str, str] = field(default_factory=dict)
-    """Headings, by the anchors that are made of their words."""
+    """Maps anchors to headings; an anchor is made from the words of its heading."""
     specs: dict[str, Markup] = field(default_factory=dict)
-    """Charts as JSON, by anchors that are made of the heading that they stand under."""
+    """Maps anchors to charts as JSON; an anchor is made from the heading above the chart."""
 
     def anchor(self, words: str, taken: Mapping[str, object]) -> str:
-        """An anchor of these words, which stays as long as the words do.
+        """An anchor made from these words, so that it is stable while they do not change; numbered if it is taken.
 
         >>> Content().anchor("Over time, again", {"over-time-again": ""})
         'over-time-again-2'
@@ -161,14 +161,14 @@ class Content:
 def content_of(notebook: NotebookNode) -> Content:
     """The parts of a notebook's page; its first heading is the title."""
     content = Content()
-    # A Jupyter kernel sends printed text in pieces, often the end of a line alone.
+    # A Jupyter kernel sends printed text in pieces, sometimes only the end of a line: they are merged.
     notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             _add_prose(content, cell.source, FOLDED in cell.metadata.get("tags", ()))
         elif cell.cell_type == "code" and cell.source.strip():
             html = Markup(_PLAIN.sub(r"\1", Highlight2HTML()(cell.source)))  # type: ignore[no-untyped-call]
-            if content.parts and content.parts[-1].kind == "code":  # of the cell before, which showed nothing
+            if content.parts and content.parts[-1].kind == "code":  # the cell before has no output
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))
             content.parts += [
@@ -181,7 +181,8 @@ def content_of(notebook: NotebookNode) -> Content:
 
 
 def _without_programs(notebook: NotebookNode) -> NotebookNode:
-    """The notebook with the tags of tables alone in its HTML; a chart with a program in it has its picture left."""
+    """The notebook without scripts: its HTML keeps only the tags of tables; a chart that could run code is replaced
+    by its picture."""
     cleaner = SanitizeHTML(tags=_OF_TABLES, attributes={"*": ["class"]}, strip=True)  # type: ignore[no-untyped-call]
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         data = output.get("data", {})
@@ -194,7 +195,7 @@ def _without_programs(notebook: NotebookNode) -> NotebookNode:
 
 
 def _has_program(chart: Any) -> bool:
-    """True for a chart that could do more than show its own data.
+    """True if a chart could do more than show its own data, such as load a URL.
 
     >>> _has_program({"mark": "bar", "data": {"url": "https://example.org/"}}), _has_program({"mark": "bar"})
     (True, False)
@@ -206,12 +207,12 @@ def _has_program(chart: Any) -> bool:
     return any(
         key in _OF_PROGRAMS or (key.endswith("Expr") and value != NUMBERS) or _has_program(value)
         for key, value in chart.items()
-        if key != "datasets"  # whose columns have any name
+        if key != "datasets"  # names of columns in the data are arbitrary
     )
 
 
 def _leave_out_nothing(content: Content) -> None:
-    """Take out prose below which there is nothing but a reason for that, with the reason, and its headings."""
+    """Removes sections that show no results, only the reason why there are none: prose, headings and reason."""
     groups: list[list[Part]] = []
     for part in content.parts:
         if part.kind == "prose" or not groups:
@@ -255,13 +256,13 @@ def _add_prose(content: Content, source: str, folded: bool) -> None:
 
 
 def _is_empty(output: NotebookNode) -> bool:
-    """True for a chart of no rows, which shows axes and nothing else."""
+    """True if an output is a chart without rows, which would show only axes."""
     datasets = output.get("data", {}).get(MIME, {}).get("datasets", {})
     return bool(datasets) and not any(datasets.values())
 
 
 def _of_frame(html: str) -> str:
-    """The HTML of a polars frame as a page shows it: texts without quotes, a dash for null; a sentence for no rows.
+    """The HTML of a polars frame for a page: texts without quotes, a dash for null; without rows, a sentence instead.
 
     >>> _of_frame('<table class="dataframe"><tbody><tr><td>&quot;scan&quot;</td><td>null</td></tr></tbody>')
     '<table class="dataframe"><tbody><tr><td>scan</td><td>–</td></tr></tbody>'
@@ -272,13 +273,13 @@ def _of_frame(html: str) -> str:
 
 
 def _title_of(chart: dict[str, Any]) -> str:
-    """The title of a chart that a notebook draws itself."""
+    """The title of a chart that was made without `titled`."""
     title = chart.get("title", "")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title)
 
 
 def _part(content: Content, output: NotebookNode) -> Part:
-    """An output in the richest form that a page can show without the network."""
+    """An output of a cell in the richest form that a page can show without network access."""
     if output.output_type == "stream":
         return Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
     if output.output_type == "error":
@@ -310,7 +311,7 @@ def _part(content: Content, output: NotebookNode) -> Part:
 
 
 def json_in_html(value: object) -> Markup:
-    """JSON for a script element, which nothing inside can end.
+    """JSON for a script element, escaped so that no text inside it can end the element.
 
     >>> json_in_html({"a": "</script>"})
     Markup('{"a":"\\\\u003c/script>"}')
@@ -320,7 +321,7 @@ def json_in_html(value: object) -> Markup:
 
 
 def write_page(file: Path, page: str) -> Path:
-    """Write a page, which takes the place of an older one when it is whole."""
+    """Writes a page atomically: it replaces an older page only when it is complete."""
     with replacing(file) as new:
         new.write_text(page, encoding="utf-8")
     return file.resolve()
@@ -328,7 +329,7 @@ def write_page(file: Path, page: str) -> Path:
 
 @cache
 def vega() -> Markup:
-    """Vega, Vega-Lite and the embedder in one script, once a page."""
+    """Vega, Vega-Lite and vega-embed in one script, which a page contains once."""
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
@@ -349,6 +350,6 @@ def _templates() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template with its values, and with the style and scripts that all pages have."""
+    """Renders a template with its values, and with the style and scripts that all pages share."""
     assets = {"css": asset("page.css"), "tables_js": asset("tables.js"), "to_rounds_js": asset("to_rounds.js")}
     return _templates().get_template(template).render(policy=POLICY, **assets, **values)

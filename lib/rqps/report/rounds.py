@@ -1,4 +1,4 @@
-"""The page behind every number: its rounds, each with its runs, warnings and raw rows."""
+"""The page of rounds: for every compared number its rounds, each with its runs, warnings and raw rows."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,12 +19,12 @@ from rqps.store.read import Study
 
 PAGE = "rounds.html"
 SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "same": "Unchanged"}
-"""Headings by verdict: of throughput or, where it is inconclusive, of the cost that decides."""
+"""Maps verdicts to headings. The verdict is on throughput or, if that is inconclusive, on the cost that decides."""
 
 
 def links_to_rounds(own: str, compared: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> Markup:
-    """Links from the cells of tables and charts to their rounds, as JSON: of the study's `own` base, or another one
-    that is named. `names` are those under which tables and charts show the dbms, beside its own."""
+    """Links from the cells of tables and charts to their rounds, as JSON. A cell that names no base has the study's
+    `own` base. `names` maps dbms to the names that tables and charts show."""
     shown = compared.with_columns(pl.col("base").replace(names))
     same = by_host(compared).select("step", "dbms", "base")
     rows = pl.concat([same, by_host(shown, names).select(dbms_shown="dbms", base_shown="base")], how="horizontal")
@@ -43,7 +43,7 @@ def rounds_page(
     profiles: Links,
     **words: str,
 ) -> tuple[str, Markup]:
-    """The page of all rounds, also of those within builds, and the links to it."""
+    """The page of all rounds, including comparisons of configs within a build, and the links to this page."""
     base = study.card.base
     of_builds = [frame.filter(pl.col("base") != base) for frame in relate_configs(study, compared)]
     rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))
@@ -59,7 +59,7 @@ def rounds_page(
 
 
 def folder_of_unit(folder: str) -> Path:
-    """The folder with the notebook of a run; the sides of a duet share the duet's folder."""
+    """The folder that contains the notebook of a run; the runs of a duet share the duet's folder."""
     path = Path(folder)
     return path.parent if path.parent.name.startswith("run=") else path
 
@@ -67,9 +67,10 @@ def folder_of_unit(folder: str) -> Path:
 def numbers(
     study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, files: Mapping[str, str | None], profiles: Links
 ) -> Iterator[dict[str, Any]]:
-    """Each comparison for the template, in the order of tables: its numbers, its rounds, and where they come from.
+    """Each comparison as a dict for the template, in the order of `compared`: its numbers, its rounds, and the runs
+    and files of each round.
 
-    `files` are the pages of runs by their folders.
+    `files` maps the folders of runs to their pages.
     """
     folders = study.runs.select("run", "folder").iter_rows()
     places = {run: (files.get(at), Path(at).relative_to(folder_of_unit(at).parent)) for run, at in folders}

@@ -1,4 +1,4 @@
-"""A study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
+"""Renders a study as a folder of pages: an index, the analysis notebooks, and the notebook of every run."""
 
 import sys
 import time
@@ -42,15 +42,15 @@ _ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
 WITHOUT_STATEMENTS = "Its SQL, values, explained statements and words of errors are left out."
 TICK_S = 0.5
 MOST_PROFILED = 12
-"""The dbms of a study without ordinary rounds whose profiles fit on a page."""
+"""Maximum number of dbms of a study without ordinary rounds whose profiles are shown on a page."""
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
 OF_LOGS, MOST_OF_A_LOG = (".log", ".err", ".out"), 16_384
-"""Endings of logs, and the characters that a page shows of one: its last."""
+"""File name endings of logs, and the maximum number of characters of a log that a page shows: the last ones."""
 
 
 @dataclass
 class Progress:
-    """The progress of work that is planned in seconds, from what such pages took on two slow cores."""
+    """The progress of making pages. The planned time of a page is the time that it took on two slow cores."""
 
     planned_s: float
     terminal: Terminal = field(default_factory=lambda: Terminal(sys.stderr, plain_every_s=4.0))
@@ -58,7 +58,7 @@ class Progress:
     since: float = field(default_factory=time.monotonic)
 
     def tick(self, what: str) -> None:
-        """Shows the page that is being made and the time that is left."""
+        """Shows the page that is being made and the estimated time left."""
         spent_s = self.done_s + time.monotonic() - self.since
         left = duration(max(1.0, self.planned_s - spent_s))
         self.terminal.show(f"{what}, about {left} left", min(spent_s / self.planned_s, 1.0))
@@ -69,7 +69,7 @@ class Progress:
 
 
 class Reader(NamedTuple):
-    """The kernel that executes the notebooks of a report one after the other, and the drawer of their charts."""
+    """The kernel that executes the notebooks of a report one after the other, and the process that draws charts."""
 
     kernel: SharedKernel
     pictures: Path
@@ -78,7 +78,7 @@ class Reader(NamedTuple):
 
 @contextmanager
 def reading(folder: Path) -> Iterator[Reader]:
-    """A kernel, which starts with the first notebook, and a process that draws beside it."""
+    """Starts a process that draws charts, and prepares a kernel, which starts with the first notebook."""
     logs, pictures = folder / LOGS, folder / "pictures"
     for made in (logs, pictures):
         made.mkdir(parents=True)
@@ -92,13 +92,13 @@ def reading(folder: Path) -> Iterator[Reader]:
 
 @dataclass(frozen=True)
 class _Report:
-    asked: str  # the study's name, or its place
+    asked: str  # the study's name, or the path of its folder
     study: Study
-    runs: pl.DataFrame  # those of every mode
+    runs: pl.DataFrame  # runs of all modes
     links: Links
     data: Path
     folder: Path
-    pages: Path  # where the folders of all reports stand
+    pages: Path  # the folder that contains the folders of all reports
     made: str
     progress: Progress
     enclosed: Path | None
@@ -113,9 +113,9 @@ def build(
     *,
     with_data: bool = False,
 ) -> Path:
-    """Render a study, by its name or place, to `out/STUDY/` and return its index.
+    """Render a study, given by name or path, to `out/STUDY/` and return the path of its index page.
 
-    `out` is `report` in the data folder if not given. `with_data` puts the study's data beside the pages, packed.
+    The default of `out` is `report` in the data folder. `with_data` adds the study's packed data to the pages.
     """
     root = data_folder(data).resolve()
     read = load(study, root)
@@ -143,7 +143,8 @@ def build(
 
 
 def investigate(study: str, data: Path, question: dict[str, str], out: Path | None = None) -> tuple[Path, Path]:
-    """One regression: the notebook as executed for a question, signed so that JupyterLab trusts it, and its page."""
+    """Execute the notebook on one regression for a question; returns the paths of the executed notebook, which is
+    signed so that JupyterLab trusts it, and of its page."""
     from nbformat import read as read_notebook
     from nbformat.sign import NotebookNotary
 
@@ -163,7 +164,7 @@ def investigate(study: str, data: Path, question: dict[str, str], out: Path | No
 
 
 def analysis_notebooks(folder: Path) -> Sequence[Path]:
-    """The notebooks of a folder, and those of `investigate` beside it."""
+    """The notebooks of a folder, and the notebooks of the folder `investigate` beside it."""
     notebooks = _notebooks(folder)
     if not notebooks:
         raise RqpsError(
@@ -177,23 +178,23 @@ def _notebooks(folder: Path) -> list[Path]:
 
 
 def _takes_a_question(notebook: Path) -> bool:
-    """True for a notebook with a screen for each comparison, which can be asked about one of them."""
+    """True if a notebook has a screen for each comparison, so that parameters can name one of them."""
     return "comparisons" in asked_by(notebook)
 
 
 def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
-    """True for a notebook that belongs to a study's report, by the conditions in its metadata.
+    """True if a notebook belongs to a study's report, by the conditions in its metadata.
 
-    It may name workloads and modes of runs, and options of configs, any of which is enough, of a workload also those
-    of which the study has several values, or ask for a study with levels, of so many releases, imported or not, or
-    one of which a function says yes. One that names nothing is for all that have ordinary rounds.
+    Conditions are: workloads or modes, one of which some run must have; options, one of which some config must set,
+    or which must have several values for a workload (`varied`); a study with or without levels; a minimum number of
+    releases; imported or not; a function that returns True. Without conditions, it applies to ordinary rounds.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
         return False
     few = len(study.card.dbms) <= MOST_PROFILED
     if study.card.rounds == 0 and "releases" not in only and not (few and "modes" in only):
-        return False  # the other pages are about time
+        return False  # all other pages need measured times
     if (
         len(stats.releases(study)) < only.get("releases", 0)
         or only.get("imported", own := study.card.imported) != own
@@ -245,8 +246,8 @@ def _enclosed(file: Path) -> dict[str, str]:
 
 
 def _says_something(notebook: Path, compared: pl.DataFrame, nothing: str) -> bool:
-    """False where a page would be empty, or too long: one about profiles has something to say of a study that has
-    nothing else, and one with a screen for each comparison nothing of too many."""
+    """False if a page would be empty or too long. A page about profiles is not empty even if nothing was compared; a
+    page with a screen for each comparison is too long if there are more comparisons than its metadata allows."""
     asked = asked_by(notebook)
     if "comparisons" in asked:
         count = 0 if compared.is_empty() else compared.select("host", "step", "dbms").n_unique()
@@ -262,7 +263,7 @@ def _write_rounds(
     *,
     screen: Path | None,
 ) -> Markup:
-    """Write the page of the rounds; the links to it, as JSON, or nothing where nothing is compared."""
+    """Write the page of the rounds and return the links to it as JSON; empty if nothing was compared."""
     if compared.is_empty():
         return Markup("")
     words = {"made": report.made, "screen": f"{screen.stem}.html" if screen else ""}
@@ -272,8 +273,9 @@ def _write_rounds(
 
 
 def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
-    """Execute a notebook for this study and render it; its file and title. One that is the same for all studies
-    stands beside their folders, and is made again where this study, the notebook or published numbers are newer."""
+    """Execute a notebook for this study and render it; returns the file and the title of the page. A page that is the
+    same for all studies is beside their folders; it is made again only if this study, the notebook or the published
+    numbers are newer."""
     of_all = "studies" in asked_by(notebook)
     page = (report.pages if of_all else report.folder) / f"{notebook.stem}.html"
     if of_all and page.is_file():
@@ -304,7 +306,7 @@ def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[st
 def executed_page(
     notebook: Path, place: Path, parameters: dict[str, str], progress: Progress, reader: Reader, **words: Any
 ) -> tuple[str, str]:
-    """Execute a notebook, and draw its charts beside its kernel; the title and the page of it."""
+    """Execute a notebook while another process draws its charts; returns the title and the HTML of its page."""
     _execute(notebook, place, parameters, progress, reader.kernel)
     reader.until_drawn(notebook.name)
     return notebook_page(place / RESULT, pictures=reader.pictures, **words)
@@ -329,8 +331,8 @@ def _execute(
 
 
 def _run_pages(report: _Report, runs: Sequence[dict[str, Any]]) -> dict[str, str | None]:
-    """Render the notebook and the logs of each run; the pages by the folders of runs. Those of a duet share one. A
-    run that failed early may have none, and those of a packed study have none."""
+    """Render the notebook and the logs of each run; maps the folders of runs to their pages. The runs of a duet share
+    one page. A run that failed early may have no page, and the runs of a packed study have no pages."""
     together: dict[Path, list[dict[str, Any]]] = {}
     for run in runs:
         together.setdefault(folder_of_unit(run["folder"]), []).append(run)

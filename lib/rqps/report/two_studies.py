@@ -1,4 +1,4 @@
-"""Two studies side by side, such as last month's and today's: their ratios, and what changed in the conditions."""
+"""A page that compares two studies, such as last month's and today's: their ratios, and conditions that changed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +24,8 @@ _CHANGED = pl.col("verdict").is_in(["slower", "faster"])
 def two_studies(
     first: str, second: str, data: Path | str | None = None, out: Path | str | None = None
 ) -> tuple[Path, str]:
-    """Write a page of two studies, by their names or places, to `out/FIRST-SECOND.html`; it, and what they share."""
+    """Write a page on two studies, given by name or path, to `out/FIRST-SECOND.html`. Returns the page's path, and a
+    sentence on the dbms and steps that both studies have."""
     root = data_folder(data).resolve()
     studies = load(first, root), load(second, root)
     compared = [by_host(stats.relate(study)[1]) for study in studies]
@@ -53,7 +54,7 @@ def two_studies(
 
 
 def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:
-    """The dbms and steps that both studies have, and what is in one of them only."""
+    """A sentence on the dbms and steps that both studies have, and on those that only one study has."""
     parts = []
     for column, what in (("dbms", "dbms"), ("step", "steps")):
         ours, theirs = (in_order(study.steps[column]) for study in studies)
@@ -68,7 +69,7 @@ def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:
 
 
 def _names(studies: tuple[Study, Study]) -> tuple[str, str]:
-    """Their names; of two of one name with the time at which each began."""
+    """The names of both studies; if they are equal, each with the start time of its study."""
     first, second = (study.card.study for study in studies)
     if first != second:
         return first, second
@@ -77,7 +78,8 @@ def _names(studies: tuple[Study, Study]) -> tuple[str, str]:
 
 
 def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-    """The number of verdicts that changed, the largest change, and the conditions that differ."""
+    """Sentences on the verdicts for the change between the studies, the largest change, and conditions that
+    differ."""
     if both.is_empty():
         yield f"{names[0]} and {names[1]} have no comparison in common."
         return
@@ -97,7 +99,7 @@ def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, st
 
 
 def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[tuple[str, GT, int]]:
-    """Tables, each with its heading and the number of its rows."""
+    """The tables of the page, each with its heading and its number of rows."""
     changed = both.filter(_CHANGED)
     if not changed.is_empty():
         yield "What changed", _ratios(changed, names, "changed", Column("measure")), changed.height

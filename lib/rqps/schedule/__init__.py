@@ -1,1 +1,2 @@
-"""The runs of a study in turn: what is missing, in which order, within a budget, and what happens when one fails."""
+"""Measures the runs of a study: decides which runs are missing, in which order they are measured and what fits a
+budget, and handles failed runs."""

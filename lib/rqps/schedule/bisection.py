@@ -1,8 +1,8 @@
-"""Finds the builds of an ordered list that changed a step: the largest change first, then the others.
+"""Finds the builds of an ordered list that changed a step: first one change by bisection, then those on both sides.
 
-Each probe is a duet of the good end, the bad end and a candidate, or a count of the candidate's instructions. It goes
-on until the candidate surely is nearer to one end. All probes are runs of one study, so that a bisection that was
-stopped goes on from them, and `rqps report` shows them.
+Each probe is a duet of the good end, the bad end and a candidate, or a count of the candidate's instructions. A probe
+gets more rounds until the candidate is significantly nearer to one end. All probes are runs of one study, so that a
+stopped bisection continues from them, and `rqps report` shows them.
 """
 
 import math
@@ -34,19 +34,19 @@ from rqps.terminal import counted, duration, formatted
 from rqps.workloads import workload
 
 ROUNDS, MOST_ROUNDS = 4, 24
-"""Rounds of a probe by duets, and the most of one that stays undecided."""
+"""Rounds of a probe by duets, and the maximum number of rounds of a candidate that stays undecided."""
 MOST_COUNTS = 4
 MOST_UNDECIDED = 2
-"""Candidates half way between the ends after which a pair is as near as it can be said."""
+"""Number of undecided candidates (half way between the ends) after which the search for one change ends."""
 SIGNALS = 128
-"""Exit codes from here on are of signals."""
+"""Exit codes of this value or more mean that a signal stopped the study."""
 SHARE_WORTH_FINDING = 0.25
-"""A further change has at least this share of the one before."""
+"""A further change must be larger than this share of the change found before it."""
 MOST_FUNCTIONS = 8
 
 
 class Level(NamedTuple):
-    """The measure of a candidate relative to the good end: its logarithm, and half the width of its interval."""
+    """A candidate relative to the good end: logarithm of the ratio, and half the width of its confidence interval."""
 
     log: float
     half: float
@@ -58,7 +58,8 @@ class Level(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change between two candidates of the list. Those between them could not be measured, or stayed undecided."""
+    """A change between two candidates of the list. Candidates between these two could not be measured, or stayed
+    undecided."""
 
     before: int
     after: int
@@ -69,8 +70,8 @@ class Change(NamedTuple):
 class Search:
     """The search for the changes among candidates in order.
 
-    `measure` gives the level of a candidate; with True after more rounds of it. It gives None where that is
-    impossible.
+    `measure` takes a candidate and returns its level; with True it first measures more rounds of the candidate. It
+    returns None if the candidate can't be measured, or not further.
     """
 
     measure: Callable[[int, bool], Level | None]
@@ -79,7 +80,8 @@ class Search:
     levels: dict[int, Level | None] = field(default_factory=dict)
 
     def changes(self, first: int, last: int, least: float) -> Iterator[Change]:
-        """The changes between two candidates that surely differ by more than `least`: the first one found first."""
+        """Yields the changes between two candidates that are significantly larger than `least`, in the order in which
+        the search finds them."""
         if last == first or not self.differ(first, last, least):
             return
         before, after = self._located(first, last)
@@ -89,7 +91,7 @@ class Search:
         yield from self.changes(after, last, least)
 
     def settle(self, last: int) -> None:
-        """Measures the bad end until it surely differs from the good one, or no more rounds are possible."""
+        """Measures the bad end until it differs significantly from the good end, or no more rounds are possible."""
         while not self.differ(0, last, 0.0) and (more := self.measure(last, True)):
             self.levels[last] = more
 
@@ -98,7 +100,7 @@ class Search:
         return abs(size.log) - size.half > least
 
     def between(self, first: int, last: int) -> Level:
-        """The level of the last candidate relative to that of the first."""
+        """The level of the last candidate relative to the level of the first."""
         before, after = self._end(first), self._end(last)
         return Level(after.log - before.log, math.hypot(before.half, after.half))
 
@@ -114,7 +116,7 @@ class Search:
         return level
 
     def _located(self, first: int, last: int) -> tuple[int, int]:
-        """The two neighbouring candidates between which most of a difference arose, by bisection."""
+        """The two candidates to which bisection narrows a difference: each probe keeps the half with most of it."""
         undecided = 0
         while (untested := self._untested(first, last)) and undecided < MOST_UNDECIDED:
             candidate = min(untested, key=lambda at: abs(at - (first + last) / 2))
@@ -132,11 +134,11 @@ class Search:
         return first, last
 
     def _untested(self, first: int, last: int) -> list[int]:
-        """The candidates in between that may be measured."""
+        """The candidates between these two, without those that can't be measured or stayed undecided."""
         return [at for at in range(first + 1, last) if self.levels.get(at, True)]
 
     def _nearer_to_last(self, first: int, candidate: int, last: int) -> bool | None:
-        """True of a candidate that surely is nearer to the last one, False to the first; None if that stays open."""
+        """True if a candidate is significantly nearer to the last one, False if to the first; None if undecided."""
         level = self.level(candidate)
         while level:
             before, after = self._end(first), self._end(last)
@@ -152,7 +154,7 @@ class Search:
 
 @dataclass
 class Bisection:
-    """The study of a bisection: its base is the good end, its dbms are those measured so far."""
+    """The study of a bisection: its base is the good end, its dbms are the candidates measured so far."""
 
     runs_file: RunsFile
     study: str
@@ -164,11 +166,11 @@ class Bisection:
     runner: Runner
     say: Say
     checkout: Checkout | None = None
-    """The checkout whose commits the candidates are."""
+    """The git checkout, if the candidates are commits."""
     commits: Mapping[str, str] = field(default_factory=dict)
-    """The commit of each of its builds."""
+    """Maps each build of the checkout to its commit."""
     stopped: int = 0
-    """The exit code of a probe that was stopped."""
+    """The exit code of the probe that a signal stopped; 0 if no signal came."""
 
     @property
     def spec(self) -> StudySpec:
@@ -180,16 +182,16 @@ class Bisection:
 
     @property
     def probes(self) -> int:
-        """The most probes of one change: the ends, and half after half."""
+        """Maximum number of probes for one change: the two ends, and one for each halving of the list."""
         return 2 + math.ceil(math.log2(max(len(self.dbms) - 1, 1)))
 
     def title(self, at: int) -> str:
-        """The version of a candidate, or the name of a build that promises none."""
+        """The commit or version of a candidate, or the name of its build if neither is known."""
         build, _ = build_and_config(self.dbms[at])
         return self.commits.get(build) or self.runs_file.builds[build].version or build
 
     def plan(self) -> str:
-        """The number of probes for one change, and the time that they take, at most."""
+        """The maximum number of probes for one change, and the time that they take at least, in words."""
         one = unfold(self._asked([self.dbms[0], self.dbms[-1]], 1), self.study, this_host())
         probe_s = Estimate.of(one).left_s() / (len(one) if self.counts else 1)
         seconds = self.probes * probe_s * (1 if self.counts else ROUNDS)
@@ -200,7 +202,7 @@ class Bisection:
         )
 
     def run(self) -> tuple[str, int]:
-        """Does the probes that are missing; the answer, and the exit code."""
+        """Does the missing probes; returns the answer and the exit code."""
         if self.checkout:
             for dbms in (self.dbms[-1], self.dbms[0]):
                 self._build(dbms)
@@ -217,7 +219,7 @@ class Bisection:
                 self._count(change)
         except Stopped:
             return "stopped; the same command goes on", self.stopped
-        levels = self._levels()  # of all rounds: those of the ends grew while candidates were measured
+        levels = self._levels()  # from all rounds: the ends got more of them while candidates were measured
         search.levels |= {
             at: levels[dbms][0] for at, dbms in enumerate(self.dbms) if dbms in levels and search.levels.get(at)
         }
@@ -235,7 +237,7 @@ class Bisection:
         return "instructions per operation" if self.counts else "throughput"
 
     def measure(self, at: int, more: bool) -> Level | None:
-        """Measures a candidate as far as it is missing, in more rounds if asked; None where that is impossible."""
+        """Measures the missing rounds of a candidate, or further rounds if `more`; None if that is impossible."""
         good, bad, dbms = self.dbms[0], self.dbms[-1], self.dbms[at]
         if at == 0:
             return Level(0.0, 0.0)
@@ -263,7 +265,7 @@ class Bisection:
         return levels[dbms][0]
 
     def _count(self, change: Change) -> None:
-        """Counts the instructions of a pair that duets found, so that its functions can be named."""
+        """Counts the instructions of both sides of a change that duets found, to name the functions that changed."""
         pair = (self.dbms[change.before], self.dbms[change.after])
         for dbms in pair:
             self._build(dbms)
@@ -276,7 +278,7 @@ class Bisection:
             raise Stopped
 
     def _failed_before(self, at: int) -> bool:
-        """True of a candidate between the ends whose duet or count has failed; says where that is recorded."""
+        """True if the run of a candidate between the ends failed before; then says where the failure is recorded."""
         failure = StudyFolder.of(self.data, self.study).failure_of(self.dbms[at])
         if failure is None or at == len(self.dbms) - 1:
             return False
@@ -284,7 +286,7 @@ class Bisection:
         return True
 
     def _can_start(self, dbms: str) -> bool:
-        """Fetches or builds a candidate and checks its config against it; says what is wrong."""
+        """True if a candidate can be fetched or built and accepts its config; otherwise says what is wrong."""
         try:
             self._build(dbms)
         except RqpsError as error:
@@ -299,23 +301,24 @@ class Bisection:
         return True
 
     def _build(self, dbms: str) -> None:
-        """Builds a commit, if the candidate is one; from then on it is a build at a path."""
+        """Builds the commit of a candidate, if it is one; from then on the candidate is a build at a path."""
         build, _ = build_and_config(dbms)
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
-            installed = spec.copied_to(Path(str(spec.path)))  # it never changes, so no copy is made of it
+            installed = spec.copied_to(Path(str(spec.path)))  # its build never changes: no copy is made
             builds = {**self.runs_file.builds, build: installed}
             self.runs_file = self.runs_file.model_copy(update={"builds": builds})
 
     def _asked(self, dbms: Sequence[str], number: int) -> RunsFile:
-        """runs.yaml with the study of some candidates, in so many rounds or counts."""
+        """The contents of runs.yaml, the study reduced to these dbms and to `number` rounds or counts."""
         rounds = {"rounds": 0, "instructions_rounds": number} if self.counts else {"rounds": number}
         base = self.dbms[0] if self.dbms[0] in dbms else dbms[0]
         changes = {"dbms": tuple(dict.fromkeys(dbms)), "base": base, **rounds}
         return self.runs_file.with_study(self.study, changes)
 
     def _levels(self) -> dict[str, tuple[Level, int]]:
-        """The level and the rounds of each candidate measured so far, with intervals that hold for all probes."""
+        """Maps each candidate measured so far to its level and number of rounds. The confidence intervals are
+        corrected for the number of probes."""
         if not (StudyFolder.of(self.data, self.study).path / CARD).is_file():
             return {}
         study = load(self.study, self.data)
@@ -328,7 +331,7 @@ class Bisection:
         return {dbms: (Level(log, half), n) for dbms, n, log, half in rows.iter_rows()}
 
     def _line(self, change: Change) -> str:
-        """A change with its pair, its size, and the functions that cost more or less where they were counted."""
+        """Describes a change: its pair, its size and, if instructions were counted, the functions that changed."""
         before, after = self.title(change.before), self.title(change.after)
         between = change.after - change.before - 1
         line = f"  {after} brought {change.size.words} against {before}, the one before it"
@@ -353,8 +356,8 @@ class Bisection:
         return "\n".join(lines)
 
     def _complete_card(self, base: int) -> None:
-        """Makes the study one of all candidates that were measured, for its report; the base is the one before the
-        largest change where counts are compared, so that pages show what that change is made of."""
+        """Writes the study's card with all measured candidates, for its report. The base is the candidate before the
+        change found first, so that pages show the functions of that change."""
         known = {*self._levels(), self.dbms[0]}
         for dbms in known:
             self._build(dbms)
@@ -382,8 +385,8 @@ def bisection(
     every: int = 1,
     checkout: Checkout | None = None,
 ) -> Bisection:
-    """The bisection of a step between two builds, or versions of the catalogue: over the named builds, or else
-    over all versions of the catalogue between them. With a `checkout` it is over its commits."""
+    """The bisection of a step between two builds, or versions of the catalogue. The candidates are the named builds,
+    or else all versions of the catalogue between the ends; with a `checkout`, its commits."""
     spec = study_of(runs_file, study)
     _, config = build_and_config(spec.base)
     steps = workload(spec.workload).steps(spec.parameters)
@@ -424,7 +427,7 @@ def bisection(
 
 
 def _added(builds: dict[str, BuildSpec], engine: str, name: str) -> str:
-    """The name of a build; a version of the catalogue becomes one if none is that version."""
+    """The name of a build. A version of the catalogue is added to `builds`, unless a build has that version."""
     if name in builds:
         return name
     known = {spec.version: other for other, spec in builds.items() if spec.engine == engine and spec.source is None}
@@ -457,7 +460,7 @@ def _between(builds: dict[str, BuildSpec], engine: str, good: str, bad: str) -> 
 
 
 def _refuse_disorder(builds: dict[str, BuildSpec], ordered: Sequence[str]) -> None:
-    """Refuses a list that is not in the order of its versions, or has two builds of one."""
+    """Refuses a list that is not in the order of its versions, or has two builds of the same version."""
     numbered = [(number, name) for name in ordered if (number := _number(builds[name]))]
     numbers = [number for number, _ in numbered]
     for (number, name), (after, other) in pairwise(numbered):

@@ -1,4 +1,4 @@
-"""Spends a time budget on rounds: first one with all dbms, then more for those that are undecided, most promising
+"""Spends a time budget on rounds: first a round of all dbms, then more rounds of the undecided dbms, most promising
 first."""
 
 import time
@@ -22,17 +22,17 @@ MOST_FAILURES = 2
 
 @dataclass
 class Budget:
-    """The time for a study, and how it is spent."""
+    """The time budget of a study, and the choice of the rounds that it is spent on."""
 
     seconds: float
     verdicts: "InterimAnalyses"
     most: int = field(init=False, default=0)
-    """The most rounds that a dbms can get, by which the interim analyses are planned."""
+    """Maximum number of rounds that a dbms can get; the interim analyses are planned for this number."""
     looks: int = field(init=False, default=1)
 
     def plan(self, runs_file: RunsFile, study: str, host: str, measured: Measured) -> str:
-        """Plans the interim analyses and says what the time is enough for. Refuses a budget that is shorter than
-        one round."""
+        """Plans the interim analyses and says how many rounds the time is enough for. Refuses a budget that is
+        shorter than one round."""
         spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], measured)
         runs = unfold(runs_file, study, host)
         duet = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
@@ -93,7 +93,7 @@ class Budget:
     def _wanted(
         self, runs_file: RunsFile, study: str, host: str, done: Counter[str], left_s: float, watcher: Watcher
     ) -> dict[str, int]:
-        """The number of rounds that each dbms should have next: one more for those in the next round."""
+        """Maps each dbms to the rounds that it should have after the next round: one more if it takes part in it."""
         spec = runs_file.studies[study]
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
         others = [dbms for dbms in spec.current if dbms != spec.base and dbms not in absent]
@@ -118,7 +118,8 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """The number of rounds of the occasion that each dbms shares with the base, beside a build as it is now."""
+    """Maps each dbms to its number of rounds with the base in this occasion. Rounds count only if they have a
+    current version of a build beside the base."""
     now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides

@@ -1,4 +1,4 @@
-"""Commits of a git checkout as builds: a command builds each one in a worktree of rqps's own, and installs it."""
+"""Builds commits of a git checkout: a command builds each commit in a worktree of rqps's own, and installs it."""
 
 import os
 import re
@@ -16,27 +16,27 @@ from rqps.errors import RqpsError
 from rqps.terminal import duration
 
 LAST_LINES = 5
-"""Lines of a build's log that its error has."""
+"""Number of lines of a build's log that its error message shows."""
 SHORT = 12
-"""Characters of a commit's name."""
+"""Length of the short name of a commit, in characters."""
 INSTALLED, LOG = "installed", "make.log"
 PREFIX = "PREFIX"
-"""The variable with the directory in which the command installs."""
+"""The environment variable with the directory into which the command installs."""
 
 
 class Touching(NamedTuple):
-    """A commit that changes functions that cost more or less since."""
+    """A commit whose diff names functions whose cost changed."""
 
     commit: str
     subject: str
     functions: tuple[str, ...]
     weight: float
-    """The change of these functions, in instructions per operation."""
+    """The sum of these functions' absolute changes, in instructions per operation."""
 
 
 @dataclass
 class Checkout:
-    """A git repository with the command that builds it. What is checked out in it, or changed, stays as it is."""
+    """A git repository with the command that builds it. The repository's own working tree is never changed."""
 
     folder: Path
     make: str
@@ -50,7 +50,7 @@ class Checkout:
 
     @property
     def work(self) -> Path:
-        """The folder in the cache for the worktree and what was built of it."""
+        """The folder in the cache with the worktree of rqps and the builds made from it."""
         return cache_dir() / "commits" / short_key(str(self.folder), self.make)
 
     def git(self, *words: str, at: Path | None = None) -> str:
@@ -72,8 +72,8 @@ class Checkout:
         return done.stdout.strip()
 
     def install_newest(self, branch: str, prefix: Path) -> str:
-        """Builds the last commit of a branch and installs it below `prefix`, unless it is what was installed there
-        last; its title. What is another repository's is fetched first."""
+        """Builds the last commit of a branch and installs it below `prefix`, unless it was installed there last.
+        Fetches from all remotes first. Returns the commit's title."""
         if self.git("remote"):
             self.git("fetch", "--quiet", "--all")
         commit, note = self.commit(branch), self.work / f"installed-{short_key(str(prefix))}"
@@ -83,7 +83,7 @@ class Checkout:
         return self.title(commit)
 
     def between(self, good: str, bad: str) -> list[str]:
-        """The commits from the good to the bad one, in order. A merge is one commit, with all that it merged."""
+        """The commits from the good one to the bad one, oldest first. A merge counts as one commit."""
         ends = self.commit(good), self.commit(bad)
         if not self._is_before(*ends):
             turned = self._is_before(*ends[::-1])
@@ -102,7 +102,7 @@ class Checkout:
         return subprocess.run(["git", "-C", str(self.folder), *words], capture_output=True).returncode == 0
 
     def built(self, commit: str) -> BuildSpec:
-        """The build of a commit, which is made once; RqpsError if it does not build."""
+        """The build of a commit, which is built only once. Raises RqpsError if the commit does not build."""
         folder = self.work / commit[:SHORT]
         made_once(folder, lambda partial: self.build(commit, partial / INSTALLED, partial / LOG), self.say)
         return build_in(folder / INSTALLED, self.say)[1]
@@ -132,7 +132,8 @@ class Checkout:
         self._seconds.append(time.monotonic() - began)
 
     def _worktree(self, commit: str) -> Path:
-        """The worktree of rqps with a commit checked out. Objects of the last build stay, so `make` does less."""
+        """The worktree of rqps with a commit checked out. Object files of the last build stay, so `make` compiles
+        less."""
         tree = self.work / "worktree"
         if not tree.is_dir():
             tree.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +147,7 @@ class Checkout:
         return self.git("log", "-1", "--format=%h %s", f"--abbrev={SHORT}", commit)
 
     def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
-        """The commits between two that touch functions whose cost changed, those of the largest changes first."""
+        """The commits after `before`, to `after`, that touch functions whose cost changed; largest changes first."""
         bare = {function: pattern for function in changes if (pattern := _bare(function))}
         touching = []
         for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():
@@ -159,7 +160,7 @@ class Checkout:
 
 
 def _bare(function: str) -> str:
-    """The name of a function as its source has it.
+    """The name of a function without namespace, class and parameters.
 
     >>> _bare("db::Table::Get(db::Options const&)"), _bare("memcpy")
     ('Get', 'memcpy')
@@ -168,7 +169,7 @@ def _bare(function: str) -> str:
 
 
 def every_nth(candidates: Sequence[str], step: int) -> list[str]:
-    """One candidate in `step`, and both ends.
+    """Every `step`-th candidate, counted from the first, and the last candidate.
 
     >>> every_nth("abcdefg", 3), every_nth("abcdef", 4)
     (['a', 'd', 'g'], ['a', 'e', 'f'])

@@ -19,7 +19,7 @@ _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")
 
 @dataclass(frozen=True)
 class Hours:
-    """A time of day to another; if the end is not later, it is on the next day."""
+    """The hours from one time of day to another; an end that is not later than the begin is on the next day."""
 
     begin: clock
     end: clock
@@ -44,11 +44,11 @@ class Hours:
         )
 
     def following(self, now_s: float) -> Iterator[tuple[float, float]]:
-        """Yields begin and end, as Unix times, of the rest of the current hours, or of the next ones, then of each
-        following day's.
+        """Yields begin and end, as Unix times: of the rest of the current hours or else of the next hours, then of
+        the hours of each following day.
 
-        A time that the clock skips in spring counts from midnight as on other days; of a time that occurs twice in
-        autumn, the first counts.
+        A time that the clock skips in spring is as long after midnight as on other days; if a time occurs twice in
+        autumn, the first occurrence counts.
         """
         day = date.fromtimestamp(now_s) - _DAY
         while True:
@@ -63,8 +63,8 @@ class Hours:
         return datetime.combine(day, self.begin).timestamp()
 
     def room(self, seconds: float, what: str, now_s: float) -> float:
-        """The earliest moment from which that many seconds fit into the hours; RqpsError if they are longer than
-        the hours."""
+        """The earliest Unix time from which `seconds` fit into the hours. Raises RqpsError if `seconds` are longer
+        than the hours."""
         day = date(1970, 1, 1)
         length = (datetime.combine(day, self.end) - datetime.combine(day, self.begin)) % _DAY
         if seconds > length.seconds:
@@ -75,7 +75,7 @@ class Hours:
         return next(begin for begin, end in self.following(now_s) if end - begin >= seconds)
 
     def plan(self, runs: Sequence[Run], now_s: float) -> str:
-        """The nights or days that the runs take, in words; RqpsError if one run does not fit."""
+        """The number of nights or days that the runs take, in words. Raises RqpsError if one run does not fit."""
         days = set()
         for run in runs:
             seconds = Estimate.of([run]).left_s()
@@ -86,7 +86,7 @@ class Hours:
         return f"{len(days)} {kind}{'s' * (len(days) != 1)} from {self}, the last until about {moment(now_s)}"
 
     def wait(self, watcher: Watcher, seconds: float = 0.0, what: str = "the study") -> None:
-        """Waits until that many seconds fit into the hours, and says when it continues."""
+        """Waits until `seconds` fit into the hours; says until when it waits, and when it goes on."""
         now_s = time.time()
         begin = self.room(seconds, what, now_s)
         if begin > now_s:

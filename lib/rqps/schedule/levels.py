@@ -1,8 +1,8 @@
-"""The parts of a scenario, measured level after level, each level a study of its own beside the first one.
+"""Measures the parts of a scenario level after level. Each level is a study of its own beside the first study.
 
-A level has the parts of those parts that cost something in the level before, and measures its base anew. Counted
-instructions choose these parts where there are any. Below a kind, costs are too small for time to show, so that
-level has one round of throughput.
+A level splits those parts that cost something in the level before, and measures the base again. If instructions were
+counted, they decide which parts cost something. From the second level on, costs are too small to show in throughput,
+so that a study that counts instructions has only one round of throughput there.
 """
 
 import json
@@ -28,12 +28,12 @@ NOT_OF_A_LEVEL = ("extends", "measure_parts_of")
 
 
 def levels_file(data: Path, study: str) -> Path:
-    """The file with the configs and studies that measure the parts of a study."""
+    """The file with the configs and studies of all levels of a study."""
     return data / "raw" / f"study={study}" / LEVELS
 
 
 def file_of_level(data: Path, study: str) -> Path | None:
-    """The file of levels that has this study; None if it is not a level of another study."""
+    """The file that describes a level; None if `study` is not a level of another study."""
     for file in sorted((data / "raw").glob(f"study=*/{LEVELS}")):
         spec = read_runs_file(file, PARAMETERS).studies.get(study)
         if spec and spec.level_of:
@@ -42,7 +42,7 @@ def file_of_level(data: Path, study: str) -> Path | None:
 
 
 def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Say) -> int:
-    """Measures level after level with `run`, those already written down first; ends with the first that fails."""
+    """Measures level after level with `run`, the levels in the file first; stops at the first level that fails."""
     file = levels_file(data, study)
     code, done = 0, 0
     while not code:
@@ -87,14 +87,14 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
         "level_of": study,
         "dbms": [first["base"], *(f"{build}.{name_of_config}" for name_of_config in configs)],
     }
-    # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
+    # JSON is valid YAML with all strings in quotes, so that no string is read as a number or a boolean.
     text = json.dumps(described, indent=1, ensure_ascii=False)
     write_text(file, f"# Written by rqps: a study with a level for the parts of its scenario.\n{text}\n")
     return name
 
 
 def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Patterns]:
-    """The parts of a level, chosen by the measurements of the level before it."""
+    """The parts that a level measures, chosen by the measurements of the level before it (or of the study)."""
     spec = runs_file.studies[study]
     if number == 1:
         assert spec.measure_parts_of is not None
@@ -103,7 +103,7 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Pat
 
 
 def _config(base: str, patterns: Patterns, scenarios: Scenarios) -> tuple[str, dict[str, Any]]:
-    """A config that records only these, and otherwise is that of the base."""
+    """The name and options of a config that records only these parts and otherwise is the base's config."""
     more = f"-and-{len(patterns) - 1}-more" if len(patterns) > 1 else ""
     name = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in patterns[0].removesuffix("/%"))
     name += more

@@ -1,4 +1,4 @@
-"""Looks of a watch: a build that moves is measured when it is another one, and new changes are named."""
+"""Looks of a watch: measures a build whenever its binary is another one, and names new changes of steps."""
 
 import json
 from collections.abc import Sequence
@@ -34,20 +34,20 @@ class Acknowledged(Strict):
 
     study: str
     build: str
-    """The version that brought it: `mine@7`."""
+    """The version of the build that brought the change, such as `mine@7`."""
     step: str
-    """Its step, or a pattern such as `read-*`."""
+    """The step that changed, or a pattern such as `read-*`."""
     remark: Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Watch:
-    """The watch of a study with a build that moves."""
+    """The watch of a study with a build whose binary is replaced from time to time."""
 
     runs_file: RunsFile
     study: str
     file: Path
-    """The changes that are acknowledged."""
+    """The file with the acknowledged changes."""
     data: Path
 
     @cached_property
@@ -55,7 +55,7 @@ class Watch:
         return read_acknowledged(self.file)
 
     def install(self, checkout: Checkout, branch: str) -> str:
-        """Installs the newest commit of a branch where the build that moves has its path; the commit's title."""
+        """Installs the newest commit of a branch at the path of the watched build; returns the commit's title."""
         specs = [self.runs_file.builds[build] for build in rebuilds.moving(self.runs_file, self.study)]
         paths = [Path(str(spec.path)).expanduser() for spec in specs if spec.path]
         if len(paths) != 1:
@@ -64,11 +64,12 @@ class Watch:
         return checkout.install_newest(branch, paths[0])
 
     def look(self, runner: Runner, note: str, say: Say) -> int:
-        """Measures what moved, and once more from newly loaded tables what seems changed; the exit code.
+        """Measures builds that were replaced. If a step seems changed, measures once more from newly loaded tables.
+        Returns the exit code.
 
-        A look that was stopped goes on: what is known of it are the rounds of the newest version.
+        A look that was stopped is continued: finished rounds of the newest version count.
         """
-        with runner.measuring(self.study):  # or a build would change under whoever measures it
+        with runner.measuring(self.study):  # so that no build is replaced while another process measures it
             for build in rebuilds.moving(self.runs_file, self.study):
                 spec = self.runs_file.builds[build]
                 engine_of(spec).source(build, spec).renew(build, say)
@@ -88,7 +89,8 @@ class Watch:
         return run_study(self.runs_file, self.study, data=self.data, runner=runner, **how)  # type: ignore[arg-type]
 
     def _is_new(self) -> bool:
-        """True where the builds as they are now were up together in no round yet: the look begins an occasion."""
+        """True if the study has duets, but none with the newest versions of all rebuilt builds: the look then begins
+        an occasion."""
         folder, host = StudyFolder.of(self.data, self.study), this_host()
         known = rebuilds.known_versions(folder.path, self.runs_file, self.study, host)
         versions = rebuilds.next_versions(known, folder.path, self.runs_file, self.study, host)
@@ -97,7 +99,7 @@ class Watch:
         return bool(duets) and not any(newest <= set(duet.sides) for duet in duets)
 
     def changes(self) -> pl.DataFrame:
-        """All that looks have seen (`stats.looks`), with the `remark` of whoever acknowledged it."""
+        """All differences that looks have seen (`stats.looks`), with the `remark` of those that are acknowledged."""
         study = load(self.study, self.data)
         build_of = {version.name: version.build for version in study.card.builds}
         steps = study.steps["step"].unique(maintain_order=True).to_list()
@@ -116,14 +118,15 @@ class Watch:
         return seen.join(remarks, on=["build", "step"], how="left", maintain_order="left")
 
     def open(self) -> pl.DataFrame:
-        """The changes that nobody has acknowledged: those against the base only where no version alone shows one."""
+        """The changes that nobody has acknowledged. A change against the base is listed only if no version has such a
+        change of the same step and metric against the version before."""
         changes = self.changes().filter(pl.col("remark").is_null(), state="changed")
         alone = changes.filter(against="last").select("build_of", "step", "metric")
         added_up = changes.filter(against="base").join(alone, on=alone.columns, how="anti")
         return pl.concat([changes.filter(against="last"), added_up])
 
     def acknowledge(self, steps: Sequence[str], remark: str) -> str:
-        """Writes that the open changes of these steps are known; says what was written."""
+        """Adds the open changes of these steps to the file of acknowledged changes; says what was added."""
         rows = self.open().select("build", "step").unique(maintain_order=True)
         named = [row for row in rows.to_dicts() if any(fnmatchcase(row["step"], step) for step in steps)]
         if not named:
@@ -132,14 +135,14 @@ class Watch:
             raise RqpsError(f"{self.study}: no open change of {', '.join(steps)}", fix=fix)
         entries = [{"study": self.study, **row, "remark": remark} for row in named]
         before = read_text(self.file) if self.file.is_file() else HEAD
-        # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
+        # JSON is valid YAML with all strings in quotes, so that no string is read as a number or a boolean.
         lines = [f"- {json.dumps(entry, ensure_ascii=False)}\n" for entry in entries]
         write_text(self.file, before + "\n" * (not before.endswith("\n")) + "".join(lines))
         return "\n".join(f"{self.file}: {row['step']} of {row['build']} is acknowledged" for row in named)
 
 
 def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
-    """The watch of a study; refuses one in which nothing moves, or whose looks could tell nothing."""
+    """The watch of a study. Refuses a study without a build that can be replaced, or without verdicts in a look."""
     spec = study_of(runs_file, study)
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused
@@ -164,7 +167,7 @@ def _refusal(runs_file: RunsFile, study: str, spec: StudySpec) -> tuple[str, str
 
 
 def read_acknowledged(file: Path) -> tuple[Acknowledged, ...]:
-    """The acknowledged changes of a file; none where there is no file. All mistakes in it at once."""
+    """The acknowledged changes of a file; empty without a file. Raises an RqpsError that lists all mistakes."""
     if not file.is_file():
         return ()
     document = parse(read_text(file))

@@ -1,7 +1,7 @@
-"""One run, as its notebook asks for it: by `rqps run`, or by hand with papermill or in JupyterLab.
+"""Prepares and measures the run of a notebook: for `rqps run`, or by hand with papermill or in JupyterLab.
 
-`rqps run` looks everything up before and writes it into the run's folder. By hand it is looked up here: a run of a
-study as runs.yaml has it, or one with other dbms, parameters or options, which gets a study of its own beside it.
+`rqps run` writes the job of a run into the run's folder beforehand. For a run by hand, the job is made here: of a run
+of a study in runs.yaml, or of a run with other dbms, parameters or options, which gets a study of its own.
 """
 
 import json
@@ -41,9 +41,9 @@ def job_of(
     options: Mapping[str, Any] | str | None = None,
     **parameters: Any,
 ) -> Job:
-    """Prepares the run that a notebook asks for. `rqps run` gives `folder`.
+    """Returns the job of the run that a notebook asks for. `rqps run` gives `folder`, which has the job.
 
-    By hand, `dbms` are one or several names build.config (default: the study's base); `options` are further
+    By hand, `dbms` is one or several names build.config (default: the study's base); `options` are further
     options of the server, and `parameters` those of the workload. Lists and mappings may be JSON, as in `papermill
     -p`.
     """
@@ -73,7 +73,7 @@ def job_of(
         raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
     with run_folder.measuring(name):  # refused at once if another run is being measured
         run_folder.clear_stale(place, print)
-        run_folder.remove_own(place.partial(run.unit))  # left by this kernel: the cell runs again
+        run_folder.remove_own(place.partial(run.unit))  # left by this kernel when the cell ran before
         refuse_mixture(place, [run], {*spec.hosts} - {this_host()})
         if run_state(place, run).state == "done":
             fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
@@ -91,8 +91,8 @@ def job_of(
 
 
 def measure(job: Job) -> Result:
-    """Measures the run of a notebook. By hand its folder gets its name once its manifests say that it went well; a
-    run that fails is kept among the failed ones of its study, and one that is interrupted leaves nothing."""
+    """Measures the run of a notebook. By hand, the run's folder gets its final name once its manifests report
+    success; a failed run is kept among the failed runs of its study, and an interrupted run leaves nothing."""
     if job.published_in is None:  # `rqps run` waits for the notebook and does the rest
         return measure_into_folder(job)
     place, started_at = StudyFolder(job.published_in), run_folder.now()
@@ -112,7 +112,7 @@ def measure(job: Job) -> Result:
 
 
 def _runs_yaml() -> Path:
-    """The nearest runs.yaml above the working directory."""
+    """The nearest runs.yaml, in the working directory or above it."""
     for above in (Path.cwd(), *Path.cwd().parents):
         if (above / "runs.yaml").is_file():
             return above / "runs.yaml"
@@ -142,7 +142,8 @@ def _with_changes(
     parameters: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[RunsFile, str]:
-    """Adds a study with the run to runs.yaml and returns its name: the study itself if nothing else was asked for."""
+    """The contents of runs.yaml with a study that has the run, and the name of that study: the study itself, or a
+    new one if other dbms, parameters or options are asked for."""
     spec = runs_file.studies[study]
     configs = dict(runs_file.configs)
     for name in dbms:
@@ -189,7 +190,7 @@ def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
 
 
 def _unit(runs: Sequence[Run], study: str, dbms: tuple[str, ...], round: int, mode: Mode) -> Run:
-    """The run of that round and mode, of several dbms at once if they take turns."""
+    """The run of this round and mode: a duet if there is one, else the run of the one dbms that is asked for."""
     of_round = [run for run in runs if run.mode == mode and run.round == round]
     for run in of_round:
         wanted = {*dbms, *(f"{name}-{BY_HAND}" for name in dbms)}

@@ -1,4 +1,4 @@
-"""Builds that are rebuilt at their place: a study keeps the versions of each, and measures the newest beside them."""
+"""Builds that are rebuilt at their path: a study keeps all versions, and measures the newest beside the others."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from rqps.study import Run, RunsFile, build_and_config
 from rqps.terminal import moment
 
 Versions = tuple[BuildVersion, ...]
-"""Versions of builds on one host, those of a build in their order."""
+"""Versions of builds on one host; the versions of one build are in order, oldest first."""
 CMAKE_CACHE, CMAKE_SOURCE = "CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL="
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A build whose program is not the one that was measured last."""
+    """A build whose program differs from the program that was measured last."""
 
     last: BuildVersion
     digest: str
@@ -35,7 +35,8 @@ class Rebuilt:
 
 
 def known_versions(folder: Path, runs_file: RunsFile, study: str, host: str) -> Versions:
-    """The versions that a study has on a host: by its card, or where that has none by the finished runs."""
+    """The versions of builds that a study has on a host, from its card; for a build without a version there, from
+    the finished runs."""
     known = [version for version in _card_versions(folder) if version.host == host]
     for build, _, program in _at_their_place(runs_file, study):
         runs = [run for _, run in finished(folder) if run.build == build and run.host == host]
@@ -46,19 +47,19 @@ def known_versions(folder: Path, runs_file: RunsFile, study: str, host: str) -> 
 
 
 def rebuilt(known: Iterable[BuildVersion]) -> tuple[Rebuilt, ...]:
-    """The builds that were rebuilt since their last version was measured; one that is gone for now is not."""
+    """The builds that were rebuilt since their last version was measured, without builds whose program is missing."""
     newest = {version.build: version for version in known}
     now = ((version, digest_of(Path(version.program))) for version in newest.values())
     return tuple(Rebuilt(version, digest) for version, digest in now if digest not in ("", version.digest))
 
 
 def rebuilt_since(card: StudyCard, host: str) -> tuple[Rebuilt, ...]:
-    """The builds of a study that were rebuilt on a host, by its card alone."""
+    """The builds of a study that were rebuilt on a host, according to the study's card."""
     return rebuilt(version for version in card.builds if version.host == host)
 
 
 def refuse_another_program(folder: Path, run: Run, measured: Path) -> None:
-    """Refuses a run, just measured into a folder, whose build is another program than that of its earlier runs."""
+    """Refuses a run that was just measured into a folder if its program differs from that of the earlier runs."""
     for member in run.members:
         if member.build_spec.moves:
             now = read_manifest(member_folder(measured, member)).build_digest
@@ -75,7 +76,7 @@ def refuse_another_program(folder: Path, run: Run, measured: Path) -> None:
 
 
 def refusal(study: str, changed: Iterable[Rebuilt]) -> RqpsError:
-    """The error that offers to measure what was rebuilt."""
+    """The error that names the rebuilt builds and the options to measure them."""
     return RqpsError(
         f"{study}: " + "; ".join(map(str, changed)),
         fix=f"rqps run {study} --rebuilt keeps what was measured and measures the build as it is now beside it; "
@@ -86,9 +87,9 @@ def refusal(study: str, changed: Iterable[Rebuilt]) -> RqpsError:
 def next_versions(
     known: Versions, folder: Path, runs_file: RunsFile, study: str, host: str, note: str = ""
 ) -> Versions:
-    """The versions from now on: each build as it is now, where that is not its last version, is a further one.
+    """The versions of a study's builds from now on: a build whose program changed gets a further version.
 
-    A version that no run has measured gives way to the next, but for the first one of a course of tries.
+    A version that no run has measured is replaced by the next, except the first version in a series of tries.
     """
     versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
     of_tries = runs_file.studies[study].against is not None
@@ -109,7 +110,7 @@ def next_versions(
 
 
 def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFile:
-    """A study with the versions of its builds among its builds and dbms; all but the newest are copies."""
+    """Adds the versions of a study's builds to its builds and dbms; all but the newest are measured from copies."""
     spec, builds = runs_file.studies[study], dict(runs_file.builds)
     names: dict[str, list[str]] = {}
     for version in versions:
@@ -149,7 +150,7 @@ def refuse_unmeasurable(runs_file: RunsFile, study: str) -> None:
 
 
 def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -> None:
-    """Copies builds as they are now, so that they can be measured when the next version is at their place."""
+    """Copies the current builds, so that they can still be measured when the next version has replaced them."""
     digests = {version.build: version.digest for version in versions}
     for build, spec, _ in _at_their_place(runs_file, study):
         if spec.source == "path" and not copy_of(digests[build]).is_dir():
@@ -160,14 +161,14 @@ def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -
 
 
 def moving(runs_file: RunsFile, study: str) -> tuple[str, ...]:
-    """The builds of a study that may be another binary tomorrow."""
+    """The builds of a study whose binary may be replaced by another version at any time."""
     builds = dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms)
     return tuple(build for build in builds if runs_file.builds[build].moves)
 
 
 def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
-    """The builds of a study that may be rebuilt, with the program of each that is there. Other hosts have builds of
-    their own, which are looked at when a run of them has come home."""
+    """Yields the builds of a study that may be rebuilt and are present, with their programs; nothing for a study with
+    hosts. Hosts have builds of their own, which are checked when a run of theirs has been measured."""
     if runs_file.studies[study].hosts:
         return
     for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):

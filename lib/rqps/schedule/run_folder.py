@@ -28,17 +28,19 @@ from rqps.store.write import flush
 from rqps.study import Run
 
 HOST_LOCK = "RQPS_HOST_LOCK"
-"""The variable with another name for the host's lock, or none: for tests of rqps, which measure side by side."""
+"""The environment variable with another name for the host's lock; if it is empty, there is no lock. For tests of
+rqps, which measure side by side."""
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
 LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
-"""The bytes of each log that are stored, half from either end: all measurements are in the tables."""
+"""Maximum size in bytes of a stored log, of a finished and of a failed run. A longer log is stored with its
+beginning and its end: no measurements are lost, since these are in the tables."""
 
 
 @contextmanager
 def measuring(study: str) -> Iterator[None]:
-    """Holds the locks of the cache and of this host, since two simultaneous measurements would both be wrong.
-    RqpsError names the other one."""
+    """Holds the locks of the cache and of this host, since two simultaneous measurements would disturb each
+    other. If another measurement is running, raises an RqpsError that names it."""
     # A home directory may be shared between hosts.
     path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
 
@@ -46,7 +48,7 @@ def measuring(study: str) -> Iterator[None]:
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
             other = f"pid {note['pid']}, study {note['study']}, since {note['since']}"
-        except ValueError:  # it has only just got the lock
+        except ValueError:  # the other process has only just got the lock
             other = "just started"
         raise _busy(other)
 
@@ -58,8 +60,8 @@ def measuring(study: str) -> Iterator[None]:
 
 @contextmanager
 def _alone_on_host() -> Iterator[None]:
-    """Holds an abstract socket, whose name all users and caches of a host share. It leaves no file, and the kernel
-    lets go of it when this process ends."""
+    """Holds an abstract Unix socket as a lock for all users and caches of a host. The socket leaves no file, and the
+    kernel frees its name when this process ends."""
     name = os.environ.get(HOST_LOCK, "rqps-measuring")
     with socket.socket(socket.AF_UNIX) as lock:
         if name:
@@ -69,12 +71,12 @@ def _alone_on_host() -> Iterator[None]:
                 if error.errno != errno.EADDRINUSE:
                     raise
                 raise _busy(_holder(name)) from None
-            lock.listen()  # from now on the kernel tells others who we are
+            lock.listen()  # from now on the kernel tells other processes our process id
         yield
 
 
 def _holder(name: str) -> str:
-    with socket.socket(socket.AF_UNIX) as line, suppress(OSError):  # it ends just now, or has only just begun
+    with socket.socket(socket.AF_UNIX) as line, suppress(OSError):  # the holder has just begun or ended
         line.setblocking(False)
         line.connect(f"\0{name}")
         pid, uid, _ = struct.unpack(
@@ -113,7 +115,8 @@ def begin(folder: StudyFolder, run: Run) -> Path:
 
 
 def remove(partial: Path) -> None:
-    """Removes a run's hidden folder, unless its processes still run: the next start has to see them."""
+    """Removes a run's hidden folder, unless its processes still run: the next start needs the file with their
+    ids."""
     if not listed(partial / PIDS):
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -126,9 +129,9 @@ def remove_own(partial: Path) -> None:
 
 
 def publish(folder: StudyFolder, run: Run) -> Path:
-    """Renames a finished run's folder to its final name. From then on the run has happened."""
+    """Renames a finished run's folder to its final name. From then on the run counts as done."""
     partial, published = folder.partial(run.unit), folder.finished(run.unit)
-    if published.exists():  # it has no manifest, or the run would not be measured again
+    if published.exists():  # it has no manifest, otherwise the run would not be measured again
         _set_aside(folder, run, published)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
         file.unlink(missing_ok=True)
@@ -159,12 +162,12 @@ class Failure:
 
 
 def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, error: str) -> Failure:
-    """Moves a failed attempt to the failed ones, with a record of the error."""
+    """Moves the folder of a failed attempt to the study's failed attempts, with a record of the error."""
     partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
     partial.mkdir(exist_ok=True)  # it may have been removed
-    for member in run.members:  # a killed kernel can leave half a table
+    for member in run.members:  # a killed kernel can leave an incomplete table
         sweep(member_folder(partial, member))
     _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
@@ -221,7 +224,7 @@ def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes unfinished runs of a killed rqps, once its processes have ended."""
+    """Removes the folders of unfinished runs that a killed rqps left, once the processes of these runs have ended."""
     for partial in folder.partials():
         of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
         if of_another_host or listed(_owner(partial)):

@@ -29,7 +29,7 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, Measured, Run, RunsFile, StudySpec,
 from rqps.terminal import duration, moment
 
 _ALONE = Lock()
-"""Lock for preparing a study's folder, since its hosts run in threads."""
+"""Lock for preparing a study's folder, since the hosts of a study are served by threads of one process."""
 GIVEN = ("study", "dbms", "round", "mode", "folder")
 """The parameters that every run notebook takes, besides those of its workload."""
 AGAIN = "then run the same command again: finished runs are safe"
@@ -45,11 +45,11 @@ class Runner(Protocol):
         """Holds the host's lock, so that nothing else is measured there."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
-        """Does the slow preparations: builds, tables, tools."""
+        """Does the slow preparations of builds, tables and tools."""
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
-        """Measures a run into a folder until it ends or the watcher asks to stop, and leaves no process behind.
-        Returns the error that ended it, if one did; the manifest alone says that a run is whole."""
+        """Measures a run into a folder until the run ends or the watcher asks to stop, and leaves no process behind.
+        Returns the error that ended the run, if any; only the manifest says that a run is complete."""
 
 
 class LocalRunner:
@@ -104,7 +104,7 @@ class LocalRunner:
         return execution.error()
 
     def refuse_rebuilt(self, run: Run) -> None:
-        """Ends the study where a build is another one by now: each of its runs would have to be of one binary."""
+        """Ends the study with an RqpsError if a build was rebuilt by now: a run has to measure one binary."""
         for member in run.members:
             build = ready.prepared.build if (ready := self._ready.get(member.dbms)) else None
             if build and digest_of(build.program) != build.digest:
@@ -131,9 +131,9 @@ def run_study(
     note: str = "",
 ) -> int:
     """Measures a study's missing runs on a host, or as many as fit a budget, occasion after occasion; returns the
-    exit code. `another` begins an occasion now; `rebuilt` takes each build that was rebuilt as its next version, with
-    a `note`. A failed run does not stop the study; its folder remains. `wanted` is the number of rounds that each
-    dbms has in the end, where they differ."""
+    exit code. `another` begins an occasion now; `rebuilt` measures each build that was rebuilt as its next version,
+    with a `note`. A failed run does not stop the study; its folder remains. `wanted` maps each dbms to the rounds
+    that it should have in the end, if these numbers differ."""
     host = host or this_host()
     folder = StudyFolder.of(data.absolute(), study)
     asked = on_host(runs_file, study, host)
@@ -212,7 +212,8 @@ class _Measuring:
         return _measure(folder, study, possible, chain(rounds, others), already, self.runner, watcher, hours)
 
     def wait_for(self, occasion: int, apart_s: int) -> int:
-        """Waits until an occasion may begin, that long after the one before; an exit code if a signal comes first."""
+        """Waits until `apart_s` seconds after the end of the occasion before; returns 0, or an exit code if a signal
+        comes first."""
         begin = self.folder.ended_at(self.host, occasion - 1) + apart_s
         with suppress(Stopped):
             if begin > time.time():
@@ -271,8 +272,8 @@ def write_card(
 
 
 def _looked_at(card: StudyCard, before: StudyCard) -> StudyCard:
-    """The card with its looks and those before: rounds that are added to enough for a verdict count as a look, but
-    for those of a further version of a build."""
+    """The card with its number of interim analyses (`looks`): one more if rounds were added to a study that had
+    enough for a verdict, unless a further version of a build was added."""
     planned, earlier = ((plan.rounds or 0) * plan.occasions for plan in (card, before))
     again = planned > earlier >= ROUNDS_FOR_A_VERDICT and len(card.builds) == len(before.builds)
     return card.model_copy(update={"looks": max(card.looks, before.looks + again)})
@@ -288,7 +289,8 @@ def _measure(
     watcher: Watcher,
     hours: Hours | None,
 ) -> int:
-    """Measures the runs of `following` one after the other, once everything `possible` is ready."""
+    """Measures the runs of `following` one after the other, once all `possible` runs are prepared; returns the exit
+    code."""
     began = time.monotonic()
     measured = 0
     failed: list[Failure] = []
@@ -321,7 +323,7 @@ def _measure(
 
 
 def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
-    """Reports each dbms whose version lacks a requested feature, and counts its runs, which are left out."""
+    """Reports each dbms whose version lacks a requested feature; returns the number of runs that are left out."""
     absent = [run for run in runs if run.absent]
     for dbms, run in {run.dbms: run for run in absent}.items():
         if dbms == run.base:

@@ -1,4 +1,4 @@
-"""A study's folder: its finished runs, and the time that the missing ones take."""
+"""A study's folder: its finished runs, and the time that the missing runs take."""
 
 import json
 import re
@@ -35,13 +35,13 @@ FIRST_GUESS_S = 10.0
 
 
 def this_host() -> str:
-    """The host's short name, in letters that a folder's name may have."""
+    """This host's short name; a hyphen replaces each character that a folder's name may not have."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0]) or "localhost"
 
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """`data/raw/study=S`: a folder for each run, hidden until it is whole, and those of the tries that failed."""
+    """`data/raw/study=S`: a folder for each run, hidden until the run is complete, and folders of failed attempts."""
 
     path: Path
 
@@ -65,7 +65,8 @@ class StudyFolder:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
     def measured(self, host: str, occasion: int | None = None) -> Measured:
-        """The complete duets of a host, and the occasion under way: the latest of its runs, if not given."""
+        """The complete duets of a host, and the current occasion: if not given, the latest one that has a finished
+        run."""
         sides: dict[Path, list[Manifest]] = {}
         latest = 1
         for path, manifest in finished(self.path):
@@ -83,7 +84,7 @@ class StudyFolder:
         return Measured(duets, occasion or latest)
 
     def ended_at(self, host: str, occasion: int) -> float:
-        """The Unix time at which the last run of an occasion ended; 0 without any."""
+        """The Unix time at which the last run of an occasion ended; 0 if there is no such run."""
         of_host = (manifest for _, manifest in finished(self.path) if manifest.host == host)
         return max((one.ended_at.timestamp() for one in of_host if one.occasion == occasion), default=0.0)
 
@@ -113,21 +114,21 @@ def _number(failure: Path) -> int:
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a study as it stands. `other`: measured, but not under the conditions asked for now; `absent`: its
-    version does not have what is asked for, so it is never made."""
+    """The state of one run of a study. `other`: measured, but under other conditions than are asked for now;
+    `absent`: the version of its build lacks a requested feature, so that the run is never measured."""
 
     run: Run
     state: Literal["done", "failed", "missing", "other", "absent"]
     attempts: int = 0
-    """Failed attempts."""
+    """Number of failed attempts."""
     last_error: str | None = None
 
 
 def state(
     runs_file: RunsFile, study: str, data: Path, host: str | None = None, *, thorough: bool = False
 ) -> tuple[RunState, ...]:
-    """Every run of a study, in the order to run them. What is there has to be as it was measured, to the last byte if
-    `thorough`."""
+    """The state of every run of a study, in the order in which they are measured. Refuses files that changed since
+    they were measured; compares every byte if `thorough`."""
     folder = StudyFolder.of(data, study)
     if (folder.path / CARD).is_file():
         read_study_card(folder.path)
@@ -139,7 +140,7 @@ def state(
 
 
 def as_measured(folder: StudyFolder, runs_file: RunsFile, study: str, host: str) -> RunsFile:
-    """A study as it is for a host: with the parameters that the host has of its own, and the versions of builds."""
+    """A study as a host measures it: with the host's own parameters, if any, and the known versions of builds."""
     own = on_host(runs_file, study, host)
     return with_versions(own, study, known_versions(folder.path, own, study, host))
 
@@ -150,7 +151,7 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
     if failures:
         error = f"not recorded, see {failures[-1]}"
         with suppress(OSError, ValueError, KeyError):
-            if (record := failures[-1] / FAILURE).is_file():  # a pipe would be waited for
+            if (record := failures[-1] / FAILURE).is_file():  # reading a named pipe would block
                 error = json.loads(record.read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
     if all((folder.finished(member.run) / MANIFEST).is_file() for member in run.members):
         same = all(read_manifest(folder.finished(member.run)).identity == member.identity for member in run.members)
@@ -161,8 +162,8 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
 
 
 def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collection[str] = ()) -> None:
-    """Refuses to add to data that was measured under other conditions, also of other hosts or rounds; not of those
-    that are asked for something of their own, `elsewhere`."""
+    """Refuses to add runs to data that was measured under other conditions, also on other hosts or in other rounds.
+    Runs of hosts in `elsewhere`, which may have parameters of their own, are not compared."""
     asked = {member.dbms: member for run in runs for member in run.members}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
@@ -189,12 +190,12 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
 
 
 def write_asked(folder: Path, run: Run) -> None:
-    """Stores what was requested beside a run, so that a later change of runs.yaml can be named."""
+    """Stores the requested values of a run in its folder, so that a later change of runs.yaml can be named."""
     (folder / ASKED).write_text(json.dumps(_asked(run), indent=2) + "\n", encoding="utf-8")
 
 
 def _asked(run: Run) -> dict[str, Any]:
-    """Everything that a run's identity covers, as plain values."""
+    """All requested values that a run's identity covers, in a form that JSON can store."""
     return scenario_asked(run.build_spec, run.scenario) | {
         "build": run.build_spec.model_dump(mode="json", exclude_none=True),
         "options": {
@@ -208,7 +209,7 @@ def _asked(run: Run) -> dict[str, Any]:
 
 
 def _differences(folder: Path, run: Run) -> tuple[str, ...]:
-    """Requested values that have changed since the run was measured."""
+    """Describes the requested values that have changed since the run was measured."""
     try:
         then = json.loads((folder / ASKED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -224,15 +225,15 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. Beside its load a run takes what runs of its mode took before, or of any mode; most of
-    that is the same however many servers start at once."""
+    """The time left for runs. A run is expected to take its time under load and the mean overhead of earlier runs of
+    its mode, or of any mode. Most of the overhead does not depend on the number of servers that start at once."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""
     modes: Sequence[str] = ()
-    """The mode of each run; without any they are of one."""
+    """The mode of each run; if empty, all runs have the same mode."""
     overheads_s: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each finished run in addition to its load, by mode."""
+    """Maps each mode to the seconds that its finished runs took in addition to their load."""
     done_s: float = 0.0
     done: int = 0
 
@@ -256,14 +257,14 @@ class Estimate:
         return cls([run.estimated_seconds for run in runs], [run.mode for run in runs], dict(overheads_s))
 
     def left_s(self, elapsed_s: float = 0.0) -> float:
-        """Seconds left when the run under way has taken `elapsed_s`; a run that takes longer than it should is about
-        to end as far as we know."""
+        """Seconds left when the run under way has taken `elapsed_s`; a run that takes longer than expected counts
+        as about to end."""
         due = range(self.done, len(self.planned))
         expected = [max(self.planned[at] + self.overhead_s(self._mode(at)), 0.0) for at in due]
         return max(expected[0] - elapsed_s, 0.0) + sum(expected[1:]) if expected else 0.0
 
     def share(self, elapsed_s: float = 0.0) -> float:
-        """From 0 to 1, and 1 only when all is done."""
+        """The share of the total time that has passed: from 0 to 1, and 1 only when all runs have ended."""
         spent = self.done_s + elapsed_s
         total_s = spent + self.left_s(elapsed_s)
         if self.done >= len(self.planned):

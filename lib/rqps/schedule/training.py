@@ -1,4 +1,4 @@
-"""The training of a build that collects a profile, under a study of runs.yaml, and the making of a study's builds."""
+"""Makes builds from source, and trains a build that collects a profile under the load of a study of runs.yaml."""
 
 import os
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ JOBS = len(os.sched_getaffinity(0))
 def make_builds(
     runs_file: RunsFile, builds: Iterable[str], runner: LocalRunner, say: Say, *, jobs: int = JOBS, niceness: int = 10
 ) -> None:
-    """Makes these builds from source, as far as they are not made yet. What each one takes is said before the first
-    begins, and what is missing for any of them is an error by then."""
+    """Makes these builds from source, unless they are made already. Before the first build begins, it says what
+    each build takes, and raises an RqpsError if something is missing for any of them."""
     makings = [Making.of(name, runs_file.builds[name]) for name in dict.fromkeys(builds)]
     to_do = [making for making in makings if not making.tree.is_dir()]
     for making in to_do:
@@ -36,7 +36,7 @@ def make_builds(
 
 
 def train(runs_file: RunsFile, name: str, runner: LocalRunner, tree: Path) -> None:
-    """One round of a build's training study, with the config of the study's base; nothing of it is kept."""
+    """Runs one round of a build's training study, with the config of the study's base; keeps no measurements."""
     build = runs_file.builds[name]
     study = study_of(runs_file, training := str(build.training))
     dbms = f"{name}.{build_and_config(study.base)[1]}"

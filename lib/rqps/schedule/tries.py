@@ -1,5 +1,5 @@
-"""Tries: a build is measured again and again while somebody works on it, each version beside the one before; or a
-statement of somebody's own, on several dbms."""
+"""Tries: measures a build again and again while somebody works on it, each version beside the version before; or
+measures a user's own statement on several dbms."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,20 +24,20 @@ from rqps.study.runs_file import Parameters
 from rqps.workloads import PARAMETERS
 
 FILE = "try.yaml"
-"""The file in a study's folder that describes it, in the form of runs.yaml."""
+"""The file in a study's folder that describes the study, in the form of runs.yaml."""
 NO_OPTIONS = "defaults"
-"""The config of a build that is tried with none of runs.yaml."""
+"""The name of a config without options, for a try with no config of runs.yaml."""
 ROUNDS = 4
-"""As many as a verdict takes."""
+"""Rounds of a try: the fewest that a verdict takes."""
 STATEMENT_BUDGET = "2m"
 
 
 @dataclass(frozen=True)
 class Try:
-    """A build as somebody asks for a try of it; what is empty is as in the try before, or chosen."""
+    """A requested try of a build. An empty value is taken from the last try of the build, or else chosen."""
 
     build: str
-    """A directory, or a build of runs.yaml that has one."""
+    """A directory, or the name of a build of runs.yaml that has a path."""
     steps: tuple[str, ...] = ()
     base: str = ""
     """The dbms of runs.yaml to compare with; the first version of the build itself, if none is named."""
@@ -53,13 +53,13 @@ def file_of_try(data: Path, study: str) -> Path | None:
 
 
 def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tuple[RunsFile, str]:
-    """The study of a try, which is written down for `rqps run`, and its name."""
+    """Writes the study of a try to a file, for `rqps run`; returns the file's contents and the study's name."""
     written = read_document(runs_yaml).value if runs_yaml else {}
     described = {kind: dict(written.get(kind) or {}) for kind in ("builds", "configs")}
     entries = ((name, BuildSpec.model_validate(entry)) for name, entry in described["builds"].items())
     name, spec = build_of(asked.build, {name: entry for name, entry in entries if entry.path}, say)
     build = spec.model_dump(mode="json", exclude_none=True)
-    engine_of(spec).source(name, spec).fetch(name, say)  # or its error says what is not there
+    engine_of(spec).source(name, spec).fetch(name, say)  # the error of fetch says what is missing
     before = _last_of(data, name, build)
     if before and not (asked.steps or asked.base or asked.config):
         study = before[1]
@@ -80,18 +80,19 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
 
 @dataclass(frozen=True)
 class StatementTry:
-    """A statement of somebody's own on tables of a file, as somebody asks for a try of it."""
+    """A requested try of a user's own statement on the tables of a file."""
 
     sql: str
     tables: Path
     dbms: tuple[str, ...]
     """The dbms of runs.yaml to compare, the base first."""
     values: tuple[str, ...] = ()
-    """NAME=VALUES for each place of a value: a range, a column or a list."""
+    """NAME=VALUES for each placeholder of the statement; VALUES are a range, a column or a list."""
 
 
 def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) -> tuple[RunsFile, str, str]:
-    """The study of a statement, which is written down for `rqps run`, its name, and its entry in runs.yaml."""
+    """Writes the study of a statement to a file, for `rqps run`; returns the file's contents, the study's name, and
+    its entry for runs.yaml."""
     written = read_document(runs_yaml).value if runs_yaml else {}
     builds, configs = (dict(written.get(kind) or {}) for kind in ("builds", "configs"))
     if len(asked.dbms) < 2:
@@ -142,7 +143,7 @@ def _named_values(given: str) -> tuple[str, Any]:
 
 
 def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -> bool:
-    """True where there is nothing yet to compare with: the build as it is now is then kept, and is the base."""
+    """True if there is nothing to compare with yet; then the current build is kept, and becomes the base."""
     folder, host = StudyFolder.of(data, study), this_host()
     known = rebuilds.known_versions(folder.path, runs_file, study, host)
     now = rebuilds.next_versions(known, folder.path, runs_file, study, host, note)
@@ -153,14 +154,14 @@ def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -
 
 
 def _begin(folder: StudyFolder, runs_file: RunsFile, study: str, versions: rebuilds.Versions, say: Say) -> None:
-    """Gives a study its card, with these versions of its build, before anything is measured."""
+    """Keeps the newest version of a study's build, and writes the study's card, before anything is measured."""
     rebuilds.copy_newest(runs_file, study, versions, say)
     as_known = rebuilds.with_versions(runs_file, study, versions)
     write_card(folder, as_known.studies[study], unfold(as_known, study, this_host()), None, versions)
 
 
 def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile, str] | None:
-    """The study of the last try of a build."""
+    """The file contents and the name of the study of the last try of a build; None if there was no try."""
     files = sorted((data / "raw").glob(f"study=*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)
     spec = BuildSpec.model_validate(build)
     for file in files:
@@ -171,7 +172,7 @@ def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile,
 
 
 def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, dict[str, Any]], data: Path) -> str:
-    """Writes the file of a study and returns its name, which differs by steps, base and config."""
+    """Writes the file of a try's study; returns the study's name, which differs by build, steps, base and config."""
     builds, configs = {name: build}, dict(written["configs"])
     of_base, config = build_and_config(asked.base) if asked.base else ("", "")
     if asked.base and (of_base not in written["builds"] or config not in configs):
@@ -209,8 +210,8 @@ def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, d
 
 
 def _store(study: str, described: Mapping[str, Any], data: Path) -> Path:
-    """Writes the file of a study, and returns it."""
-    # JSON is YAML, and has every text in quotes, so that none is taken for a number or a switch.
+    """Writes the file of a study, and returns its path."""
+    # JSON is valid YAML with all strings in quotes, so that no string is read as a number or a boolean.
     text = json.dumps(described, indent=1, ensure_ascii=False)
     (folder := StudyFolder.of(data, study).path).mkdir(parents=True, exist_ok=True)
     write_text(folder / FILE, f"# Written by rqps try; its entries can be copied to a runs.yaml.\n{text}\n")
@@ -218,14 +219,14 @@ def _store(study: str, described: Mapping[str, Any], data: Path) -> Path:
 
 
 def _extended(configs: Mapping[str, Any], name: str) -> Iterator[str]:
-    """A config and those that it extends."""
+    """Yields the names of a config and of the configs that it extends."""
     while name:
         yield name
         name = (configs[name] or {}).get("extends", "")
 
 
 def _load(engine: str, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The workload of a short try that has these steps, and its parameters."""
+    """The first workload of an engine that suits a short try and has these steps, and the workload's parameters."""
     mistakes = []
     for workload, model in PARAMETERS.items():
         if engine in model.of_engines and model.of_a_try:

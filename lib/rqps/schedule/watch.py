@@ -1,4 +1,4 @@
-"""Follows a study's runs: the current work, the time left, and Ctrl-C."""
+"""Follows a study's runs: shows the current work and the time left, and handles Ctrl-C."""
 
 import os
 import signal
@@ -19,15 +19,16 @@ POLL_S = 0.5
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised by a signal, inside `Watcher.raising` only."""
+    """Raised after a signal: by the signal's handler only inside `Watcher.raising`, else where the program checks for
+    signals."""
 
 
 class Watcher:
     """Shows the runs of a study in a terminal or a log.
 
     Inside its `with` block a signal only sets `stopped_by`, and the program reacts where nothing can be left half
-    done. A second signal changes nothing, since it is stopping already. If several hosts measure at once, each has
-    a line of its own below the `parent`, which receives the signals.
+    done. A second signal changes nothing, since the program is stopping already. If several hosts measure at once,
+    the watcher of each has a line of its own, and the `parent` receives the signals.
     """
 
     def __init__(self, folder: Path | None = None, parent: "Watcher | None" = None, host: str = "") -> None:
@@ -50,7 +51,7 @@ class Watcher:
 
     def __enter__(self) -> "Watcher":
         for number in STOPPING if self._whole is None else ():
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background job
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup, or in a shell's background job
                 self._handlers[number] = signal.signal(number, self._note)
         return self
 
@@ -87,8 +88,8 @@ class Watcher:
         self.terminal.say(f"{self._host}{text}")
 
     def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
-        """Plans the runs to measure. `before` others are done already, and more may follow until `ends`, a time of
-        the monotonic clock that does not include waiting."""
+        """Plans the runs to measure. `before` is the number of runs done already. More runs may follow until
+        `ends`, a time of the monotonic clock, which is put off by the time spent waiting."""
         self._runs, self._before, self._ends = runs, before, ends
         self._all_began = self._all_began or time.monotonic()
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)
@@ -98,7 +99,7 @@ class Watcher:
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
-        """The time that a run takes besides its load."""
+        """The expected time of a run in addition to its load."""
         return self._estimate.overhead_s()
 
     def begin(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""From a frame to what is seen: the theme, tables, charts and the words of a finding. No page is known here by name.
+"""Shows frames: the theme, tables, charts and the words of a finding. Nothing here refers to a certain page.
 
 >>> import polars as pl
 >>> costs = pl.DataFrame({"step": ["scan"], "cost_us": [12.3456]})

@@ -1,4 +1,4 @@
-"""The answer of a study as text for a terminal or as Markdown: a row a step, a column a dbms, as in benchstat."""
+"""The answer of a study as text or as Markdown: one row per step, one column per dbms, as in benchstat."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +15,12 @@ GAP = "  "
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
 
 Cells = list[list[str]]
-"""Rows of a table, the head first; the first column has names, all others numbers."""
+"""Rows of a table, the head first; the first column holds names, all other columns hold numbers."""
 
 
 def steps_named(steps: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """The steps that any of the patterns fits, such as `read-*`; all without a pattern, RqpsError for one that fits
-    none."""
+    """The steps that match any of the patterns, such as `read-*`; without patterns, all steps. Raises RqpsError if a
+    pattern matches no step."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in steps):
             fix = "name a step, or a pattern such as 'read-*'"
@@ -40,8 +40,9 @@ def answer_text(
 ) -> str:
     """The answer of a study from its compared frame: one table per metric, one row per step, one column per dbms.
 
-    `means` over all steps come last. `steps` are names or patterns such as `read-*`. `every` has all metrics. `names`
-    of dbms stand above, as a legend. A table wider than `width` characters, if any, goes on below itself.
+    The last row has the `means` over all steps. `steps` are names or patterns such as `read-*`. `every` shows all
+    metrics, not only throughput. The legend above the tables maps dbms to `names`. Columns that exceed `width`
+    characters continue in a further block below; 0 means no limit.
     """
     if compared.is_empty():
         return NOT_COMPARED
@@ -64,8 +65,8 @@ def answer_text(
 
 
 def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
-    """The answer of a watch: the changes that nobody has acknowledged, those that somebody has, and the newest build.
-    `looks` is the frame of `stats.looks` with remarks."""
+    """The answer of `rqps watch`: the newest build, the changes that nobody has acknowledged yet, and the
+    acknowledged changes. `looks` is the frame of `stats.looks` with remarks."""
     if looks.is_empty():
         return f"{study}: its build is as it was when it was first measured"
     newest = looks.filter(pl.col("number") == pl.col("number").max().over("build_of"))
@@ -127,7 +128,7 @@ def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
 
 
 def ratio_in_words(row: Row | None) -> str:
-    """`▼ 0.889 ± 0.006`."""
+    """A compared row as text, such as `▼ 0.889 ± 0.006`."""
     if row is None:
         return "–"
     sign = (signs_of(row["metric"]) | {"unsure": "~"})[row["verdict"]]
@@ -146,7 +147,7 @@ def in_columns(cells: Cells, width: int) -> Iterator[str]:
 
 
 def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """The columns that fit beside each other, each time after the first one.
+    """Blocks of columns that fit into the width; each block repeats the first column.
 
     >>> list(_blocks([4, 5, 5, 5], 18)), list(_blocks([4, 5, 5, 5], 0))
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
@@ -162,7 +163,7 @@ def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
 
 
 def as_markdown(cells: Cells) -> Iterator[str]:
-    """The lines of a table in which names stay text.
+    """The lines of a Markdown table; Markdown characters in names are escaped.
 
     >>> list(as_markdown([["step", "n"], ["a_b|c", "1"]]))
     ['| step | n |', '|---|--:|', '| a\\\\_b\\\\|c | 1 |']

@@ -1,4 +1,4 @@
-"""Claims: what a sentence says of a frame, as data beside its words, so that each can be recomputed from the frame.
+"""Claims: each number in a sentence, kept as data beside the words, so that it can be recomputed from its frame.
 
 >>> claim = Claim("compared", {"step": "scan", "dbms": "my80.z"}, 0.82, written="0.82x")
 >>> text = phrase("scan regressed most: {}", Clause("my80.z runs at 0.82x", [claim]))
@@ -23,8 +23,8 @@ from rqps.errors import RqpsError
 
 Reading = Literal["value", "count", "lowest", "highest", "sum"]
 DIGITS, FEW = 8, 1e-6
-"""Digits of a number beside its sentence, and the share by which it may differ when it is computed again: the order
-of a sum is not fixed."""
+"""Significant digits of a claim's number in HTML, and the relative difference that is allowed when the number is
+recomputed: the order of a sum is not fixed."""
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?")
 _WORDS = {
     "value": "{column} of {rows}",
@@ -37,20 +37,20 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A number that a sentence says, and how it is read from a frame: from a column of the rows that match."""
+    """A number in a sentence, and its source: a column of the rows of a frame that match `rows`."""
 
     frame: str
-    """`compared`, `means`, or another that the page knows by this name."""
+    """Name of the frame: `compared`, `means`, or another name that the page knows."""
     rows: Mapping[str, Any]
-    """Values by column. A list stands for any of its values."""
+    """Maps columns to the values that a row must have. A list matches any of its values."""
     number: float
     column: str = "estimate"
     reading: Reading = "value"
     written: str = ""
-    """The number as the sentence has it: `0.82x`, `11 %` (a change from 1), `8.95 µs`."""
+    """The number as written in the sentence: `0.82x`, `11 %` (a change from 1), `8.95 µs`."""
 
     def recomputed(self, frame: pl.DataFrame) -> float | None:
-        """The number by the frame; None where no row has it."""
+        """The number computed from the frame; None if no row matches or the matching rows disagree."""
         values = frame.filter(*(_matches(column, value) for column, value in self.rows.items()))
         if self.reading == "count":
             return float(values.height)
@@ -62,7 +62,7 @@ class Claim:
 
 
 class Clause(str):
-    """Words of a sentence, with the claims that they make."""
+    """Words of a sentence, with the claims that belong to their numbers."""
 
     claims: tuple[Claim, ...]
 
@@ -73,12 +73,12 @@ class Clause(str):
 
 
 def claims_of(*texts: str) -> tuple[Claim, ...]:
-    """The claims of clauses; other text has none."""
+    """The claims of all clauses among the texts; plain text has no claims."""
     return tuple(claim for text in texts if isinstance(text, Clause) for claim in text.claims)
 
 
 def phrase(form: str, *parts: Any, **named: Any) -> Clause:
-    """`form` filled in as by `str.format`, with the claims of all parts."""
+    """A clause: `form` filled in as by `str.format`, with the claims of all parts."""
     return Clause(form.format(*parts, **named), claims_of(*parts, *named.values()))
 
 
@@ -88,7 +88,7 @@ def joined(separator: str, parts: Iterable[str]) -> Clause:
 
 
 def as_item(sentence: str) -> str:
-    """A sentence as an item of a list in HTML, with its claims as an attribute."""
+    """A sentence as an HTML list item, with its claims as an attribute."""
     facts = [asdict(claim) | {"number": float(f"{claim.number:.{DIGITS}g}")} for claim in claims_of(sentence)]
     claims = json.dumps(facts, ensure_ascii=False)
     data = f' data-claims="{escape(claims)}"' if claims != "[]" else ""
@@ -96,7 +96,7 @@ def as_item(sentence: str) -> str:
 
 
 def from_item(text: str, claims: str) -> Clause:
-    """The sentence of an item, from its text and its attribute; RqpsError where that is damaged."""
+    """The sentence of a list item, from its text and its attribute. Raises RqpsError if the attribute is damaged."""
     try:
         return Clause(text, [Claim(**facts) for facts in json.loads(claims)])
     except (ValueError, TypeError) as error:
@@ -105,7 +105,8 @@ def from_item(text: str, claims: str) -> Clause:
 
 
 def wrong(sentence: str, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
-    """The claims of a sentence that a frame contradicts, and numbers that are not in its words, in sentences."""
+    """Descriptions of the claims of a sentence that are wrong: the frame has another number or none, or the sentence
+    does not contain the number as written."""
     return [
         f"{str(sentence)!r}: {problem}"
         for claim in claims_of(sentence)
@@ -128,7 +129,7 @@ def _problems(sentence: str, claim: Claim, frame_of: Callable[[str], pl.DataFram
 
 
 def _agrees(written: str, number: float) -> bool:
-    """True where the words are the number, rounded to the digits that they have.
+    """True if the written number is `number` rounded to the digits that are written.
 
     >>> _agrees("11 %", 0.8886), _agrees("11 %", 0.8842), _agrees("0.82x", 0.8249), _agrees("+8.95 µs", 8.9541)
     (True, False, True, True)

@@ -1,5 +1,5 @@
-"""Pictures of charts. As a program, it draws those that a notebook leaves in a folder, beside its kernel: vl-convert
-lets no other thread of its process work meanwhile, so that papermill would keep the kernel waiting.
+"""Draws charts as PNG pictures. As a program, this module draws the charts that a notebook leaves in a folder, in a
+process of its own: vl-convert blocks all other threads of its process, so that papermill would make the kernel wait.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 VEGALITE = "6.4"
-"""The version that draws pages and pictures. JupyterLab has an older one: a chart uses nothing newer than 5.6."""
+"""The Vega-Lite version for pages and pictures. JupyterLab has version 5.6: no chart may use newer features."""
 SHARP, PLAIN = 1.5, 1.0
 TALL_PX = 900
 LOOK_EVERY_S = 0.05
@@ -22,17 +22,17 @@ def png(chart: dict[str, Any]) -> bytes:
     import vl_convert
 
     if not any(chart.get("datasets", {"": True}).values()):
-        chart = {"mark": "point", "data": {"values": []}}  # panels of no rows have no size
-    # A tall picture at full sharpness would weigh more than all the rest of its page.
+        chart = {"mark": "point", "data": {"values": []}}  # a panel without rows has no size
+    # At full resolution, the file of a tall picture would be larger than the rest of its page.
     height = chart.get("height")
     scale = PLAIN if isinstance(height, int | float) and height > TALL_PX else SHARP
-    # A picture has no words for each mark. Nothing in it moves: to cut off what might move out takes half the time.
+    # A picture needs no ARIA texts. It can't be zoomed, hence no `params`: clipping for them takes half the time.
     still = chart | {"config": chart.get("config", {}) | {"aria": False}, "params": []}
     return _repacked(vl_convert.vegalite_to_png(still, vl_version=VEGALITE, scale=scale))
 
 
 def _repacked(png: bytes) -> bytes:
-    """A picture in a third of its bytes: vl-convert packs quickly, and not as well as zlib can."""
+    """The picture compressed again, to a third of its bytes: vl-convert compresses quickly rather than well."""
     before, pixels, at = [], b"", len(_PNG)
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at : at + 8])
@@ -62,8 +62,8 @@ def _draw(folder: Path) -> None:
 
 
 def _draw_until_end(folder: Path) -> None:
-    """Draws what comes until the standard input is closed, and then what is left."""
-    png({"mark": "point", "data": {"values": []}})  # the first one takes half a second more
+    """Draws the charts that appear in the folder until the standard input is closed."""
+    png({"mark": "point", "data": {"values": []}})  # the first picture takes half a second more
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         _draw(folder)
 

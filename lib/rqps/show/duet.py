@@ -1,4 +1,4 @@
-"""A duet as a picture: slices of some cycles, the ratios of a round's cycles, and those of all rounds."""
+"""A duet as a chart: the slices of some cycles, the ratio of each cycle of one round, and the ratio of each round."""
 
 from typing import Any
 
@@ -20,7 +20,8 @@ NO_DUET = "Here every dbms ran by itself, or had a load of its own: there are no
 
 
 def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
-    """The number farthest from 1, from its slices: some cycles of its first round, all of them, and all rounds."""
+    """The ratio farthest from 1 and its data: slices of some cycles of its first round, the ratio of each cycle of
+    that round, and the ratio of each round."""
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
     in_cycles = rounds.filter(pl.col("cycles").is_not_null(), metric=THROUGHPUT).select("step").unique()
@@ -36,7 +37,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
     of_round = study.slices.filter(of_first).with_columns(rate).collect()
     sides = [number["base"], dbms]
-    # A slice begins where the one before it ends; those of other servers lie between.
+    # Slices follow each other without a gap; between the slices of the two sides lie slices of other servers.
     shown = of_round.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
     slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", THROUGHPUT)).mark_bar(size=9)
     above = slices.encode(
@@ -69,7 +70,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
 
 
 def _ratios(of_round: pl.DataFrame, first: dict[str, Any]) -> pl.DataFrame:
-    """The ratio of each cycle of a round."""
+    """The ratio of throughput, me / base, in each cycle of a round."""
     rate = pl.col("operations").sum() / pl.col("busy_us").sum()
     sides = [of_round.filter(run=run).group_by("cycle").agg(rate=rate) for run in (first["run"], first["base_run"])]
     both = sides[0].join(sides[1], on="cycle", suffix="_of_base").sort("cycle").head(MOST_CYCLES)

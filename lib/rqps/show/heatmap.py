@@ -1,4 +1,4 @@
-"""Steps by dbms, coloured by their ratio: large cells for few steps, and a screenful of small ones for many."""
+"""A heat map of steps by dbms, coloured by ratio: large cells for few steps, small cells in groups for many steps."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -32,15 +32,15 @@ from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.pairing import VERDICT_SETTINGS
 
 MANY_STEPS = 12
-"""More than these are drawn in rows of half the height, in their groups."""
+"""Maximum number of steps that are drawn in large cells; more are drawn in rows of half the height, by group."""
 ROW_PX, COLUMN_PX, LABELS_PX, LINE_PX = 34, 64, 150, 14
 SMALL_ROW_PX, SMALL_LABELS_PX, SMALL_COLUMN_PX = 18, 146, 22
 PHONE_PX = 358
 LETTER_PX = 6.4
 ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
-"""Width of a small cell for sign and number, and for the number alone."""
+"""Minimum width of a small cell that shows sign and number, and of a cell that shows the number alone."""
 SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
-"""Cells that are unsure keep a share of their colour."""
+"""The opacity of a cell: `PALE` if its verdict is unsure, else 1."""
 
 _TOOLTIP: list[Any] = [
     *("step:N", "dbms:N", "base:N", alt.Tooltip("n:Q", title="rounds")),
@@ -67,13 +67,13 @@ _NOT_DRAWN = (
     ),
     *("low", "high", "sure_low", "sure_high", "rounds_needed", *VERDICT_SETTINGS),
 )
-# An id is broken at its dots and underscores where a column is too narrow for it, a name at its blanks.
+# Vega expressions that wrap a label: the id of a dbms at its dots and underscores, a name at its blanks.
 _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 _BROKEN_NAME = "split(datum.value, ' ')"
 
 
 def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT, names: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """One cell per step and dbms: the sign of the verdict and the ratio, in colour. `names` are those of the dbms."""
+    """One cell per step and dbms: the sign of the verdict and the ratio, coloured. `names` maps dbms to names."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
@@ -99,7 +99,7 @@ def _few(cells: pl.DataFrame, *, named: bool) -> tuple[Any, str, int]:
     if len(dbms) > 3 or max(map(len, dbms)) > 11:
         top["labelExpr"] = _BROKEN_NAME if named else _BROKEN
         ends = " " if named else "._"
-        # Lines of a label grow downwards from where a single one would stand: into the cells.
+        # A label of several lines grows downwards, into the cells: the padding leaves room for its further lines.
         top["labelPadding"] = 2 + LINE_PX * max(sum(map(name.count, ends)) for name in dbms)
     base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
         x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **PLAIN_AXIS)),
@@ -115,7 +115,7 @@ def _few(cells: pl.DataFrame, *, named: bool) -> tuple[Any, str, int]:
 
 
 def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
-    """Rows below the names of their groups; the sign stands where there is room for it."""
+    """A heat map of small cells: rows below the headings of their groups; wide cells show the sign of the verdict."""
     heads, end = short_dbms([*cells["base"], *cells["dbms"]])
     named = cells.with_columns(
         pl.col("dbms").replace_strict(heads, default=pl.col("dbms")).alias("head"),
@@ -143,7 +143,7 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
         base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=ink_of_cells("estimate")),
     ]
     if not headings.is_empty():
-        # Across both the names and the cells: as an axis's label the longest would take the cells' room.
+        # Headings extend over names and cells: as a label of the axis, a long heading would narrow the cells.
         heading = alt.Chart(headings).mark_text(align="left", fontWeight="bold", fontSize=12, dy=2, color=INK)
         layers.append(heading.encode(x=alt.value(-SMALL_LABELS_PX), y=y, text="group:N"))
     chart = alt.layer(*layers).properties(width="container", height=SMALL_ROW_PX * len(order))
@@ -153,7 +153,8 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
 
 
 def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """With `label`, the ratio with its sign, `number` for a narrow cell, and `interval`; verdicts in words."""
+    """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`.
+    Verdicts are replaced by words."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
     number = pl.col("estimate").map_elements(ratio, pl.String)
@@ -169,18 +170,18 @@ def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _colour(cells: pl.DataFrame) -> alt.Color:
-    """Orange is worse, for costs as for throughput."""
+    """The colours of the cells: orange is worse, both for costs and for throughput."""
     return colour_of_cells("estimate", COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1])
 
 
 def colour_of_cells(column: str, colours: Sequence[str] = COLOURS) -> alt.Color:
-    """The colour of a ratio, in the steps of the published studies."""
+    """The colour encoding of a ratio, with the limits of the published studies."""
     scale = alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours))
     legend = alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f")
     return alt.Color(f"{column}:Q", scale=scale, legend=legend)
 
 
 def ink_of_cells(column: str) -> Any:
-    """Black or white, whichever can be read on that colour."""
+    """The colour of text on a cell: white on the two darkest colours, black on all others."""
     dark = f"datum.{column} < {LIMITS[0]} || datum.{column} >= {LIMITS[-1]}"
     return alt.when(f"datum.verdict !== 'unsure' && ({dark})").then(alt.value("#ffffff")).otherwise(alt.value(INK))

@@ -1,4 +1,4 @@
-"""Lines: throughput and counters over time."""
+"""Line charts of throughput and counters over time."""
 
 from typing import Any
 
@@ -14,14 +14,15 @@ AXES_PX = 90
 MOST_STEPS = 6
 _SECONDS = alt.Axis(grid=False, tickMinStep=1, format="~g")
 NUMBERS = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
-"""Numbers of an axis: 40k for 40,000, but 0.5 and not 500m."""
+"""Vega expression for the labels of an axis: 40k for 40,000, but 0.5 and not 500m."""
 NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr=NUMBERS)
 
 
 def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
-    """Operations/s by second, one panel per step: the median of the rounds in a band from lowest to highest.
+    """Operations/s in each second, one panel per step: the median over the rounds, and a band from the lowest to the
+    highest round.
 
-    `of_steps` is the number of all steps, where these were chosen from more."""
+    `of_steps` is the total number of steps, if `series` has only a selection of them."""
     if series.is_empty():
         return Nothing(["The load generator of this workload does not report each second."])
     series = by_host(series)
@@ -53,7 +54,7 @@ def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
 
 
 def counters(series: pl.DataFrame) -> Any:
-    """The counters of one run, one panel per measure, from its first measured second to its last."""
+    """The counters of one run or one duet over time, one panel per measure."""
     if series.is_empty():
         return Nothing(["Nothing was sampled: no step lasts a number of seconds here."])
     several = series["run"].n_unique() > 1
@@ -85,13 +86,13 @@ def _panels(panel: Any, column: str, order: list[str], claim: str, how: str) -> 
         .resolve_scale(y="independent")
     )
     made = titled(chart, claim, how, min_width_px=300)
-    # A facet can't take the width of its page by itself: the page sets it, less what the axis needs.
+    # A facet can't adapt to the width of its page: the page sets the width, less the width of the axis.
     made.usermeta["rqps"]["axes"] = AXES_PX
     return made
 
 
 def panels(panel: Any, by: str, order: list[str], claim: str, how: str, *, width_px: int) -> Any:
-    """A small chart for each value of a column, three in a row on the same axes."""
+    """Small charts, one for each value of a column, three in a row, with shared axes."""
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
     facet = alt.Facet(f"{by}:N", sort=order, header=header)
     drawn = panel.properties(width=width_px).facet(facet=facet, columns=3, spacing=12)
@@ -101,7 +102,8 @@ def panels(panel: Any, by: str, order: list[str], claim: str, how: str, *, width
 
 
 def _thinned(series: pl.DataFrame) -> pl.DataFrame:
-    """Few enough points for one chart: pieces of equal length, each its mean."""
+    """The series with few enough points for one chart: seconds are grouped into intervals of equal length, and each
+    interval has the mean of its values."""
     lines = series.select("measure", "who", "step").n_unique()
     seconds = float(series["second"].max() or 1)  # type: ignore[arg-type]
     piece_s = max(1.0, seconds * series.select("measure", "who").n_unique() / max(1, MOST_POINTS - lines))

@@ -1,4 +1,5 @@
-"""Many questions behind a few lists: what is known of the one that is chosen, with or without a kernel."""
+"""A few selection lists choose one of many questions; below, the page shows all results for the chosen question. The
+lists work with and without a kernel."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -32,12 +33,12 @@ STYLE = """
 """
 MOST_ROWS, LONGEST = 12, 160
 WIDE = 6
-"""A panel of more columns takes the whole width."""
+"""Maximum number of columns of a panel that shares its row; a panel with more columns takes the whole width."""
 KEYS = ["host", "step", "base", "dbms"]
 
 
 class Question(NamedTuple):
-    """One step of one dbms against a base."""
+    """A comparison to explain: one step of one dbms against a base."""
 
     host: str
     step: str
@@ -45,7 +46,7 @@ class Question(NamedTuple):
     dbms: str
 
     def of(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows of a frame that are about it."""
+        """The rows of a frame that belong to this question."""
         return frame.filter(**{name: value for name, value in self._asdict().items() if name in frame.columns})
 
 
@@ -56,12 +57,12 @@ def questions(
     first: Question,
     trees: pl.DataFrame | None = None,
 ) -> Drawing:
-    """Lists that choose one of the `answers`, and below them what is known of it: its sentence and its panels.
+    """Selection lists that choose one of the `answers`, and below them its sentence and its panels.
 
     Each frame has the columns `host, step, base, dbms`; an answer is a sentence in the column `answer`. A panel shows
-    its other columns, one with a column `metric` only the rows of the measure that is chosen. Of several that break a
-    cost down, all but the first are folded. `trees` are drawn as flame graphs. A page without scripts shows the
-    first question.
+    its other columns; if it has a column `metric`, it shows only the rows of the chosen measure. If several panels
+    break a cost down into parts, all but the first are folded. `trees` are drawn as flame graphs. Without scripts, a
+    page shows the question `first`.
     """
     asked = [Question(*row) for row in answers.select(KEYS).iter_rows()]
     sentences = dict(zip(asked, answers["answer"], strict=True))
@@ -105,7 +106,7 @@ def questions(
 
 
 def _by_question(frame: pl.DataFrame) -> dict[Question, pl.DataFrame]:
-    """The rows of each question, without its columns."""
+    """Maps each question to its rows of the frame, without the columns that name the question."""
     if frame.is_empty():
         return {}
     parts = frame.partition_by(KEYS, as_dict=True, include_key=False, maintain_order=True)
@@ -117,7 +118,7 @@ def _keys(question: Question) -> str:
 
 
 def _lists(asked: Sequence[Question], first: Question, measures: list[str]) -> str:
-    """The lists; the program shows them, since without it they can't choose."""
+    """The selection lists. They are hidden until the script shows them, since they do nothing without it."""
     choices = {name: in_order(getattr(question, name) for question in asked) for name in ("step", "dbms", "base")}
     hosts = in_order(question.host for question in asked)
     choices |= {"host": hosts} if len(hosts) > 1 else {}
@@ -158,7 +159,7 @@ def _panel(title: str, rows: pl.DataFrame, question: Question, *, folded: bool) 
 
 
 def _table(rows: pl.DataFrame) -> str:
-    """A small table; of a long one the rest is folded away."""
+    """A small table; rows after the first `MOST_ROWS` are folded."""
     columns = [name for name in rows.columns if name != "metric" and not rows[name].is_null().all()]
     numeric = {name for name in columns if rows[name].dtype.is_numeric()}
     heads = "".join(

@@ -1,4 +1,4 @@
-"""The versions of a build that was rebuilt: each against the base and against the one before, as text or a table."""
+"""The versions of a rebuilt build, each compared with the base and with the version before it, as text or a table."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ INDEX = ("build_of", "build", "since", "revision", "note", "step")
 
 
 def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool = False) -> str:
-    """The versions of each build that was rebuilt, one row per version and step, and the last step in a sentence;
-    empty where none was. `versions` is the frame of `stats.by_version`."""
+    """A table per rebuilt build, one row per version and step, then a sentence that compares the newest version with
+    the one before it. Empty if no build was rebuilt. `versions` is the frame of `stats.by_version`."""
     parts = []
     for (build,), rows in versions.group_by("build_of", maintain_order=True):
         for metric in [name for name in COMPARED if every or name in THROUGHPUTS]:
@@ -30,7 +30,8 @@ def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool
 
 
 def _cells(rows: pl.DataFrame) -> Cells:
-    """The rows of `stats.by_version` of one metric: a line per version and step, its facts in the first."""
+    """The rows of `stats.by_version` of one metric as cells: one line per version and step; only the first line of a
+    version has its name, date and commit."""
     base = next(iter(rows.filter(against="base")["base"]), "the base")
     cells = [["build", "since", "commit", "step", f"to {base}", "to the one before"]]
     for version in rows.partition_by("build", maintain_order=True):
@@ -45,7 +46,7 @@ def _cells(rows: pl.DataFrame) -> Cells:
 
 
 def _last_step(rows: pl.DataFrame) -> str:
-    """The newest version against the one before it, in a sentence."""
+    """A sentence that compares the newest version with the version before it."""
     newest = rows.filter(pl.col("number") == pl.col("number").max(), against="last")
     if newest.is_empty():
         return ""
@@ -55,7 +56,8 @@ def _last_step(rows: pl.DataFrame) -> str:
 
 
 def versions_table(rows: pl.DataFrame, name: str) -> Any:
-    """The rows of `stats.by_version` of one metric as a table: a row per version and step, its facts in the first."""
+    """The rows of `stats.by_version` of one metric as a table: one row per version and step; only the first row of a
+    version has its name, date, commit and note."""
     if rows.is_empty():
         return Nothing(["No build of this study was rebuilt."])
     lines = spread(rows.with_columns(pl.col("against").fill_null("base")), "against", INDEX)
@@ -88,7 +90,7 @@ def versions_table(rows: pl.DataFrame, name: str) -> Any:
 
 
 def _cell(row: Any) -> str:
-    """A compared row with its verdict in a word, its interval and rounds below."""
+    """The cell of a compared row: sign, ratio and verdict; below them the interval and the number of rounds."""
     words = f"{signs_of(row['metric'])[row['verdict']]} {ratio(row['estimate'])}"
     verdict = verdict_words(row["metric"])[row["verdict"]]
     return two_lines(f"<b>{words}</b> {verdict}", f"{interval_of(row)} · n={row['n']}")
@@ -99,7 +101,7 @@ def _minute(since: Any) -> str:
 
 
 def _commit(revision: str | None) -> str:
-    """The first digits of a commit, with a + where files were changed since.
+    """The first digits of a commit, followed by + if the build had uncommitted changes.
 
     >>> _commit("37f284029e12345+"), _commit(None)
     ('37f284029e+', '–')

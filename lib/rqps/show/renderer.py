@@ -1,7 +1,7 @@
 """Output of a chart in a notebook: its specification for JupyterLab and for a page, a picture for everything else.
 
-JupyterLab brings Vega-Lite 5.6 and draws what is of version 5, whether or not the notebook is trusted, and asks for
-nothing from the network. A page draws the same with a Vega-Lite of its own.
+JupyterLab contains Vega-Lite 5.6 and draws specifications of version 5, in trusted and untrusted notebooks, without
+network access. A page draws the same specification with its own copy of Vega-Lite.
 """
 
 import json
@@ -32,18 +32,18 @@ MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 EMBEDDED = {"embed_options": {"actions": False, "renderer": "svg"}}
 PICTURES = "RQPS_PICTURES"
-"""Variable of a kernel: the folder where it leaves its charts, to be drawn by another process meanwhile."""
+"""Environment variable of a kernel: the folder where the kernel leaves its charts for another process to draw."""
 _NUMBERS = count()
 
 
 def enable() -> None:
-    """Make every Altair chart and every polars frame of a notebook show itself this way."""
+    """Registers this output for all Altair charts of a notebook, and sets how its frames and tables are shown."""
     pl.Config.set_tbl_hide_dataframe_shape(True)
     pl.Config.set_tbl_hide_column_data_types(True)
     alt.renderers.register("rqps", bundle)
     alt.renderers.enable("rqps")
     alt.theme.enable("rqps")
-    alt.data_transformers.disable_max_rows()  # an error in the place of the chart
+    alt.data_transformers.disable_max_rows()  # else large data raise an error instead of the chart
     if (shell := get_ipython()) and shell.display_formatter:
         formatters = shell.display_formatter.formatters
         formatters["text/html"].for_type(GT, _table_html)
@@ -51,13 +51,13 @@ def enable() -> None:
 
 
 def _table_html(table: GT) -> str:
-    """The HTML of a table; one without rows is nothing to show, and a page leaves it out."""
+    """The HTML of a table; for a table without rows, a `Nothing`, which a page leaves out."""
     return light_html(table.as_raw_html()) if len(table._tbl_data) else Nothing(["No rows."])._repr_html_()
 
 
 def light_html(html: str) -> str:
-    """A table's HTML in a third of its bytes: it drops style rules of classes that no element has and attributes
-    that only repeat a default, and gives all small lines one class in place of a style each.
+    """A table's HTML in a third of its bytes: without style rules for unused classes and without attributes that only
+    repeat a default, and with a class in place of the inline style of each small line.
 
     >>> light_html('<style>#t .gt_a { top: 0; }\\n#t .gt_b { top: 1px; }</style><td headers="x" class="gt_b">1</td>')
     '<style>\\n#t .gt_b{top:1px}\\n</style><td class="gt_b">1</td>'
@@ -86,18 +86,18 @@ _SMALL = re.compile(r'<span style="(font-size:[^"]*)">')
 
 
 def _in_words(table: GT) -> str:
-    """The columns of a table and its number of rows; its repr has all that it is made of, a hundred times as much."""
+    """The number of rows and the columns of a table, as text. The table's own repr is a hundred times longer."""
     cells = pl.DataFrame(table._tbl_data)
     return f"a table of {cells.height} rows: {', '.join(cells.columns)}"
 
 
 def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MIME bundle of one chart, and its metadata."""
+    """The MIME bundle of a chart, and the metadata of the bundle."""
     fixed = spec | {"$schema": SCHEMA}
-    if fixed.get("width") == "container":  # which JupyterLab takes for none at all; a page has it again
+    if fixed.get("width") == "container":  # JupyterLab ignores it; a page restores it
         known = fixed.get("usermeta", {})
         fluid = {"usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
-        # With its axes and legend it is as wide as that: JupyterLab's column is little wider.
+        # The width includes axes and legend: JupyterLab's column is little wider.
         fixed |= {"width": PICTURE_WIDTH_PX, "autosize": {"type": "fit-x", "contains": "padding"}, **fluid}
     folder = os.environ.get(PICTURES)
     picture = _left(fixed, Path(folder)) if folder else png(fixed)
@@ -105,7 +105,7 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
 
 
 def _left(fixed: dict[str, Any], folder: Path) -> str:
-    """The name of the picture that a chart will have, which is left to be drawn."""
+    """Leaves a chart in the folder for the drawing process; returns the file name that its picture will have."""
     name = f"{next(_NUMBERS)}.png"
     new = folder / f"{name}.new"
     new.write_text(json.dumps(fixed), encoding="utf-8")
@@ -115,13 +115,13 @@ def _left(fixed: dict[str, Any], folder: Path) -> str:
 
 @contextmanager
 def drawn_beside(folder: Path, log: Path) -> Iterator[Callable[[str], None]]:
-    """Draws the charts that kernels leave in a folder, in a process beside them; what it gives waits until those of a
-    notebook are drawn."""
+    """Starts a process that draws the charts which kernels leave in a folder. Yields a function that waits until all
+    charts of a notebook are drawn."""
     program = [sys.executable, "-I", drawing.__file__, str(folder)]
     with (
         log.open("wb") as words,
         subprocess.Popen(
-            # In a session of its own, so that Ctrl-C in a terminal reaches us alone.
+            # A session of its own, so that Ctrl-C in a terminal does not reach the drawing process.
             keeper.command("exec", program, cpus=()),
             stdin=subprocess.PIPE,
             stderr=words,

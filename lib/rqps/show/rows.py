@@ -1,6 +1,6 @@
-"""Charts of one row per dbms below the name of its step.
+"""Charts with one row per dbms, grouped below the name of the step.
 
-A single view can take the width of its page, which a facet cannot.
+They are one view and not a facet, since a facet can't adapt to the width of its page.
 """
 
 from collections.abc import Iterable
@@ -18,17 +18,17 @@ from rqps.show.words import (
 BETWEEN = " ⋅ "
 ROW_PX = 19
 MOST_POINTS = 4500
-"""Points of one chart: the page carries every value."""
+"""Maximum number of points in one chart: the page contains the value of every point."""
 _IS_GROUP = f"indexof(datum.value, '{BETWEEN}') < 0"
 
 
 def with_rows(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> pl.DataFrame:
-    """The frame with the column `row` for such an axis."""
+    """The frame with the column `row`, which `row_axis` needs: group and row in one text."""
     return frame.with_columns(pl.concat_str(group, row, separator=BETWEEN).alias("row"))
 
 
 def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> tuple[alt.Y, int]:
-    """The axis, with groups and rows in the order in which the frame has them, and its height in pixels."""
+    """The axis of rows, in the order of the frame, with the groups as headings; and its height in pixels."""
     order: list[str] = []
     for (name,), of_group in frame.group_by(group, maintain_order=True):
         order += [str(name), *(f"{name}{BETWEEN}{dbms}" for dbms in in_order(of_group[row]))]
@@ -44,29 +44,29 @@ def row_axis(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> tup
 
 
 def slim(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """Only what a chart uses, in as many digits as can be seen: the page carries every value."""
+    """The columns that a chart uses, rounded to five significant digits: the page contains every value."""
     return frame.select(*columns).with_columns(pl.col(pl.Float64).round_sig_figs(5))
 
 
 def room(times: float, values: pl.Series) -> alt.Scale:
-    """A scale that is so many times as long as the longest bar, for the label behind it."""
+    """A scale `times` as long as the longest bar, to leave room for the label after the bar."""
     return alt.Scale(domainMax=times * float(values.max() or 0))  # type: ignore[arg-type]
 
 
 def on_rows(layers: Iterable[alt.Chart], height_px: int, claim: str, how: str) -> Any:
-    """Layers on the axis of rows as one chart, as wide as its page."""
+    """One chart of all layers, which share the axis of rows; it is as wide as its page."""
     chart = alt.layer(*layers).properties(width="container", height=height_px)
     return titled(chart, claim, how, min_width_px=330)
 
 
 def row_labels(base: alt.Chart, at: str) -> Any:
-    """The column `label` of each row, behind the value of `at`."""
+    """The text of the column `label` in each row, placed after the value of the column `at`."""
     text = base.mark_text(align="left", dx=6, fontSize=11)
     return text.encode(x=f"{at}:Q", text="label:N", color=alt.value(INK))
 
 
 def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.Color:
-    """The colours of the verdicts, by their words."""
+    """The colour encoding of the verdicts, which the frame has in words (`verdict_words`)."""
     words = verdict_words(metric)
     shades = {words[verdict]: colour for verdict, colour in VERDICT_COLOURS.items()}
     return colours("verdict", shades).title(title).legend(alt.Legend(**legend))

@@ -23,18 +23,18 @@ from rqps.store import Study
 LONGEST_VALUE = 24
 NAMED, MOST_BESIDE = 3, 40
 MANY_ALIKE = 3
-"""More steps of a dbms whose warnings differ only in their numbers share one row."""
+"""If more steps of a dbms than this have warnings that differ only in their numbers, these share one row."""
 NO_DIFFERENCE = "\0"
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 
 
 def warnings(study: Study) -> GT:
-    """All warnings of a study: those of its runs, and those from comparing them."""
+    """A table of all warnings of a study: from its runs, and from comparing the runs."""
     return warnings_table(stats.all_warnings(study))
 
 
 def builds(study: Study) -> GT:
-    """The builds of the servers, as the servers reported them."""
+    """A table of the builds, as the servers reported them."""
     servers = hosts_together(stats.builds(study.runs, study.conditions))
     labels = {"version_comment": "calls itself", "build_source": "source", "options": "options that differ"}
     note = "sha256: the first 12 digits of the digest of the program or library. Options: those with two values."
@@ -44,8 +44,8 @@ def builds(study: Study) -> GT:
 
 
 def conditions(study: Study) -> Iterator[GT | Sentences]:
-    """Builds, options that only some dbms have, conditions of the hosts and runs, and settings that differ although
-    no config asks for it."""
+    """Tables of the builds, of options that only some dbms set, of the conditions of hosts and runs, and of settings
+    that differ although no config sets them."""
     yield builds(study)
     columns = [Column("option"), Column("value"), Column("dbms", "asked of")]
     yield table(stats.options_of_some(study.conditions, study.runs), columns, name="options-of-some")
@@ -54,7 +54,7 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
 
 
 def method(compared: pl.DataFrame) -> Sentences:
-    """The statistic of the comparisons, and the interval that decides their verdicts."""
+    """Sentences on the statistic of the comparisons and on the interval that decides the verdicts."""
     statistic = stats.STUDENT
     judged = compared.drop_nulls("verdict")
     looks = max(judged["looks"].to_list(), default=1)
@@ -63,23 +63,23 @@ def method(compared: pl.DataFrame) -> Sentences:
 
 
 def absolute(study: Study) -> GT:
-    """Throughput and the cost of an operation as they were measured."""
+    """A table of throughput and of the costs per operation in absolute numbers."""
     values = stats.measured(study)
     return absolute_table(stats.in_tables(stats.absolute(values)))
 
 
 def seconds(run: Study) -> Any:
-    """Throughput of each second of a run."""
+    """A chart of a run's throughput in each second."""
     return throughput(stats.throughput_over_time(run.intervals, run.steps))
 
 
 def sampled(run: Study) -> Any:
-    """Counters of the host and of both processes along a run."""
+    """A chart of the counters of the host, the server and the load generator over a run."""
     return counters(stats.counters_over_time(run.counters, run.steps, run.runs))
 
 
 def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
-    """The rounds of the ratio that is farthest from 1, with their runs."""
+    """A table of the rounds behind the ratio that is farthest from 1, each with its runs."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     host, step, dbms = stats.strongest(compared, metric)
@@ -95,7 +95,7 @@ def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: st
 
 
 def differences_table(differences: pl.DataFrame) -> GT | Sentences:
-    """One row per setting, one column per dbms; the cell is empty where the dbms has the base's value."""
+    """One row per setting, one column per dbms; a cell is empty if the dbms has the same value as the base."""
     if differences.is_empty():
         return Sentences(["None: all settings that no config sets are the same."])
     rows = differences.with_columns(
@@ -115,9 +115,9 @@ def differences_table(differences: pl.DataFrame) -> GT | Sentences:
 
 
 def warnings_table(warnings: pl.DataFrame) -> GT:
-    """One row per text, with the steps, dbms and rounds that it concerns.
+    """One row per warning text, with the steps, dbms and rounds that have the warning.
 
-    Where the texts of many steps of a dbms differ only in their numbers, one row has the ranges of the numbers.
+    If the texts of many steps of a dbms differ only in their numbers, they share one row with the ranges of numbers.
     """
     if warnings.is_empty():
         return table(pl.DataFrame({"kind": ["none"], "text": ["No run gave a warning."]}), name="warnings")
@@ -140,7 +140,7 @@ def warnings_table(warnings: pl.DataFrame) -> GT:
 
 
 def _with_reach(texts: Sequence[str]) -> str:
-    """One text for texts that differ only in their numbers, with the lowest and highest of each number.
+    """Merges texts that differ only in their numbers: each number becomes the range from its lowest to its highest.
 
     >>> _with_reach(["others kept 16% of a CPU", "others kept 101% of a CPU", "others kept 42% of a CPU"])
     'others kept 16 to 101% of a CPU'
@@ -152,8 +152,8 @@ def _with_reach(texts: Sequence[str]) -> str:
 
 
 def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
-    """Conditions that all runs of a host share, by subject: first a table of those that differ between hosts, then
-    the others."""
+    """Tables of the conditions that all runs of a host share, by subject: first the conditions that differ between
+    hosts, then all others."""
     rows = conditions.with_columns(pl.col("value").fill_null("not known"))
     by_subject = {"group": "kind", "rows": "name"}
     if len(hosts := in_order(rows["host"])) > 1:
@@ -167,7 +167,7 @@ def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
 
 
 def _flags_that_differ(values: Mapping[str, str]) -> str:
-    """The flags of a list such as optimizer_switch that differ from the base's; any other value unchanged.
+    """The flags of a list such as `a=on,b=off` that differ from those of the base; any other value is unchanged.
 
     >>> _flags_that_differ({"base_value": "a=on,b=on,c=on", "value": "a=on,b=off,d=on"})
     'b=off, with d, without c'
@@ -184,7 +184,7 @@ def _flags_that_differ(values: Mapping[str, str]) -> str:
 
 
 def _short(value: str) -> str:
-    """A value as HTML, cut to the width of a cell."""
+    """A value as HTML, truncated to the width of a cell; lists of flags are not truncated."""
     if value == NO_DIFFERENCE:
         return " "
     return cut(value, len(value) if ", " in value else LONGEST_VALUE) or "(empty)"

@@ -1,8 +1,8 @@
 """The grammar of findings: a subject, a comparison, a number with its interval and rounds, and a place.
 
-`On vm: update-index regressed most: my8033 runs at 0.82x of my5624 (0.80–0.84, 8 rounds).` Every sentence with a
-measured number gets its number, interval and rounds here, so that all pages write them in one way. With its words a
-sentence carries its claims, so that `rqps report --check` and the tests recompute each from the frame that it is of.
+`On vm: update-index regressed most: my8033 runs at 0.82x of my5624 (0.80–0.84, 8 rounds).` Every measured number in a
+sentence is formatted here with its interval and rounds, so that all pages write it in one way. A sentence carries its
+claims as data, so that `rqps report --check` and the tests can recompute each claim from its frame.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from rqps.terminal import counted, formatted
 CHANGED = {"slower": "regressed", "faster": "improved"}
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
 MOST_CHANGES = 4
-"""Changes of a course that a sentence names."""
+"""Maximum number of changes of a course that a sentence names."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
 _VERBS = {
@@ -44,7 +44,7 @@ _VERBS = {
 
 
 def finding(*clauses: str, place: str = "") -> Clause:
-    """Clauses as one sentence, after its place if it has one.
+    """Joins clauses to one sentence; `place`, if given, stands before them.
 
     >>> finding("scan regressed", "", "the rest is unchanged", place="vm")
     'On vm: scan regressed; the rest is unchanged.'
@@ -54,13 +54,13 @@ def finding(*clauses: str, place: str = "") -> Clause:
 
 
 def claim_of(row: Row, written: str, column: str = "estimate", frame: str = "compared") -> Claim:
-    """The claim that the row of a frame has this number in a column, as it is `written`."""
+    """The claim that a column of this row in the frame has the number that the sentence has as `written`."""
     cell = {name: row[name] for name in CELL if name in row}
     return Claim(frame, cell, float(row[column]), column, written=written)
 
 
 def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compared") -> Clause:
-    """A row of a compared frame as a clause, by its metric.
+    """A row of a compared frame as a clause; the metric determines the verb.
 
     >>> row = {"dbms": "my80.z", "base": "my56.z", "estimate": 0.82, "low": 0.8, "high": 0.84, "n": 8}
     >>> comparison({**row, "metric": "operations_per_s"})
@@ -77,7 +77,7 @@ def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compar
 
 
 def number_of(row: Row, *, rounds: bool = True, frame: str = "") -> Clause:
-    """The ratio of a compared row with its interval and rounds; a claim on the frame of that name, if it has one.
+    """The ratio of a compared row with its interval and rounds. If `frame` is given, the clause has a claim on it.
 
     >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62x (0.60–0.65, 6 rounds)'
@@ -88,8 +88,8 @@ def number_of(row: Row, *, rounds: bool = True, frame: str = "") -> Clause:
 
 
 def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = False, frame: str = "") -> Clause:
-    """An absolute number with its unit and its interval; `of` names its columns where they are not the estimate's.
-    A claim on the frame of that name, if it has one.
+    """An absolute number with its unit and its interval. `of` names the column of the number if it is not `estimate`.
+    If `frame` names a frame, the clause has a claim on it.
 
     >>> amount({"estimate": 8.95, "low": 8.8, "high": 9.1, "n": 8}, "+,.2f", "µs")
     '+8.95 µs (+8.80 to +9.10)'
@@ -102,7 +102,7 @@ def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = 
 def brackets(
     row: Row, form: str = "", of: str = "", *, before: str = "", after: str = "", rounds: bool = True
 ) -> str:
-    """The interval in brackets, with the rounds, between the words `before` and `after`.
+    """The interval and the number of rounds in brackets, with the words `before` and `after` around them.
 
     >>> brackets({"low": 0.8, "high": 0.84, "n": 8}, before="scan", rounds=False)
     ' (scan, 0.80–0.84)'
@@ -122,7 +122,8 @@ def listed(parts: Sequence[str]) -> Clause:
 def verdict_counts(
     verdicts: Iterable[str], what: str = "comparison", frame: str = "", rows: dict[str, Any] | None = None
 ) -> Clause:
-    """The number of comparisons by verdict, which the `rows` of a frame have.
+    """The number of comparisons for each verdict. If `frame` names a frame, these are claims on its rows that match
+    `rows`.
 
     >>> verdict_counts(["slower"] * 14 + ["faster"] * 2 + ["unsure"] * 4)
     '14 of 20 comparisons regressed, 2 improved, 4 are inconclusive'
@@ -145,12 +146,12 @@ def verdict_counts(
 
 
 def counted_rows(frame: str, count: int, **rows: Any) -> Claim:
-    """The claim that a frame has so many of these rows."""
+    """The claim that `count` rows of a frame match `rows`."""
     return Claim(frame, rows, count, reading="count")
 
 
 def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, str] | None = None) -> Clause:
-    """The comparisons that are unsure, the first of them by name, and the rounds that would settle them.
+    """The number of unsure comparisons, the names of the first few, and the number of rounds that would settle them.
 
     >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
     >>> inconclusive(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
@@ -182,7 +183,7 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
 
 
 def in_one(name: str) -> str:
-    """A name that can stand in a list: what follows a comma in it stands in brackets.
+    """The name for use in a list: the text after its first comma is put in brackets.
 
     >>> in_one("8.0, cache off"), in_one("8.0")
     ('8.0 (cache off)', '8.0')
@@ -192,8 +193,8 @@ def in_one(name: str) -> str:
 
 
 def change_of(row: Row, frame: str = "") -> Clause:
-    """The ratio of a compared row as a change in percent, with its interval; a claim on the frame of that name, if it
-    has one.
+    """The ratio of a compared row as a change in percent, with its interval. If `frame` names a frame, the clause has
+    a claim on it.
 
     >>> change_of({"estimate": 1.36, "low": 1.35, "high": 1.371})
     '+36.0 % (+35.0 to +37.1 %)'
@@ -203,8 +204,9 @@ def change_of(row: Row, frame: str = "") -> Clause:
 
 
 def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
-    """The changes of compared rows in percent, each with its `place`, before which stands `at`; then the places where
-    nothing changed, or is decided. Rows without verdicts are all said. Claims are on the frame of that name.
+    """The changes of compared rows in percent, each followed by `at` and its `place`; then the places with the
+    verdict same, and those with unsure. Rows without verdicts are all listed. If `frame` is given, the claims are on
+    it.
 
     >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
     >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]
@@ -225,8 +227,8 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
 
 
 def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], total: str = "") -> Clause:
-    """The releases that brought the change of a course, in their order, in percentage points of its first release, as
-    a clause. Of many it has the largest. `total` is the change in all where the page has its number already.
+    """A clause on the releases at which a course changed, in order, each in percentage points of the first release.
+    Of many changes it names the largest. `total` is the text of the total change, if the page already has it.
 
     >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
     >>> changes = [{"dbms": "b", "until": "b", "points": -25.9}, {"dbms": "c", "until": "d", "points": 1.9}]
@@ -255,7 +257,7 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], tot
 
 
 def added(row: Row, unit: str = "") -> str:
-    """A difference with its interval, in as many digits as the interval supports.
+    """A difference with its interval, with as many digits as the width of the interval justifies.
 
     >>> added({"estimate": 1.404, "low": 0.301, "high": 2.499}, "µs")
     '+1.4 µs (+0.3 to +2.5)'
@@ -264,7 +266,7 @@ def added(row: Row, unit: str = "") -> str:
 
 
 def steps_of_means(means: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> str:
-    """The steps that geometric means are over, and those left out with the reason, in sentences.
+    """Sentences on the steps that the geometric means are taken over, and on the steps left out, with the reason.
 
     >>> mean = {"metric": "operations_per_s", "dbms": "my80.z", "over": ["scan", "insert"], "incomplete": 0}
     >>> steps_of_means(pl.DataFrame([{**mean, "missing": []}]), {})
@@ -289,14 +291,15 @@ def steps_of_means(means: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names, of many the first few and the number of the others."""
+    """All names, or if there are many, the first few and the number of the others."""
     if len(names) <= 2 * MOST_NAMED:
         return listed(names)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 
 def other_plans(changes: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
-    """Sentences on plans that differ, as `stats.plan_changes` has them: one per step and plan."""
+    """Sentences on query plans that differ from the base's, one per step and plan. `changes` is the frame of
+    `stats.plan_changes`."""
     together = changes.group_by("step", "base", "base_plan", "plan", maintain_order=True).agg("dbms")
     text = "{step}: {others} by another plan than {base}, so a difference is no regression of code alone: {plan}, in "
     text += "place of {base_plan}."

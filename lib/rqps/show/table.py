@@ -1,4 +1,4 @@
-"""Tables from lists of columns, and the two published forms of ratios: a table and plain text."""
+"""Tables made from lists of columns, and ratios in the two forms in which they are published: a table and text."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ Cell = Mapping[str, Any]
 TEXT_WIDTH = 24
 MOST_EXPLAINED = 4
 ABSOLUTE = {metric.name: metric.column for metric in REGISTRY if metric.column}
-"""Columns of the table of absolute values, by metric, as in the published tables."""
+"""Maps metrics to the columns of the table of absolute values, named as in the published tables."""
 
 _STYLE: dict[str, Any] = {
     "table_font_size": "14px",
@@ -59,8 +59,8 @@ _STYLE: dict[str, Any] = {
 class Column:
     """One column of a table.
 
-    `form` is a format such as `.2f`, or a function that returns a value's HTML. `colour` returns the background of a
-    value, or None. Nulls are shown as dashes. Neighbouring columns with the same `under` share it as a heading.
+    `form` is a format such as `.2f`, or a function that returns a value's HTML. `colour` returns the background
+    colour of a value, or None. Nulls are shown as dashes. Columns with the same `under` share that text as a heading.
     """
 
     name: str
@@ -84,8 +84,8 @@ def table(
 ) -> GT:
     """A table of the columns of a frame, in the project's style.
 
-    `name` becomes its id. `group` is the column with the headings of groups, `rows` that with the names of rows.
-    Below the table stand `note` and the notes of the columns.
+    `name` becomes the id of the table. The column `group` has the headings of groups, the column `rows` the names of
+    rows. `note` and the notes of the columns are printed below the table.
     """
     if isinstance(frame, pl.DataFrame):
         values = frame.to_dict(as_series=False)
@@ -121,7 +121,8 @@ def table(
 
 
 def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per `index`, with a column for each value of `across`: its row of the frame as a dict, or None.
+    """One row per distinct `index`, with a column for each value of `across`, which holds the matching row of the
+    frame as a dict, or None.
 
     >>> ratios = pl.DataFrame({"step": ["a", "a"], "dbms": ["x", "y"], "estimate": [1.0, 0.8]})
     >>> spread(ratios, "dbms", ["step"])[0]["y"]["estimate"]
@@ -150,11 +151,11 @@ def pivoted(
     empty: str = NOT_COMPARED,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> GT | Sentences:
-    """One row for each value of `rows` (below headings of `group`), one column for each value of `across`; `names`
-    are written in place of those values.
+    """One row for each value of `rows` (below headings of `group`), one column for each value of `across`. `names`
+    maps these values to the names that are shown.
 
-    `form` writes a cell as HTML from the frame's row that belongs there, `colour` gives the colour behind it. Of a
-    frame without rows only the sentence `empty` is shown.
+    `form` returns a cell's HTML from the matching row of the frame, `colour` returns its background colour. If the
+    frame has no rows, only the sentence `empty` is shown.
 
     >>> frame = pl.DataFrame({"step": ["a", "b"], "dbms": ["x", "x"], "estimate": [1.0, 0.8]})
     >>> "0.80" in pivoted(frame, "step", "dbms", lambda row: ratio(row["estimate"]), name="ratios").as_raw_html()
@@ -169,18 +170,18 @@ def pivoted(
 
 
 def two_lines(above: str, below: str, *, muted: bool = False) -> str:
-    """A cell of a number with something smaller below it."""
+    """The HTML of a cell with two lines, the lower one in smaller type."""
     ink = f"color:{MUTED};" if muted else ""
     return f'{above}<br><span style="font-size:11px;{ink}white-space:nowrap">{below}</span>'
 
 
 def unbroken(name: str) -> str:
-    """A name as HTML that stays on one line."""
+    """A name as HTML that does not wrap."""
     return f'<span style="white-space:nowrap">{escape(name)}</span>'
 
 
 def cut(text: str, longest: int) -> str:
-    """A text as HTML, cut where it is longer; hovering shows all of it.
+    """A text as HTML, truncated to `longest` characters; the tooltip has the whole text.
 
     >>> cut("ON", 24), cut("a<b", 2)
     ('ON', '<span title="a&lt;b">a&lt;…</span>')
@@ -189,13 +190,14 @@ def cut(text: str, longest: int) -> str:
 
 
 def whose(row: Cell, cell: str) -> str:
-    """A cell as HTML with its step, dbms and base as attributes, which a page turns into a link to the rounds."""
+    """The HTML of a cell with its step, dbms and base as attributes; a page turns such a cell into a link to the
+    rounds behind the number."""
     names = "".join(f' data-{name}="{escape(row[name])}"' for name in ("step", "dbms", "base") if name in row)
     return f"<span{names}>{cell}</span>"
 
 
 def ratio_cell(row: Cell) -> str:
-    """The cell of a compared row: sign and ratio, with interval and rounds below."""
+    """The cell of a compared row: sign and ratio; below them the interval and the number of rounds."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     number = f"{signs_of(row['metric']).get(row.get('verdict', ''), '')} {ratio(row['estimate'])}{mark}".lstrip()
@@ -204,14 +206,14 @@ def ratio_cell(row: Cell) -> str:
 
 
 def change_cell(row: Cell) -> str:
-    """The cell of a compared row: sign and change in percent, with its interval below; hovering shows what a verdict
-    would take."""
+    """The cell of a compared row: sign and change in percent, below them the interval. The tooltip says what a
+    verdict still needs, such as the number of rounds."""
     number = f"{signs_of(row['metric'])[row['verdict']]} {change(row['estimate'])}"
     return whose(row, two_lines(f'<b title="{escape(row["needs"])}">{number}</b>', change_interval(row)))
 
 
 def ratio_colour(row: Cell | None) -> str | None:
-    """The heatmap's colour of a compared row; None without a verdict."""
+    """The heat map's colour for a compared row; None if the row has no verdict."""
     return colour_of(row["estimate"], row["verdict"]) if row and "verdict" in row else None
 
 
@@ -222,8 +224,8 @@ def ratio_table(
     left_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """Steps by dbms: the ratio, its interval, rounds and verdict; in the last row the `means` over the steps, without
-    those that are `left_out`. The heads are the `names` of the dbms."""
+    """One row per step, one column per dbms: the ratio, its interval, rounds and verdict. The last row has the
+    `means` over the steps, which exclude the steps `left_out`. `names` maps dbms to the column heads."""
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
@@ -252,13 +254,13 @@ def ratio_table(
 
 
 def means_of(means: pl.DataFrame | None, metric: str) -> dict[str, Cell]:
-    """The rows of a frame of geometric means by dbms; empty without such a frame."""
+    """Maps each dbms to its row in the frame of geometric means; empty if there is no such frame."""
     rows = [] if means is None else by_host(means.filter(metric=metric)).to_dicts()
     return {row["dbms"]: row for row in rows}
 
 
 def ratio_text(compared: pl.DataFrame, metric: str = THROUGHPUT) -> str:
-    """Ratios as text in their published form, followed by interval, verdict and rounds."""
+    """Ratios as plain text in the layout of the published studies, each with interval, verdict and rounds."""
     if metric not in set(compared["metric"]):
         return NOT_COMPARED
     rows = by_host(compared.filter(metric=metric))
@@ -283,7 +285,7 @@ def ratio_text(compared: pl.DataFrame, metric: str = THROUGHPUT) -> str:
 
 
 def absolute_table(absolute: pl.DataFrame) -> GT:
-    """One row per step and dbms: throughput with its interval, and the cost of an operation."""
+    """One row per step and dbms: throughput and the costs per operation, with their intervals."""
     rows = by_host(absolute.filter(pl.col("metric").is_in(list(ABSOLUTE))))
     of_steps = rows.filter(metric=THROUGHPUT).group_by("step", maintain_order=True)
     rows, left_out = first_of_many(rows, of_steps.agg(pl.col("estimate").max() / pl.col("estimate").min()))
@@ -322,8 +324,8 @@ def numbers_table(
     note: str = "",
     by: str = "step",
 ) -> GT | Sentences:
-    """Metrics of the tidy frame as columns, one row per step and dbms: each number as its `forms` write it, and its
-    interval. The base stands first in each step; or, by dbms, before the rest.
+    """One row per step and dbms, one column per metric of the tidy frame: each number with its interval. `forms` maps
+    metrics to their format functions. Rows are grouped `by` step or by dbms; in both cases the base comes first.
     """
     rows = numbers.filter(pl.col("metric").is_in(list(forms)))
     if rows.is_empty():
@@ -340,7 +342,7 @@ def numbers_table(
 
 
 def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
-    """A cell of the median, written by `form`, above its interval."""
+    """A function that returns the HTML of a cell: the median, formatted by `form`, above its interval."""
 
     def cell(row: Cell) -> str:
         return two_lines(form(row["estimate"]), reach_of(row, form), muted=True)

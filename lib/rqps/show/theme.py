@@ -9,8 +9,8 @@ import altair as alt
 
 from rqps.study import build_and_config
 
-# As published: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green, and a sign
-# stands beside every colour, so that a print in grey can be read too.
+# Limits as in the published studies: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green,
+# and every coloured cell has a sign too, so that a print in grey can be read.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
 COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
 VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#8b96a0"}
@@ -23,12 +23,12 @@ INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
 PICTURE_WIDTH_PX = 760
 PALE = 0.2
-"""The share of its colour that an unsure cell keeps."""
+"""The share of its colour that a cell keeps if its verdict is unsure; the rest is white."""
 LINE = 120
 
 
 def colour_of(ratio: float, verdict: str = "") -> str:
-    """The heatmap's colour of a ratio, pale where it is unsure.
+    """The heat map's colour for a ratio, paler if the verdict is unsure.
 
     >>> colour_of(1.0), colour_of(0.95) == colour_of(1.05), colour_of(0.62), colour_of(0.62, "unsure")
     ('#eceff1', False, '#a63c06', '#edd8cd')
@@ -38,7 +38,7 @@ def colour_of(ratio: float, verdict: str = "") -> str:
 
 
 def lighter(colour: str, share: float) -> str:
-    """A colour with so much white in it.
+    """The colour mixed with a share of white.
 
     >>> lighter("#000000", 0.5)
     '#808080'
@@ -48,8 +48,8 @@ def lighter(colour: str, share: float) -> str:
 
 
 def dbms_colours(names: Iterable[str]) -> dict[str, str]:
-    """The colour of each dbms: it follows from the name, so that a dbms has the same one in every chart. Where two
-    names of a chart would share one, the later takes the next that is free.
+    """Maps each dbms to its colour. The colour is a hash of the name, so that a dbms has the same colour in every
+    chart. If two names in a chart have the same hash, the later name takes the next free colour.
 
     >>> dbms_colours(["my5624.common", "my8033.common"]) | dbms_colours(["my8033.common", "my8033.ps0"])
     {'my5624.common': '#e69f00', 'my8033.common': '#999933', 'my8033.ps0': '#b8b870'}
@@ -57,7 +57,7 @@ def dbms_colours(names: Iterable[str]) -> dict[str, str]:
     by_name: dict[str, str] = {}
     for name in names:
         build, config = build_and_config(name)
-        place = crc32(f"b:{build}".encode())  # one digest of many, by which releases that are often compared differ
+        place = crc32(f"b:{build}".encode())  # a hash that separates releases often compared
         share = (0.5, 0.0, 0.3)[crc32(config.encode()) % 3]
         colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]
         by_name[name] = next((colour for colour in colours if colour not in by_name.values()), colours[0])
@@ -65,18 +65,19 @@ def dbms_colours(names: Iterable[str]) -> dict[str, str]:
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read more easily on a colour of the heatmap."""
+    """The colour of text on a colour of the heat map: white on the two darkest, black on all others."""
     return "#ffffff" if colour in (COLOURS[0], COLOURS[-1]) else INK
 
 
 def colours(column: str, of_values: Mapping[str, str]) -> alt.Color:
-    """The colours of a column by its values, with a legend that has no title."""
+    """The colour encoding of a column: maps its values to colours; the legend has no title."""
     scale = alt.Scale(domain=list(of_values), range=list(of_values.values()))
     return alt.Color(f"{column}:N", title=None, scale=scale)
 
 
 def titled(chart: Any, claim: str, how: str, *, min_width_px: int = 0) -> Any:
-    """A claim above a chart and, smaller, how it was made. The page lets a chart scroll below `min_width_px`."""
+    """A chart with a claim as its title and, as the subtitle, how the chart was made. If the page is narrower than
+    `min_width_px`, the chart scrolls."""
     title = alt.TitleParams(text=wrap(claim, LINE - 30), subtitle=wrap(how, LINE))
     return chart.properties(
         title=title,
@@ -86,7 +87,7 @@ def titled(chart: Any, claim: str, how: str, *, min_width_px: int = 0) -> Any:
 
 
 def numbers(form: str, unit: str = "", names: Sequence[str] = ("estimate", "low", "high")) -> list[Any]:
-    """Tooltips of the rounds, and of numbers with their unit."""
+    """Tooltips for the number of rounds and for the columns `names`, each with its unit."""
     of = [alt.Tooltip(f"{name}:Q", format=form, title=f"{name}{unit}") for name in names]
     return [alt.Tooltip("n:Q", title="rounds"), *of]
 
@@ -99,7 +100,7 @@ _CONFIG: dict[str, Any] = {
     "background": "#ffffff",
     "view": {"stroke": None, "continuousWidth": PICTURE_WIDTH_PX},
     "axis": {**_TEXT, **_AXIS, "titleFontWeight": "normal"},
-    "axisX": {"titleAnchor": "end"},  # on a phone a centred one would not fit
+    "axisX": {"titleAnchor": "end"},  # a centred title would not fit on a phone
     "legend": {**_TEXT, "orient": "top", "symbolOpacity": 1, "titleFontWeight": "normal", "labelLimit": 0},
     "header": {**_TEXT, "labelFontWeight": "bold", "title": None},
     "title": {**_TITLE, "subtitleColor": MUTED, "subtitleFontSize": 12},

@@ -1,7 +1,7 @@
-"""Words for numbers, verdicts, warnings and names, the same in tables, charts and sentences.
+"""Formats numbers, verdicts, warnings and names in the same way for tables, charts and sentences.
 
-A ratio is written by `ratio`, or by `change` where it is called a cost or a gain; a share by `in_percent`; a duration
-by `duration_us`; any other number by `sized`.
+`ratio` formats a ratio, `change` a ratio that is shown as a cost or a gain in percent, `in_percent` a share,
+`duration_us` a duration, and `sized` any other number.
 """
 
 import math
@@ -22,9 +22,9 @@ SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
 MOST_NAMED, MOST_SENTENCES = 3, 5
 MOST_STEPS = 100
-"""Steps in one table or map; of more, those that changed most."""
+"""Maximum number of steps in one table or heat map; of more steps, only those that changed most are shown."""
 NEAR_1 = 0.05
-"""Ratios as near to 1 have a digit more."""
+"""A ratio that differs from 1 by less than this is written with one more digit."""
 
 NOT_COMPARED = "Nothing was compared here: no round has both its base and another dbms with such a number."
 
@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 class Sentences:
     """Sentences as a list in a notebook and on a page, where all but the first few are folded, and as lines
-    elsewhere. HTML in them is escaped; what they claim of a frame stands beside them as data."""
+    elsewhere. HTML in the sentences is escaped. Their claims on frames are attached as data attributes."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)
@@ -52,7 +52,7 @@ def _listed(sentences: Iterable[str]) -> str:
 
 
 def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The rows of at most 100 steps, those whose ratios are farthest from 1, and a sentence on the steps left out."""
+    """The rows of the at most 100 steps whose ratios are farthest from 1, and a sentence on the omitted steps."""
     steps = rows["step"].n_unique()
     if steps <= MOST_STEPS:
         return rows, ""
@@ -63,7 +63,7 @@ def first_of_many(rows: pl.DataFrame, ratios: pl.DataFrame) -> tuple[pl.DataFram
 
 
 class Nothing(Sentences):
-    """The reason why a section is empty; a page omits the section with the prose above it."""
+    """The reason why a section is empty; a page omits such a section together with the prose above it."""
 
     MARK = "rqps-nothing"
 
@@ -72,7 +72,7 @@ class Nothing(Sentences):
 
 
 class Text(str):
-    """Text in columns: in a notebook and on a page its lines scroll and are not broken."""
+    """Text in columns: in a notebook and on a page, long lines scroll and do not wrap."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -83,7 +83,7 @@ class Text(str):
 
 @dataclass(frozen=True)
 class Folded:
-    """Texts below headings: a click opens them in a notebook and on a page; printed in a terminal, they are lines."""
+    """Texts below headings: a notebook and a page fold each text until a click; a terminal prints them as lines."""
 
     note: str
     texts: Mapping[str, str]
@@ -104,7 +104,7 @@ class Folded:
 
 
 def ratio(value: float) -> str:
-    """A ratio, with a digit more near 1: 0.996 is not 1.00.
+    """A ratio as text, with one more digit near 1, so that 0.996 is not shown as 1.00.
 
     >>> ratio(0.996), ratio(0.62), ratio(1.25)
     ('0.996', '0.62', '1.25')
@@ -135,8 +135,8 @@ def change_interval(row: Row) -> str:
 
 
 def interval_of(row: Row, form: str = "", of: str = "") -> str:
-    """The columns `low` and `high` as text, or `OF_low` and `OF_high`, in the format `form` or with the digits of
-    their ratio.
+    """The interval as text, from the columns `low` and `high`, or `OF_low` and `OF_high` if `of` is given. The
+    default of `form` is the number of digits that `ratio` uses for the estimate.
 
     >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
     ('0.60–0.65', 'no interval')
@@ -178,19 +178,19 @@ def coverage_of(coverages: Iterable[float]) -> str:
 
 
 def shown_of(shown: int, steps: int) -> str:
-    """A sentence on the number of steps shown; empty if all are."""
+    """A sentence on the number of steps shown; empty if all steps are shown."""
     return f" {shown} of {steps} steps are shown." if shown < steps else ""
 
 
 def medians_of(rows: pl.DataFrame) -> str:
-    """A sentence on the rounds and the intervals of a table of medians."""
+    """A sentence on the number of rounds and the coverage of the intervals in a table of medians."""
     if rows["n"].max() == 1:
         return "One round, so there is no interval."
     return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
 def digits_of(error: float) -> int:
-    """Decimals that an error supports: one digit of it, or two where the first is 1 or 2.
+    """Number of decimals that an error justifies: one significant digit of the error, or two if the first is 1 or 2.
 
     >>> [digits_of(error) for error in (26.1, 3.4, 1.1, 0.31, 0.29, 0.0)]
     [0, 0, 1, 1, 2, 3]
@@ -199,7 +199,7 @@ def digits_of(error: float) -> int:
 
 
 def reach_of(row: Row, form: Callable[[float], str]) -> str:
-    """An interval in the unit of `form`, which is written once.
+    """An interval whose ends are formatted by `form`; if both ends have the same unit, the unit is written once.
 
     >>> [reach_of({"low": low, "high": 1400.0}, duration_us) for low in (1200.0, 900.0, 1400.0, None)]
     ['1.2–1.4 ms', '900 µs–1.4 ms', '±0', 'no interval']
@@ -214,7 +214,7 @@ def reach_of(row: Row, form: Callable[[float], str]) -> str:
 
 
 def sized(value: float) -> str:
-    """A number of any size with about three digits.
+    """A number of any size with about three significant digits.
 
     >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
     ('1,234', '12.3', '0.0123', '0')
@@ -242,18 +242,18 @@ def duration_us(value: float) -> str:
 
 
 def signs_of(metric: str) -> dict[str, str]:
-    """The signs of the verdicts; ▲ is higher, which is worse for a cost."""
+    """Maps verdicts to signs; ▲ means that the number is higher, which is worse for a cost."""
     return SIGNS if metric in THROUGHPUTS else COST_SIGNS
 
 
 def verdict_words(metric: str) -> dict[str, str]:
-    """The words of the verdicts: throughput is slower or faster, a cost more expensive or cheaper."""
+    """Maps verdicts to words: throughput is slower or faster, a cost is more expensive or cheaper."""
     worse, better = ("slower", "faster") if metric in THROUGHPUTS else ("more expensive", "cheaper")
     return {"slower": worse, "faster": better, "same": "same", "unsure": "unsure"}
 
 
 def legend_of(compared: pl.DataFrame) -> str:
-    """The legend of the signs; an arrow gives the direction of the number, for costs too."""
+    """The legend of the signs; an arrow shows if the number is higher or lower, for throughput and for costs."""
     if compared.is_empty():
         return ""
     signs = f"▲ surely higher, ▼ surely lower, = within {smallest_effect(compared)}, ? inconclusive"
@@ -271,7 +271,7 @@ def in_order(values: Iterable[str]) -> list[str]:
 
 
 def by_host(frame: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> pl.DataFrame:
-    """The frame with the `names` of its dbms, and ` on HOST` behind them if it has several hosts."""
+    """The frame with each dbms replaced by its entry in `names`, and with ` on HOST` if there are several hosts."""
     frame = frame.with_columns(pl.col("dbms").replace(names)) if names else frame
     if frame["host"].n_unique() < 2:
         return frame
@@ -279,12 +279,13 @@ def by_host(frame: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})
 
 
 def on_host(frame: pl.DataFrame, host: str) -> str:
-    """` on HOST`, or nothing if the frame has one host."""
+    """The text ` on HOST` if the frame has several hosts, else an empty text."""
     return f" on {host}" if frame["host"].n_unique() > 1 else ""
 
 
 def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with equal rows of several hosts merged into one with `hosts`; with one host, without that column.
+    """The frame in which rows that differ only in their host are merged, with the column `hosts`. If there is one
+    host only, the frame has neither `host` nor `hosts`.
 
     >>> frame = pl.DataFrame({"host": ["big", "small", "twin"], "version": ["8.0", "8.4", "8.0"]})
     >>> hosts_together(frame).rows()
@@ -297,7 +298,8 @@ def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The frame with `warned`, the warnings that not all numbers share, and a sentence on those that all share."""
+    """The frame with `warned`, the warnings that not all numbers share, and a sentence on the warnings that all
+    numbers share."""
     warnings = [dict(zip(*row, strict=True)) for row in numbers.select("warnings", "explained").iter_rows()]
     common = set.intersection(*map(set, warnings)) if warnings else set()
     own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in warnings]
@@ -308,12 +310,12 @@ def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
 
 
 def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
-    """The steps of each group, in order."""
+    """Maps each group to its steps, in order."""
     return {str(group or ""): in_order(of["step"]) for (group,), of in rows.group_by("group", maintain_order=True)}
 
 
 def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
-    """Short names of steps: the kind if all steps of it have one range, else the kind, `between` and the range.
+    """Maps steps to short names: the kind if all steps of this kind have one range, else kind, `between` and range.
 
     Steps without a range, and steps whose short names would clash, keep their names.
 
@@ -340,7 +342,7 @@ def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
 
 
 def short_dbms(dbms: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Short names of dbms without the ending that all share, and that ending; it consists of complete words.
+    """Maps dbms to short names, which lack the ending that all names share; and that ending, made of complete words.
 
     >>> short_dbms(["my8028_rel_o2nofp.z11a", "my8040_rel_o2nofp.z11a", "my8040adv_rel_o2nofp.z11a"])[1]
     '_rel_o2nofp.z11a'

@@ -1,13 +1,13 @@
-"""From values to a verdict: the one way, for throughput, CPU, instructions and whatever else has a value per round.
+"""Turns measured values into verdicts, for every metric that has a value per round: throughput, CPU, instructions.
 
     values   = measured(study)          one row per step, run and metric
-    rounds_  = rounds(values, study.runs, base)           each value of me beside its base's, of the same round
+    rounds_  = rounds(values, study.runs, base)           me's value beside the base's value of the same round
     compared = compare(rounds_)                           one row per step, metric and dbms: the tidy frame
 
-Every table, chart and sentence reads the tidy frame: `host, step, position, table_position, kind, range, group,
-clients, metric, base, dbms, build, config, n, base_estimate, me_estimate, estimate, low, high, coverage, verdict,
-needs, rounds_needed, looks`, and `warnings` with `explained` once attached (`with_warnings`). `absolute(values)`
-gives the same columns of values that are not compared.
+Every table, chart and sentence reads the tidy frame. Its main columns are `host, step, position, table_position,
+kind, range, group, clients, metric, base, dbms, build, config, n, base_estimate, me_estimate, estimate, low, high,
+coverage, verdict, needs, rounds_needed, looks`; `with_warnings` adds `warnings` and `explained`. `absolute(values)`
+gives similar rows for values that are not compared, without base and verdict.
 
 >>> import polars as pl
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
@@ -17,10 +17,11 @@ gives the same columns of values that are not compared.
 >>> compare(paired).select("step", "dbms", "n", numbers, "verdict").row(0)
 ('scan', 'my80.z', 6, 0.621, 0.604, 0.64, 'slower')
 
-A verdict holds with all others of its study, so what `relate` compares is compared nowhere else.
+All verdicts of a study are corrected for multiple comparisons together, so what `relate` compares is compared nowhere
+else.
 
-Rounds are compared by `STUDENT`, the mean of their log ratios; values that are not compared are medians, by `MEDIAN`.
-The column `estimate` holds either.
+`STUDENT`, the mean of the log ratios, compares rounds; `MEDIAN` sums up values that are not compared. The column
+`estimate` holds the result of either.
 """
 
 from rqps.stats import verdict

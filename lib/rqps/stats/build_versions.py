@@ -1,4 +1,4 @@
-"""The versions of a build that was rebuilt at its place: each one against the base, and against the one before."""
+"""Versions of a build that was rebuilt at its path: compares each with the base, and with the version before it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,15 +20,15 @@ VERSION: Columns = {
     "note": pl.String,
 }
 WATCHED = (THROUGHPUT, CPU)
-"""The measures of a watch: each look has rounds of its own, and of counted instructions it has none."""
+"""The metrics that `rqps watch` compares: a look has its own rounds, but no counted instructions."""
 CHANGED = ("slower", "faster")
 CELL = ("step", "metric")
 Levels = Mapping[tuple[str, str], str]
-"""The version, by build and step, whose level somebody has acknowledged."""
+"""Maps a build and a step to the version whose level somebody has acknowledged."""
 
 
 def versions(study: Study) -> pl.DataFrame:
-    """The versions of builds that were rebuilt: `build` as its runs have it, `build_of` as runs.yaml has it."""
+    """One row per version of each rebuilt build: `build` is the name in the runs, `build_of` that in runs.yaml."""
     rebuilt = {version.build for version in study.card.builds if version.number > 1}
     rows = [
         {"build": version.name, "build_of": version.build, **version.model_dump(include={*VERSION} - {"build"})}
@@ -39,11 +39,11 @@ def versions(study: Study) -> pl.DataFrame:
 
 
 def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
-    """The tidy frame of all versions of builds that were rebuilt, a row for each that was compared with nothing, too;
-    of one metric, if it is given.
+    """The tidy frame of all versions of rebuilt builds; of one `metric`, if given. A version that was compared with
+    nothing has a row, too.
 
-    `against` is `base`, or `last` for the version before. Each step from one version to the next is judged by itself,
-    so that a verdict stays when further versions come; those against the base hold together with the whole study.
+    `against` is `base`, or `last` for the version before. The comparisons of each version with the version before are
+    corrected together with the study's own frame, but apart from those of other versions.
     """
     every = versions(study)
     if study.card.base not in set(study.runs["dbms"]):
@@ -60,7 +60,7 @@ def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
 
 
 def _between_versions(study: Study, every: pl.DataFrame, compared: pl.DataFrame) -> list[pl.DataFrame]:
-    """The comparison of each version with the one before it."""
+    """One compared frame per version, each against the version before it."""
     dbms = study.runs.select("dbms", "build", "config").unique().join(every, on="build")
     before = dbms.sort("number").with_columns(last=pl.col("dbms").shift().over("build_of", "config"))
     values = with_counts(measured(study, COMPARED), study)
@@ -69,7 +69,7 @@ def _between_versions(study: Study, every: pl.DataFrame, compared: pl.DataFrame)
 
 
 def superseded(study: Study) -> tuple[str, ...]:
-    """The dbms of versions that another one has replaced; the study's base stays."""
+    """The dbms of versions that a newer version has replaced, except the study's base."""
     newest = versions(study).group_by("build_of").agg(pl.col("build").last())
     earlier = versions(study).join(newest, on="build", how="anti")
     runs = study.runs.filter(pl.col("build").is_in(earlier["build"].to_list()), pl.col("dbms") != study.card.base)
@@ -77,13 +77,13 @@ def superseded(study: Study) -> tuple[str, ...]:
 
 
 def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
-    """The differences of each version of a build while it was the newest: a row for each measure of a step.
+    """The differences that each version of a build showed while it was the newest: one row per step and metric.
 
-    `against` is `last` for the version before. For the newest version it is `base` as well: what it has lost or won
-    against the base since the first version, or since the one that was `acknowledged`, by more than the smallest
-    effect. `seen` is the verdict of the first look. `state` is `changed` where a second look, from newly loaded
-    tables, gives the same verdict, and `suspected` as long as there is none. Each look is judged by itself, so that
-    a verdict stays when further versions come.
+    `against` is `last` for the comparison with the version before. The newest version also has rows with `base`: its
+    change against the base since the first version, or since the version that was `acknowledged`; these have a
+    verdict only if the change surely exceeds the smallest effect. `seen` is the verdict of the first look. `state` is
+    `changed` where a second look, from newly loaded tables, gives the same verdict, and `suspected` as long as there
+    is no second look. Each look is judged by itself, so that a verdict stays when further versions come.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
@@ -112,18 +112,19 @@ def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
 
 
 def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
-    """The rounds of each dbms against its base in which no later version of its build was up."""
+    """Maps each dbms to its rounds against its base, without rounds in which a later version of its build was up."""
     of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
     newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
     paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")
-    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # each look has rounds of its own
+    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # each look has its own rounds
     return {str(dbms): rounds for (dbms,), rounds in alone.group_by("dbms", maintain_order=True)}
 
 
 def seen_in_looks(
     rounds: pl.DataFrame, level: str | None = None, of_base: Mapping[str, pl.DataFrame] | None = None
 ) -> pl.DataFrame:
-    """One row per step and measure with what both looks see; relative to the `level` of an earlier dbms, if given."""
+    """One row per step and metric: the comparison over all looks, the verdict of the first look (`seen`) and of the
+    later ones (`again`), and the `state`. Ratios are relative to those of the earlier dbms `level`, if given."""
 
     def judged(part: pl.DataFrame) -> pl.DataFrame:
         if of_base is None:
@@ -145,8 +146,8 @@ def seen_in_looks(
 
 
 def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
-    """Ratios to the base relative to those of an earlier version, where they surely differ by more than the smallest
-    effect: two hours of one machine differ by less than that."""
+    """Ratios to the base, divided by those of an earlier version if `level` has them. A ratio keeps its verdict only
+    if it surely differs from 1 by more than the smallest effect: hours of one machine differ by less."""
     if level is not None:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)

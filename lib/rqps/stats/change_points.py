@@ -1,8 +1,9 @@
-"""Courses over releases in order: the releases that changed a measure, by how much, and how surely.
+"""Change points in courses over releases: the releases that changed a metric, by how much, and how surely.
 
-A course is a step's ratio to the first release, release after release. It is constant between changes, or drifts. The
-changes are those with the least sum of squared errors and penalties, one for each change. The penalty is what one
-change has to explain so that at most one page of twenty has a false one (benchmarks/change_points.py).
+A course is a step's ratio to the first release, release after release. It is constant between changes, or it drifts.
+The changes are those that minimize the sum of squared errors plus a penalty for each change. The penalty is the
+squared error that a change must explain, so that at most one page of twenty names a false change
+(benchmarks/change_points.py).
 
 >>> levels = {"my57.z": 1.001, "my80.z": 0.87, "my84.z": 0.871, "my90.z": 0.869}
 >>> cell = {"host": "vm", "step": "scan", "metric": "operations_per_s", "base": "my56.z"}
@@ -34,15 +35,16 @@ from rqps.store.read import Study
 from rqps.study import build_and_config
 
 FEWEST_RELEASES = 3
-"""The least of a course: two only make a comparison."""
+"""Minimum number of releases in a course: two releases are only a comparison."""
 FEWEST_OF_A_DRIFT = 6
-"""Steps and a drift of fewer can't be distinguished."""
+"""Minimum number of releases for a drift: in fewer, single changes and a drift can't be distinguished."""
 LEAST = 0.005
-"""The smallest change that is named, as a share: counts are so exact that nearly every release differs a little."""
+"""Smallest change that is named, as a share: counts are so exact that nearly all releases differ a little."""
 ROUNDS_OF_MEANS = 50
-"""Enough for means of rows and columns to stand still, where some cells of the table are empty."""
+"""Number of iterations that is enough for the means of rows and columns to converge if some cells are empty."""
 FALSE_PAGES = 0.03
-"""Share of pages of equal releases on which a change may be named, of normal noise: real noise has longer tails."""
+"""Share of pages of equal releases on which a change may be named, if noise is normally distributed: real noise has
+longer tails."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
 """The name of the course of the geometric mean over the steps of a study."""
@@ -61,30 +63,31 @@ class Courses(NamedTuple):
     """The courses of a study."""
 
     points: pl.DataFrame
-    """One row per host, step, metric and release in order: the `estimate` relative to the first one, with its
-    interval of 95 %, and the `level` of its stretch between two changes."""
+    """One row per host, step, metric and release in order: the `estimate` relative to the first release, with its
+    95 % interval, and the `level` of the course there, which is constant between two changes."""
     changes: pl.DataFrame
-    """One row per change: its size as the ratio `estimate` of the levels after and before, with its interval, and as
-    percentage `points` of the first release; `before` and `dbms`, the pair between which it most likely lies, with
-    the chance of that, `certainty`; `until`, the last release before the next change; `earliest` to `latest`, the
-    releases of which one brought it, with 95 %."""
+    """One row per change. `estimate` is the ratio of the level after the change to the level before it, with an
+    interval; `points` is the change in percentage points of the first release. The change most likely lies between
+    the releases `before` and `dbms`, with the probability `certainty`; with 95 % probability, one of the releases
+    from `earliest` to `latest` brought it. `until` is the last release before the next change."""
     summary: pl.DataFrame
-    """One row per host, step and metric: `course` is flat, steps or drift; `estimate` of the last release relative to
-    the first, with an interval; `resolves`, the smallest change that would be named at the last release alone."""
+    """One row per host, step and metric: `course` is `flat`, `steps` or `drift`; `estimate` is the ratio of the last
+    release to the first, with an interval; `resolves` is the smallest change that would be named if only the last
+    release had it."""
 
 
 class Stretches(NamedTuple):
     """The stretches of a course between its changes."""
 
     starts: tuple[int, ...]
-    """The first release of each stretch but the first."""
+    """The index of the first release of each stretch, except the first stretch."""
     levels: Floats
     drifts: bool = False
 
 
 def releases(study: Study) -> list[str]:
-    """The dbms with the base's config in the order of their versions, one for each version, and then the versions of
-    builds that were rebuilt in theirs."""
+    """The dbms with the base's config: first one dbms per version, in the order of versions, then the versions of
+    rebuilt builds, in the order of their numbers."""
     _, config = build_and_config(study.card.base)
     ordered = study.runs.filter(config=config).join(version_order(study.runs), on="dbms").sort("rank")
     ordered = ordered.join(versions(study), on="build", how="left", maintain_order="left")
@@ -92,9 +95,9 @@ def releases(study: Study) -> list[str]:
     return one_each.sort("build_of", "number", nulls_last=False, maintain_order=True)["dbms"].to_list()
 
 
-@lru_cache(maxsize=2)  # a page and its first page begin with them
+@lru_cache(maxsize=2)  # a study's page and its first page both need them
 def courses_of(study: Study) -> Courses:
-    """The courses of a study's steps, and of their geometric mean where there are several: `ALL_STEPS`."""
+    """The courses of a study's steps and, if there are several steps, of their geometric mean: `ALL_STEPS`."""
     paired, _ = relate(study)
     without = [step for steps in left_out(study).values() for step in steps]
     keys = [name for name in ("host", "metric", "base", "dbms", "occasion", "round") if name in paired.columns]
@@ -112,7 +115,8 @@ def courses_of(study: Study) -> Courses:
 
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str]) -> Courses:
-    """The courses of paired rounds over releases in order. All changes of the frame hold together."""
+    """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
+    multiple comparisons together."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
     of_cells = {cell: course for cell, rounds in cells.items() if (course := _course(rounds, ordered))}
@@ -128,7 +132,7 @@ def courses(paired: pl.DataFrame, ordered: Sequence[str]) -> Courses:
 
 @dataclass(frozen=True)
 class _Course:
-    """The logarithms of a measure over releases, each with its error."""
+    """The logarithm of a step's ratio at each release, with its standard error."""
 
     dbms: Sequence[str]
     rounds: Sequence[int]
@@ -137,13 +141,14 @@ class _Course:
     freedom: float
 
     def described(self, coverage: float) -> tuple[Iterator[dict[str, Any]], ...]:
-        """Rows of points, changes and summary; each change is as sure as an interval of that coverage."""
+        """Rows of the frames `points`, `changes` and `summary`. The penalty of a change follows from `coverage`: a
+        change is named only if it is as sure as an interval of that coverage."""
         quantile = STUDENT.quantile(self.freedom, coverage)
         stretches = stretched(self.values, self.errors, quantile**2)
         return self._points(stretches), self._changes(stretches), iter([self._summary(stretches, quantile)])
 
     def _interval(self, value: float, *errors: float) -> dict[str, float]:
-        """A ratio with its interval of 95 %, from its logarithm and the errors of both sides."""
+        """A ratio with its 95 % interval, from the logarithm of the ratio and the standard errors of both sides."""
         half = STUDENT.quantile(self.freedom, COVERAGE) * math.hypot(*errors)
         return {name: float(np.exp(value + way * half)) for name, way in zip(_NUMBERS, (0, -1, 1), strict=True)}
 
@@ -174,7 +179,7 @@ class _Course:
             }
 
     def _chances(self, begin: int, end: int) -> Floats:
-        """The chance of each place between two others that the change there is at it."""
+        """The probabilities of the places where the one change among the releases from `begin` to `end` may lie."""
         values, weights = self.values[begin:end], self.errors[begin:end] ** -2
         sums, totals = (weights * values).cumsum(), weights.cumsum()
         before, after = sums[:-1] ** 2 / totals[:-1], (sums[-1] - sums[:-1]) ** 2 / (totals[-1] - totals[:-1])
@@ -194,15 +199,15 @@ class _Course:
 
 
 def _of_mean(errors: Floats) -> float:
-    """The error of the weighted mean of some releases."""
+    """The standard error of the weighted mean of some releases."""
     return float((errors**-2).sum() ** -0.5)
 
 
 def _course(rounds: pl.DataFrame, ordered: Sequence[str]) -> _Course | None:
-    """The course of one step; None of too few releases, or rounds that say nothing of their noise.
+    """The course of one step; None if there are too few releases, or if the rounds do not show their noise.
 
-    The ratios of a round share the luck of its base, which is taken out: what is left of a round's values beside the
-    releases' and its own is noise. From three occasions on, each counts as one round.
+    All ratios of a round share the random error of its base, which is removed as the mean of the round: the residuals
+    after the means of releases and rounds are noise. If there are at least three occasions, each counts as one round.
     """
     keys = [name for name in ("occasion", "round") if name in rounds.columns]
     if "occasion" in keys and rounds["occasion"].n_unique() >= OCCASIONS_FOR_OTHER_HOURS:
@@ -223,7 +228,7 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str]) -> _Course | None:
 
 
 def _without_luck(values: Floats) -> tuple[Floats, Floats]:
-    """The mean of each column of a table that may have gaps, and what is left beside means of columns and rows."""
+    """The mean of each column of a table that may have gaps, and the residuals without column and row means."""
     levels = np.zeros(values.shape[1])
     for _ in range(ROUNDS_OF_MEANS):
         of_rows = np.nanmean(values - levels, axis=1, keepdims=True)
@@ -232,8 +237,8 @@ def _without_luck(values: Floats) -> tuple[Floats, Floats]:
 
 
 def stretched(values: Floats, errors: Floats, penalty: float) -> Stretches:
-    """The stretches of a course: those with the least sum of squared errors and penalties, of which changes smaller
-    than `LEAST` are taken out again; or a drift, if a straight line has less.
+    """The stretches of a course that minimize the sum of squared errors and penalties; or a drift, if a straight line
+    has a smaller sum. Changes smaller than `LEAST` are then removed again.
 
     >>> course = np.log([1, 1, 1, 0.9, 0.9, 1.2])
     >>> stretched(course, np.full(6, 0.01), 15.0).starts
@@ -273,7 +278,7 @@ def stretched(values: Floats, errors: Floats, penalty: float) -> Stretches:
 
 
 def _levels(values: Floats, weights: Floats, starts: Sequence[int]) -> Floats:
-    """The mean of its stretch at each release."""
+    """The level at each release: the mean of the stretch that the release is in."""
     parts = zip((0, *starts), (*starts, len(values)), strict=True)
     means = [np.full(end - begin, np.average(values[begin:end], weights=weights[begin:end])) for begin, end in parts]
     return np.concatenate(means)

@@ -25,12 +25,12 @@ def compare(
     keys: Sequence[str] | None = None,
     beside: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that it lacks.
+    """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that it still needs.
 
-    `estimate, low, high` are of the ratio me / base, or of the difference me - base. `sure_low, sure_high` hold for
-    all comparisons of the frame together, and with those of `beside`, a compared frame that the same page decides by;
-    they decide the verdict. Within the study's `smallest_effect`, a share of the base, a comparison is `same`. Any
-    `keys` must include `metric`.
+    `estimate, low, high` describe the ratio me / base, or the difference me - base. The interval `sure_low,
+    sure_high` decides the verdict: it is corrected for all comparisons of the frame and of `beside`, a compared frame
+    of the same page. A comparison is `same` if this interval lies within the study's `smallest_effect`, a share of
+    the base. Any `keys` must include `metric`.
     """
     paired = judgeable(paired)
     if "usual_spread" not in paired.columns:
@@ -41,7 +41,7 @@ def compare(
     one = [name for name in keys if name not in follows]
     following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
     sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
-    adds_up = "base_whole" in paired.columns  # as means do, and medians do not
+    adds_up = "base_whole" in paired.columns  # costs of parts add up: their means do, their medians do not
     middles = {name: values.mean() if adds_up else values.median() for name, values in sides.items()}
     occasions = pl.col("occasion").n_unique() if "occasion" in paired.columns else pl.lit(1)
     about = paired.group_by(one).agg(*following, **middles, occasions=occasions.cast(pl.Int32))
@@ -64,11 +64,12 @@ def estimated(
     of: Literal["ratio", "difference"],
     beside: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """One estimate per group, with `sure_low, sure_high` that hold for all of them together: they decide verdicts.
+    """One estimate per group, with the interval `sure_low, sure_high` that decides verdicts: it is corrected for all
+    groups together.
 
-    What surely differs can't be called so by mistake, so the interval is as wide as the others need (Holm, 1979).
-    Groups of too few rounds decide nothing and need none of it. The interval is wider where a study was measured
-    until it was decided, in so many `looks` at it.
+    A group that surely differs can't be called different by mistake, so the correction counts only the other groups
+    (Holm, 1979). Groups of too few rounds get no verdict and are not counted. The interval is wider if the study was
+    measured until it was decided, since its `looks` share the probability of an error.
     """
     covering = STUDENT.estimates(frame, keys, of)
     rows = covering(verdict.COVERAGE)
@@ -84,10 +85,10 @@ def estimated(
 
 
 def quotient(one: Callable[[str], pl.Expr], other: Callable[[str], pl.Expr]) -> dict[str, pl.Expr]:
-    """Estimate and intervals of one ratio divided by another, whose rounds are no pairs.
+    """Estimate and intervals of one ratio divided by another, if the rounds of the two are not paired.
 
-    The squares of both intervals add up, by their logarithms (Zou and Donner, 2008). Each argument gives a ratio's
-    column by its name.
+    The squared half-widths of both intervals add up, in logarithms (Zou and Donner, 2008). Each argument is a
+    function that returns a column of its ratio, given the name of the column.
     """
 
     def end(name: str, opposite: str, way: int) -> pl.Expr:
@@ -100,9 +101,10 @@ def quotient(one: Callable[[str], pl.Expr], other: Callable[[str], pl.Expr]) -> 
 
 
 def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """The tidy frames of two studies, such as last month's and today's, as one, of the comparisons that both have.
+    """One frame of the comparisons that the tidy frames of two studies, such as last month's and today's, both have.
 
-    `estimate, low, high` are of the second ratio / the first, with a verdict; `first` and `second` are their rows.
+    `estimate, low, high` describe the second study's ratio / the first's, with a verdict; `first` and `second` are
+    the rows of the two frames.
     """
     keys = ["step", "dbms", "metric"]
     sides = {"first": first, "second": second}
@@ -125,27 +127,28 @@ def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
-    """Absolute values in the same columns, without base and verdict."""
+    """Estimates of absolute values, in columns of the tidy frame, without base and verdict."""
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 
-@lru_cache(maxsize=2)  # most sections of a page begin with it
+@lru_cache(maxsize=2)  # most sections of a page need it
 def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds of a study against its base, with counted instructions, and the tidy frame of them with warnings, in the
-    order of tables. All verdicts of the frame hold together."""
+    """The rounds of a study against its base, with counted instructions, and their tidy frame with warnings, in the
+    order of tables. All verdicts of the frame are corrected for multiple comparisons together."""
     paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
     return paired, with_warnings(in_tables(compare(paired)), all_warnings(study))
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rounds of the configs within each build, and the tidy frame of them."""
+    """The rounds of each build's configs against one config of the same build, and their tidy frame."""
     paired = rounds_within_build(measured(study, COMPARED), study.runs, study.card.base)
     return paired, relate_pairs(paired, compared)
 
 
 def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
-    """Gains of rQPS by another config of a build, from the study's `rounds` and those `within` builds: two ratios to
-    one base, subtracted round by round. A verdict of 0 means that the configs do the same."""
+    """The gain of rQPS that another config of a build brings: the ratios of both configs to the study's base,
+    subtracted round by round. The ratios come from `rounds`, the pairs of configs from `within`, the rounds within
+    builds. A gain of 0 means no difference."""
     keys = ["host", "step", "metric", *_occasion(rounds), "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
@@ -161,8 +164,8 @@ def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
 
 
 def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """The tidy frame of paired rounds. The rows of those that are in `compared`, the study's own frame, are taken
-    from there, so that a fact has one figure and one verdict on all pages; the others hold together with them."""
+    """The tidy frame of paired rounds. Comparisons that `compared`, the study's own frame, has are taken from there,
+    so that each has one figure and one verdict on all pages; the others are corrected together with that frame."""
     keys = ["host", "step", "base", "dbms"]
     own = compared.join(paired, on=keys, how="semi", maintain_order="left")
     further = paired.join(compared, on=keys, how="anti", maintain_order="left")
@@ -171,11 +174,11 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """The geometric mean of each dbms over the steps of a study, with its interval and no verdict: the mean of the
-    rounds, in each of which all steps count alike.
+    """The geometric mean of each dbms over the steps of a study, with an interval and no verdict: in each round all
+    steps have the same weight, and the estimate is the mean of the rounds.
 
-    `over` names the steps in it. It leaves out the steps that are `left_out` for a reason, those that this dbms was
-    not compared in and others were (`missing`), and so many rounds that lack a step (`incomplete`).
+    `over` lists the steps in the mean. It has no steps of `left_out`, and none of `missing`, the steps in which only
+    other dbms were compared. `incomplete` is the number of rounds that are not used because they lack a step.
 
     >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
     >>> paired = pl.DataFrame([*rows, ("q100", 1, 1.0)], schema=["step", "round", "ratio"], orient="row")
@@ -204,13 +207,13 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
 
 
 def _occasion(paired: pl.DataFrame) -> list[str]:
-    """The column of the occasion, within which rounds are numbered, if the frame has it."""
+    """The name of the column `occasion`, if the frame has it: rounds are numbered within an occasion."""
     return ["occasion"] if "occasion" in paired.columns else []
 
 
 def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
-    """Each ratio of a further host relative to the same of the first one, `than`: 1 where they agree. Rounds of two
-    hosts have nothing to do with each other.
+    """Each ratio on a further host divided by the same ratio on the first host, `than`: 1 if the hosts agree. Rounds
+    of two hosts are independent, not paired.
 
     >>> keys = {"step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
     >>> ratios = [("big", 0.80, 0.78, 0.82), ("small", 0.76, 0.75, 0.77)]
@@ -236,7 +239,7 @@ def strongest(compared: pl.DataFrame, metric: str = THROUGHPUT) -> tuple[str, st
 
 
 def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
-    """Sorts the rows as tables show them, by group and kind of step; runs have them in the order of measuring."""
+    """Sorts rows that are in the order of measuring into the order of tables: by group and kind of step."""
     return frame.sort("host", "table_position", maintain_order=True)
 
 

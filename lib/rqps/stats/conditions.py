@@ -1,4 +1,4 @@
-"""Conditions of the runs, and warnings: values that travel with the numbers that they concern."""
+"""Conditions of the runs, and warnings, which are shown beside the numbers that they concern."""
 
 from collections import Counter
 from functools import lru_cache
@@ -16,18 +16,19 @@ BUILD_COLUMNS = ("build_source", "sha256", "runs", "options")
 MOVE_NOTHING = ("defaults", "rounds", "absent", "machine state")
 """Kinds of warnings about a study that do not change any number."""
 
-# Facts of a moment: they are different every time one looks.
+# Momentary facts: their values differ each time they are read.
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
 
 
-@lru_cache(maxsize=1)  # a page shows them, and beside its numbers, too
+@lru_cache(maxsize=1)  # a page shows them in a list and beside its numbers
 def all_warnings(study: Study) -> pl.DataFrame:
-    """Notices of the runs, steps that give no number, missed rates, and conditions that differ unasked."""
+    """All warnings of a study: those of its runs, missing rounds, steps that give no number, rates that were not
+    reached, and conditions that differ although no config asks for it."""
     steps, base = study.steps, study.card.base
     errors, operations = (pl.col(name).cast(pl.String) for name in ("errors", "operations"))
     failed = pl.when(pl.col("errors") > 0).then(errors + " errors in ").otherwise(pl.lit(""))
     no_number = failed + operations + " operations: not compared"
-    # The rate of queries is that of the rows written beside them, and the run itself warns of it.
+    # The target of queries is the rate of the rows written beside them; the run itself warns if it was missed.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
     differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
@@ -79,8 +80,8 @@ def how_compiled(study: Study) -> pl.DataFrame:
 
 
 def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
-    """Facts in which a dbms was compiled otherwise than the base, where the version differs, too: between builds of
-    one version, that is the question."""
+    """Facts of compilation in which a dbms differs from the base, if the version differs, too: between builds of one
+    version, such a difference is what the study asks about."""
     versions = study.runs.select("study", "host", "dbms", "build", "config", "version").unique()
     facts = how_compiled(study).join(versions, on=["host", "dbms"], maintain_order="left")
     of_base = facts.filter(dbms=base).select("host", "name", of_base="value", other_version="version")
@@ -89,9 +90,9 @@ def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
 
 
 def missing_rounds(study: Study) -> pl.DataFrame:
-    """Warnings for a dbms that has finished fewer rounds than the study plans, or that can have none.
+    """Warnings for a dbms that has finished fewer rounds than the study plans, or whose config its version lacks.
 
-    Runs that look closer give none here: the study's card does not say how many of them are planned.
+    Profiled runs alone give no such warning: the study's card does not say how many of them are planned.
     """
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
@@ -110,8 +111,9 @@ def missing_rounds(study: Study) -> pl.DataFrame:
 
 
 def with_warnings(compared: pl.DataFrame, warnings: pl.DataFrame) -> pl.DataFrame:
-    """The compared frame with `warnings`, the kinds of those that could move a number, by concerning me or base in
-    this step or in all of them; and `explained`, a line for each: the first such warning, and how many there are.
+    """The compared frame with two more columns. `warnings` lists the kinds of warnings that could change the row's
+    number: those about me or base in this step or in all steps. `explained` has a line for each kind: the first such
+    warning, and the number of them.
     """
     moving = warnings.filter(~pl.col("kind").is_in(MOVE_NOTHING))
     warned = moving.group_by("host", "dbms", "step", "kind", maintain_order=True).agg(
@@ -138,7 +140,7 @@ def _explained(kind: str, texts: list[tuple[str, int]]) -> str:
 def hidden_differences(study: Study, base: str) -> pl.DataFrame:
     """Server variables in which a dbms differs from the base, although no config asked for it.
 
-    Variables that only one of the two servers knows are left out: they are part of being another version.
+    Variables that only one of the two servers knows are left out: they come with its version.
     """
     known = _variables(study).group_by("host", "dbms", "name").agg(pl.col("value").first())
     options = study.conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
@@ -167,7 +169,7 @@ def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
         ours.rename({"value": "first"})
         .join(theirs.rename({"value": "second"}), on=keys, how="full", coalesce=True, maintain_order="left_right")
         .filter(pl.col("first").ne_missing(pl.col("second")))
-        # A variable that only one of two versions knows is part of being another version.
+        # A variable that only one of the two versions knows comes with that version.
         .filter((pl.col("kind") != "setting") | (pl.col("first").is_not_null() & pl.col("second").is_not_null()))
         .group_by("kind", "name", "first", "second", maintain_order=True)
         .agg("dbms")
@@ -177,7 +179,7 @@ def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
 
 
 def _of_each_dbms(study: Study) -> pl.DataFrame:
-    """The facts of each dbms, of all its runs: its build, conditions that last, and settings that no option names."""
+    """The facts of each dbms over all its runs: its build, lasting conditions, and settings that no option sets."""
     columns = ["dbms", "kind", "name", "value"]
     of_build = study.runs.select("dbms", "version", "build_source", sha256=pl.col("build_digest").str.head(12))
     builds = of_build.unpivot(index="dbms", variable_name="name").with_columns(kind=pl.lit("build"))
@@ -213,7 +215,7 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Facts with one value in all runs of a host, and the range of momentary ones: `host, kind, name, value`."""
+    """Facts with one value in all runs of a host, and the range of momentary facts: `host, kind, name, value`."""
     spread = _spread(conditions)
     values = pl.col("values")
     number = values.list.eval(pl.element().cast(pl.Float64, strict=False))
@@ -225,7 +227,7 @@ def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def options_of_some(conditions: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Options that not every dbms has, mostly since its version does not: `option, value, dbms`."""
+    """Options that only some dbms have, mostly because other versions lack them: `option, value, dbms`."""
     options = asked_options(conditions)
     every = options["dbms"].n_unique()
     return (
@@ -240,8 +242,8 @@ def options_of_some(conditions: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFram
 
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
-    """One row per host and dbms: the server that answered, its binary and runs, and options that others lack; and how
-    the program was compiled, where that was read."""
+    """One row per host and dbms: the version that the server reported, its binary, the number of its runs, options
+    whose values differ between dbms, and how the program was compiled, if that was read."""
     options = asked_options(conditions)
     differing = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name")
     differing = differing.group_by("dbms").agg(options=pl.format("{}={}", "name", "value").str.join(", "))
@@ -268,9 +270,9 @@ def _spread(conditions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@lru_cache(maxsize=2)  # several sections of a page compare them
+@lru_cache(maxsize=2)  # several sections of a page need them
 def _variables(study: Study) -> pl.DataFrame:
-    """Server variables with each value that a dbms had, and the first round that had it."""
+    """One row per dbms, server variable and value that the dbms had, with the first round that had this value."""
     name, value = pl.col("name"), pl.col("value")
     passing = "|".join(filter(None, (facts_of(engine).passing for engine in study.runs["engine"].unique().sort())))
     ours = study.settings.filter(
@@ -278,14 +280,14 @@ def _variables(study: Study) -> pl.DataFrame:
         ~name.str.contains(passing) if passing else True,
         ~value.str.starts_with("/"),
     )
-    # 90.000000 is 90, and ./ is the same place as a single dot.
+    # 90.000000 equals 90, and the path `./` equals `.`.
     plain = value.str.replace(r"^(-?\d+)\.0+$", "$1").str.replace(r"/$", "")
     values = ours.with_columns(plain.alias("value")).sort("host", "dbms", "round")
     return values.unique(["host", "dbms", "name", "value"], keep="first", maintain_order=True).collect()
 
 
 def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
-    """One warning per row; it concerns whatever columns the rows have no name for."""
+    """One warning per row. Columns that the rows lack are null: the warning concerns all their values."""
     columns = {**IDENTITY, "step": pl.String()}
     unnamed = {name: pl.lit(None, dtype) for name, dtype in columns.items() if name not in rows.columns}
     return rows.with_columns(**unnamed).select(*IDENTITY, pl.lit(kind).alias("kind"), "step", text.alias("text"))

@@ -1,4 +1,5 @@
-"""Verdicts on throughput, CPU and instructions of the same comparisons, and why they differ, where time shows it."""
+"""Verdicts on throughput, CPU and instructions of the same comparisons, and the reason why they differ, if waiting
+times show it."""
 
 import polars as pl
 
@@ -18,17 +19,17 @@ EXPLAINED = {
     ("slower", "same", "slower"): "an operation waits longer for the same CPU time",
     ("faster", "same", "faster"): "an operation waits less for the same CPU time",
 }
-"""The reason why throughput and CPU differ, by the verdicts on throughput, CPU and waiting. `slower` says of CPU and
-waiting that an operation takes more."""
+"""Maps the verdicts on throughput, CPU and waiting to the reason why throughput and CPU differ. For CPU and waiting,
+`slower` means that an operation takes more of it."""
 
 _KEYS = ["host", "step", "base", "dbms"]
 
 
 def waiting(study: Study) -> pl.DataFrame:
-    """One row per comparison: the time that an operation waits, in µs, and by how much it differs from the base's.
+    """One row per comparison: the time that an operation waits, in µs, and its difference from the base's.
 
-    It is the time of an operation less the CPU time of server and client in it. So it is known only for one client
-    that shares one CPU with its server; of a duet, from the slices.
+    The waiting time is the elapsed time of an operation minus the CPU time of server and client. It is known only for
+    a single client that shares one CPU with its server; in a duet it is calculated from the slices.
     """
     on_one_cpu = study.conditions.filter(
         pl.col("kind") == "placement",
@@ -44,7 +45,7 @@ def waiting(study: Study) -> pl.DataFrame:
         waited_us=(pl.col("elapsed_s") - pl.col("server_cpu_s") - pl.col("client_cpu_s")) * 1e6,
         done="operations",
     )
-    # What a server does in the background between its slices is no part of an operation's time.
+    # CPU time that a server uses in the background, between its slices, is no part of an operation's time.
     sliced = study.slices.drop_nulls(["operations", "client_cpu_us", "server_cpu_us"]).group_by("run", "step")
     sums = sliced.agg(
         waited_us=(pl.col("busy_us") - pl.col("server_cpu_us") - pl.col("client_cpu_us")).sum(),
@@ -57,8 +58,8 @@ def waiting(study: Study) -> pl.DataFrame:
 
 
 def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row per comparison: the verdict of each metric in a column, `differ` where they do, and `reason` where the
-    `waits` show it.
+    """One row per comparison: a column with the verdict on each metric, `differ`, true if the verdicts differ, and
+    the `reason`, if the `waits` show it.
 
     >>> step = {"host": "vm", "step": "insert", "base": "my56.z", "dbms": "my80.z"}
     >>> verdicts = {THROUGHPUT: "same", CPU: "slower"}
@@ -70,7 +71,7 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
     wide = compared.pivot("metric", list(SIDES), index=_KEYS, values="verdict", maintain_order=True)
     if waits is None:
         waits = wide.select(_KEYS, verdict=pl.lit(None, pl.String)).clear()
-    else:  # less than none is the work of threads beside the one that answers
+    else:  # a negative waiting time: other threads than the one that answers used CPU time
         waits = waits.filter(pl.min_horizontal("base_estimate", "me_estimate") >= 0)
     counted = pl.col(INSTRUCTIONS) != "unsure"
     verdicts = pl.concat_str(THROUGHPUT, CPU, "waiting", separator=" ")
@@ -86,7 +87,7 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
 
 def deciding(compared: pl.DataFrame) -> pl.DataFrame:
     """One row per host, step and dbms, in the order of the frame: the verdict on throughput; where it is unsure, the
-    verdict on CPU per operation; where that is unsure, too, the one on instructions.
+    verdict on CPU per operation; where that is unsure, too, the verdict on instructions.
 
     >>> step = {"host": "vm", "step": "scan", "base": "my56.z", "dbms": "my80.z"}
     >>> two = [{**step, "metric": THROUGHPUT, "verdict": "unsure"}, {**step, "metric": CPU, "verdict": "slower"}]

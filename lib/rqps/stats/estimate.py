@@ -1,5 +1,5 @@
-"""Two ways from the values of some rounds to one value with an interval: medians of what was measured, and means of
-what is compared, by which verdicts are decided.
+"""Two statistics that turn the values of some rounds into one estimate with an interval: the median of measured
+values, and the mean of compared values, which decides verdicts.
 """
 
 import math
@@ -18,22 +18,22 @@ FEWEST_FOR_A_SLOPE = 8
 MOST_FREEDOM = 20.0
 """Maximum degrees of freedom that a group borrows from the others, however similar their variances are."""
 OTHERS_COUNT = 1 / 2
-"""The share of that which counts: spreads differ in other ways than theory assumes, and with all of it 8 of 100 pages
-of 4 to 6 rounds had a false call, with this 1 to 5 (benchmarks/verdicts)."""
+"""The share of the borrowed degrees of freedom that counts: spreads differ in other ways than theory assumes. With
+all of them 8 of 100 pages of 4 to 6 rounds had a false verdict, with this share 1 to 5 (benchmarks/verdicts)."""
 FEW_FREEDOM, OTHERS_COUNT_FOR_FEW = 5.0, 0.3
-"""The share for fewer own degrees of freedom than that: of 141 uneven steps by four rounds, half would give 10 of 100
-pages a false call, this 4."""
+"""A group with fewer than 5 degrees of freedom of its own uses a share of 0.3: with 141 unlike steps of four rounds,
+a share of 1/2 would give 10 of 100 pages a false verdict, this share 4."""
 USUAL_WEIGHS = 4
-"""Rounds that a spread known beforehand (`usual_spread`) weighs as much as."""
+"""The weight of a spread known beforehand (`usual_spread`), as a number of rounds."""
 _TINY = 1e-18
 """Lower bound of a variance, so that identical rounds have a finite weight."""
 
 
 class Statistic(Protocol):
-    """One way to estimate."""
+    """A way to estimate a value of each group, with an interval."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
-        """The estimates as a function of the coverage of their intervals."""
+        """A function that maps the coverage of the intervals to the estimates."""
 
     def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
         """One row per group, in order: the keys and `n, estimate, low, high, coverage`."""
@@ -76,17 +76,19 @@ class Median(Statistic):
 
 
 class Student(Statistic):
-    """The mean, with Student's t interval: of ratios by their logarithms, of costs as they are, since they add up.
+    """The mean, with Student's t interval. Ratios are averaged as logarithms, costs directly, since costs add up.
 
-    Rounds that a duet's cycles measure less exactly (`error`) weigh less: the spread between rounds is estimated
-    apart from that within them, and each round weighs as the inverse of both together (Hartung and Knapp, 2001).
+    Rounds that a duet's cycles measure less exactly (a larger `error`) weigh less: the variance between rounds is
+    estimated apart from the variance within rounds, and the weight of a round is the inverse of their sum (Hartung
+    and Knapp, 2001).
 
-    Where a side's spread between rounds is known beforehand (`usual_spread`, as a share of its value), that variance
-    weighs as much as `USUAL_WEIGHS` rounds beside what the rounds show (a moderated t: Smyth, 2004), and one round
-    has an interval too. The variance of a difference is never less than that of its `counting_error`.
+    If a side's spread between rounds is known beforehand (`usual_spread`, as a share of its value), its variance
+    weighs as much as `USUAL_WEIGHS` rounds beside the variance that the rounds show (a moderated t: Smyth, 2004), and
+    a single round has an interval, too. The variance of a difference is never less than that of its `counting_error`.
 
-    Rounds of one occasion share its hour. From three occasions on, each counts as one value, the mean of its rounds
-    with that mean's error, so that the interval holds for other hours too; of fewer, all rounds count alike.
+    Rounds of one occasion share the influences of its hour. If there are at least three occasions, each counts as one
+    value, the mean of its rounds with the standard error of that mean, so that the interval holds for other hours,
+    too. With fewer occasions, all rounds count alike.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> [round(number, 3) for number in STUDENT.estimate(rounds, ["step"], "ratio").row(0)[2:]]
@@ -106,7 +108,7 @@ class Student(Statistic):
         within = _column(frame, "error" if is_ratio else "counting_error").fill_null(0.0) ** 2
         sides = pl.lit(2.0) if is_ratio else pl.sum_horizontal(_column(frame, "base_value", "me_value") ** 2)
         usual = _column(frame, "usual_spread") ** 2 * sides + within
-        # Nothing has no logarithm: such a round has no ratio.
+        # 0 has no logarithm: a round with the ratio 0 is not used.
         rows = frame.with_columns(y.alias("_y"), within.alias("_within"), usual.alias("_usual"))
         groups = _over_occasions(rows.filter(pl.col("_y").is_finite()), keys)
 
@@ -130,7 +132,7 @@ class Student(Statistic):
     @staticmethod
     @cache
     def quantile(freedom: float, coverage: float = COVERAGE) -> float:
-        """Standard errors to either side that make an interval of that coverage.
+        """Half the width of an interval of this coverage, in standard errors.
 
         >>> round(STUDENT.quantile(4), 3), round(STUDENT.quantile(30), 3)
         (2.776, 2.042)
@@ -144,7 +146,7 @@ MEDIAN, STUDENT = Median(), Student()
 
 
 def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The means of the groups, in their order; of groups with enough occasions over the means of these."""
+    """The means of the groups, in their order; for a group with enough occasions, the mean over its occasions."""
     if "occasion" not in rows.columns:
         return _means(rows, keys)
     several = pl.col("occasion").n_unique().over(keys) >= OCCASIONS_FOR_OTHER_HOURS
@@ -163,7 +165,7 @@ def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _means(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The weighted mean of each group of values, with its error and degrees of freedom."""
+    """The weighted mean of each group of values, with its standard error and degrees of freedom."""
     weight = pl.col("_weight")
     between = (pl.col("_y").var() - pl.col("_within").median()).clip(0).fill_null(0).over(keys)
     squares = (weight * (pl.col("_y") - pl.col("_mean")) ** 2).sum()
@@ -191,14 +193,14 @@ def _means(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
-    """The groups with `freedom`, and each `error` drawn towards those of the others of its metric.
+    """The groups with `freedom`, and each `error` shrunk towards the errors of the other groups of its metric.
 
-    A spread known from six rounds may be off by half. How much those of a page really differ shows in their own
-    spread; what is left is chance, and the degrees of freedom of the others come in (Smyth, 2004). Steps that are
-    noisy within their rounds, such as those of many clients, spread more between them as well, so each is drawn
-    towards those that are as noisy (Sartor and others, 2006).
+    A spread estimated from six rounds may be off by half. The variation among the spreads of a page shows how much
+    they really differ; the less they do, the more degrees of freedom a group borrows from the others (Smyth, 2004).
+    Steps that are noisy within rounds, such as steps of many clients, also spread more between rounds, so each error
+    is shrunk towards the errors of steps that are as noisy (Sartor and others, 2006).
     """
-    from scipy import special  # takes its time to import; scipy.stats and scipy.optimize take three times as long
+    from scipy import special  # slow to import; scipy.stats and scipy.optimize take three times as long
 
     freedom = pl.when(pl.col("n") > 1).then(pl.col("n") - 1.0)
     groups = groups.with_columns(freedom.alias("freedom"), (pl.col("_within") > 0).alias("_noisy"))
@@ -231,7 +233,7 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _column(frame: pl.DataFrame, *names: str) -> pl.Expr:
-    """Columns of a frame; null where it lacks them."""
+    """Columns of a frame; null if the frame lacks them."""
     return pl.col(names) if {*names} <= {*frame.columns} else pl.lit(None, pl.Float64)
 
 
@@ -262,7 +264,7 @@ def coverage(n: int, k: int) -> float:
 
 @cache
 def interval_ranks(n: int, least: float = COVERAGE) -> tuple[int, float]:
-    """The rank k, from either side of n sorted values, at which the interval begins and ends; and its coverage.
+    """The rank k, counted from either end of n sorted values, of the interval's ends; and the interval's coverage.
 
     >>> interval_ranks(6), interval_ranks(20), interval_ranks(1)
     ((1, 0.96875), (6, 0.9586105346679688), (1, 0.0))

@@ -18,9 +18,9 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, TWIN
 METRICS = (THROUGHPUT, CPU)
 DISTURBANCES = ("others", "steal")
 WORTH_NAMING = 0.1
-"""Share of a round's steps that others disturbed, above which the round was disturbed."""
+"""A round counts as disturbed if more than this share of its steps has warnings of one of the `DISTURBANCES`."""
 FAR = 3.0
-"""A round is far off if it deviates from the median so many times as much as rounds usually do."""
+"""A round is far off if its deviation from the median is more than this many times the usual deviation of rounds."""
 NINE_OF_TEN = 0.9
 
 _CELL = ["host", "step", "metric", "base", "dbms"]
@@ -35,7 +35,8 @@ _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fr
 
 
 class Health(NamedTuple):
-    """All that is known of a study's health. If there are too few rounds, frames are empty and `missing` says why."""
+    """All that is known of a study's health. If no rounds can be compared, frames are empty and `missing` has the
+    reason."""
 
     study: Study
     rounds: pl.DataFrame
@@ -43,24 +44,26 @@ class Health(NamedTuple):
     itself: pl.DataFrame
     """Rounds of the base against itself."""
     compared: pl.DataFrame
-    """The tidy frame of the base against itself, with `different`: the interval by which verdicts go leaves out 1."""
+    """The tidy frame of the base against itself, with `different`: true if the interval for verdicts leaves out 1."""
     overall: pl.DataFrame
     """The base against itself over all steps, per metric: `n, estimate, low, high`."""
     steps: pl.DataFrame
-    """Per host, step and metric: `rounds`, the spread of the base `alone`, and of ratios `between` rounds and
-    `within` them, and `noise_floor`, the smallest difference that exceeds an interval; null with too few rounds."""
+    """One row per host, step and metric: `rounds`; the standard deviations of the base `alone`, of ratios `between`
+    rounds and `within` rounds; and `noise_floor`, the smallest difference that an interval resolves, null with too
+    few rounds."""
     by_round: pl.DataFrame
-    """Per host and round: how far `off` its ratios are, `far`, the steps with warnings of `others` and of `steal`,
-    and `disturbed` where they are many."""
+    """One row per host and round: `off`, the median deviation of its ratios; `far`, true if that is unusually large;
+    the numbers of steps with warnings of `others` and of `steal`; and `disturbed`, true if these are many."""
     drift: pl.DataFrame
-    """Per comparison: its `change` from the first round to the last by a straight line, and `drifting`."""
+    """One row per comparison: the `change` of its ratio from the first round to the last, by a fitted straight line,
+    and `drifting`, true if that change is significant and large enough to matter."""
     is_duet: bool
     """True if servers take turns within a round, so that a disturbance affects all of them."""
     belief: verdict.Belief
     noise_floor: float | None
     """The noise floor of throughput: nine of ten steps resolve this difference."""
     finest: float | None
-    """The smallest difference in throughput that any comparison resolves: none that is decided is below it."""
+    """The noise floor of the most exact comparison of throughput: no comparison resolves a smaller difference."""
     missing: str = ""
 
     @property
@@ -80,7 +83,7 @@ def health(study: Study) -> Health:
         of_duets, missing, finest = _NONE, str(error), None
     itself = _itself(study)
     both = pl.concat([of_duets, itself], how="diagonal").select(of_duets.columns)
-    # The spread of a few rounds of the base with itself is learned from those of the study, too.
+    # The base has few rounds against itself: their spread is estimated from the study's other rounds, too.
     compared = in_tables(compare(both))
     is_itself = pl.col("dbms") == TWIN.format(study.card.base)
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
@@ -109,7 +112,7 @@ def _nine_of_ten(noise_floor: pl.Series) -> float | None:
 
 
 def _itself(study: Study) -> pl.DataFrame:
-    """Rounds of the base against itself, in which the other base has a name of its own."""
+    """Rounds of the base against itself, in which the twin has a name of its own."""
     try:
         alone = load(study.place, mode="health")
         name = pl.when("twin").then(pl.format(TWIN, "dbms")).otherwise("dbms").alias("dbms")
@@ -122,7 +125,8 @@ def _itself(study: Study) -> pl.DataFrame:
 
 
 def _overall(equal: pl.DataFrame) -> pl.DataFrame:
-    """The middle of all steps, as sure as one of them: all steps of a round have the luck of one start."""
+    """The geometric means over all steps of the estimates and of the ends of their intervals. The interval is not
+    narrowed: all steps of a round share one start of the server, so averaging them does not reduce their error."""
     middle = pl.col("estimate", "low", "high").log().mean().exp()
     return equal.group_by("metric", maintain_order=True).agg(pl.col("n").max(), middle)
 
@@ -171,8 +175,8 @@ def _by_round(study: Study, of_duets: pl.DataFrame) -> pl.DataFrame:
 
 
 def deviations(of_duets: pl.DataFrame) -> pl.DataFrame:
-    """Each round's distance from the middle of its comparison's rounds, in logarithms: `off` of the ratio, `base_off`
-    of the base alone."""
+    """Each round's deviation from the median of its comparison's rounds, in logarithms: `off` for the ratio,
+    `base_off` for the base's value alone."""
     base = pl.col("base_value").log()
     return of_duets.with_columns(
         (_LOG - _LOG.median().over(_CELL)).alias("off"), (base - base.median().over(_CELL)).alias("base_off")

@@ -1,7 +1,8 @@
-"""Looks at a study that is measured until it is decided: what is undecided, and what a number of rounds can tell.
+"""Interim analyses of a study that is measured until it is decided: the comparisons that are still undecided, and the
+differences that a number of rounds can resolve.
 
-Verdicts are looked at only when a dbms has one of a few planned numbers of rounds. The chance of a false call is
-shared among these looks, so that going on until something is found does not find what is not there.
+Verdicts are computed only when a dbms has one of a few planned numbers of rounds. These looks share the probability
+of a false verdict, so that it does not grow with the number of looks.
 """
 
 import math
@@ -24,7 +25,7 @@ from rqps.terminal import duration, percent
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
 """Numbers of rounds after which the verdicts of a dbms are computed."""
 USUAL_SPREAD = 0.01
-"""Standard deviation of a round's ratio, as far as nothing better is known."""
+"""Assumed standard deviation of a round's ratio, used until rounds show it."""
 
 
 @dataclass
@@ -36,17 +37,18 @@ class InterimAnalyses:
     spec: StudySpec
     steps: Sequence[str]
     host: str | None = None
-    """The host whose verdicts are looked at, since each goes on until its own are decided; None: all."""
+    """The host whose verdicts are computed, since each host measures until its own are decided; None for all."""
     most_rounds: int = LOOKS[-1]
 
     @property
     def others(self) -> list[str]:
-        """The dbms beside the base, of a build that was rebuilt its newest version."""
+        """All dbms except the base; of a rebuilt build only the newest version."""
         return [dbms for dbms in self.spec.current if dbms != self.spec.base]
 
     @staticmethod
     def within(rounds: int) -> int:
-        """The looks at a dbms that gets so many rounds at most: the planned ones before, and the last.
+        """The number of looks at a dbms that gets at most `rounds` rounds: the planned looks before that number, and
+        the last look.
 
         >>> [InterimAnalyses.within(rounds) for rounds in (4, 6, 10, 63)]
         [1, 2, 4, 8]
@@ -55,24 +57,24 @@ class InterimAnalyses:
 
     @staticmethod
     def rounds_to_next(done: int) -> int:
-        """Rounds that a dbms lacks until its verdicts are looked at; 0 at a look, and after the last."""
+        """The number of rounds that a dbms still needs until its next look; 0 at a look, and after the last look."""
         return next((look - done for look in LOOKS if look >= done), 0)
 
     def undecided(self) -> Mapping[str, int]:
-        """Each dbms with an undecided comparison, and the number of those that the next look could decide."""
+        """Maps each dbms with undecided comparisons to the number of these that the next look could decide."""
         following = pl.col("n").map_elements(lambda n: next((look for look in LOOKS if look > n), n), pl.Int64)
         unsure = self._compared().filter(verdict="unsure")
         promising = unsure.group_by("dbms").agg((pl.col("rounds_needed") <= following).sum())
         return dict(promising.iter_rows())
 
     def hope(self, rounds: int, looks: int) -> str:
-        """The differences that so many rounds of all dbms resolve, in words."""
+        """A phrase that says which differences this number of `rounds` of all dbms resolves."""
         if rounds < ROUNDS_FOR_A_VERDICT:
             return f"too few for a verdict, which takes {ROUNDS_FOR_A_VERDICT}"
         known = self._spreads()
         usual = math.sqrt(sum(width**2 for width in known.values()) / len(known)) if known else USUAL_SPREAD
         comparisons = len(self.steps) * len(self.others) * len(COMPARED)
-        # Spreads of a page are drawn towards each other, so that each is known about as well as all of them.
+        # Spreads of a page are shrunk towards each other, so each has about the degrees of freedom of all together.
         quantile = STUDENT.quantile((rounds - 1) * comparisons, verdict.coverage_of_each(comparisons, looks))
         tellable = sorted(quantile * known.get(step, usual) / math.sqrt(rounds) for step in self.steps)
         count = sum(width <= self.spec.smallest_effect for width in tellable)
@@ -83,8 +85,8 @@ class InterimAnalyses:
         return f"which resolve {percent(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
 
     def outcome(self, round_s: float) -> str:
-        """The comparisons that are decided, the time that the others would take, and the steps that gave no number,
-        in words. A round of base and me takes `round_s`."""
+        """A phrase on the comparisons that are decided, the time that the others would take, and the steps that gave
+        no number. A round of base and me takes `round_s` seconds."""
         compared = self._compared()
         needed = pl.col("rounds_needed").fill_null(0).clip(ROUNDS_FOR_A_VERDICT)
         unsure = compared.filter(verdict="unsure").with_columns(needed)
@@ -109,7 +111,7 @@ class InterimAnalyses:
         return compared.filter(host=self.host) if self.host else compared
 
     def _spreads(self) -> dict[str, float]:
-        """The spread of a round's ratio in each step, as far as there are rounds."""
+        """Maps each step that has enough rounds to the standard deviation of a round's ratio, in logarithms."""
         if not (self.data / "raw" / f"study={self.study}" / CARD).is_file():
             return {}
         study = load(self.study, self.data)

@@ -14,12 +14,13 @@ from rqps.store.schemas import IDENTITY
 from rqps.study import Mode
 
 BLOCKS = 12
-"""Blocks of cycles in a row that say how exactly a round is known: cycles that follow each other are alike."""
+"""Number of blocks of consecutive cycles from which a round's standard error is estimated: cycles that follow each
+other are correlated."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One quantity of a step: how it is derived, and how people read it. This registry is the only list of them."""
+    """One quantity of a step: its calculation, and its names for readers. `REGISTRY` lists all but `COUNTED`."""
 
     name: str
     title: str
@@ -29,15 +30,15 @@ class Metric:
     value: pl.Expr
     """Calculated from the columns of `steps`."""
     of_slices: tuple[pl.Expr, pl.Expr] | None = None
-    """Two columns of a duet's slices: its value is the sum of the first over the sum of the second."""
+    """Two columns of a duet's slices: the metric's value is the sum of the first divided by the sum of the second."""
     side: str = ""
     """The metric's name in sentences. Only metrics that have one get a verdict and count in a page's correction for
     many comparisons; all others are shown with an interval and no verdict."""
     more_is_better: bool = False
     mode: Mode = "throughput"
-    """The runs that measure it."""
+    """The mode of the runs that measure the metric."""
     usual_spread: float | None = None
-    """The known spread of a value between two starts of a server, as a share of it."""
+    """The known standard deviation of a value between starts of a server, as a share of the value."""
 
 
 def _per_operation(total: pl.Expr) -> pl.Expr:
@@ -45,7 +46,7 @@ def _per_operation(total: pl.Expr) -> pl.Expr:
 
 
 def _host(name: str, title: str, column: str) -> Metric:
-    """A counter of the whole host, over the operations."""
+    """The metric of a counter of the whole host, divided by the operations."""
     return Metric(f"host_{name}_per_operation", title, column, _per_operation(pl.col(f"host_{name}")))
 
 
@@ -54,8 +55,8 @@ THROUGHPUT, CPU, INSTRUCTIONS = (
     "server_cpu_us_per_operation",
     "server_instructions_per_operation",
 )
-# An engine within its load has no client: it is stopped outside its slices, and what its step waits for at the end is
-# in no slice, so that the step's own counters are exact.
+# An embedded engine has no client process. It is stopped outside its slices, and the work that its step waits for at
+# the end is in no slice, so the step's own counters are the exact ones.
 _SERVER_US = pl.when(pl.col("client_cpu_us").is_not_null()).then("server_cpu_us")
 USER_CPU, CLIENT_CPU = "server_user_cpu_us_per_operation", "client_cpu_us_per_operation"
 _HOST_CPU_S = pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")
@@ -88,7 +89,7 @@ REGISTRY = (
     _host("reads", "reads of the host per operation", "r/o"),
     _host("read_kb", "KB read by the host per operation", "rKB/o"),
     _host("write_kb", "KB written by the host per operation", "wKB/o"),
-    Metric(  # null where the CPU has no counters for us
+    Metric(  # null where the CPU gives us no hardware counters
         INSTRUCTIONS,
         title="instructions per operation",
         column="server instructions/o",
@@ -164,20 +165,20 @@ USABLE = (
 
 
 def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
-    """One row per step, run and metric: `metric, value`, and of a duet the number of its `cycles`, and `blocks`.
+    """One row per step, run and metric: `metric, value`, and for a duet the number of its `cycles`, and its `blocks`.
 
-    Values of a duet are totals over its slices: operations over their time, and CPU used in them over operations.
-    Imported values of few rounds have the `usual_spread` of near-A/A pairs. A step with errors or no operations
-    gives no value. Rows are in the order of tables: steps as they were run, older versions before newer ones. Runs
-    that differ in more than the dbms are refused.
+    Values of a duet are totals over its slices: operations / time of the slices, and CPU time in the slices /
+    operations. Imported values of few rounds have the `usual_spread` of near-A/A pairs. A step with errors or no
+    operations gives no value. Rows are in the order in which the steps were run, older versions before newer ones.
+    Runs that differ in more than the dbms raise an error.
     """
     asked = list(metrics)
     return _measured(study, tuple(dict.fromkeys([*METRICS, *asked]))).filter(pl.col("metric").is_in(asked))
 
 
-@lru_cache(maxsize=2)  # sections of a page have the same numbers, or some of them
+@lru_cache(maxsize=2)  # sections of a page need the same values, or some of them
 def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
-    timed = study.runs.filter(pl.col("mode") != COUNTED.mode)["run"]  # a counted run shows how long counting takes
+    timed = study.runs.filter(pl.col("mode") != COUNTED.mode)["run"]  # runs that count instructions are slow
     steps = study.steps.lazy().filter(USABLE, pl.col("run").is_in(timed.implode()))
     values = tidy(steps.with_columns(**METRICS), metrics, study.runs)
     joined = values.join(_of_slices(study), on=["run", "step", "metric"], how="left", maintain_order="left")
@@ -189,10 +190,10 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _of_slices(study: Study) -> pl.DataFrame:
-    """Values of duets as totals `of_slices`, the number of `cycles`, and `blocks`: the share by which each block of
-    cycles in a row moves the value. Slices that do not say what was done in them give none.
+    """The values of duets: the total `of_slices`, the number of `cycles`, and `blocks`, the share by which each block
+    of consecutive cycles moves the value. Slices without a number of operations are left out.
 
-    A block has the same cycles on all sides of a duet, so that what slows the machine is in the same one.
+    A block has the same cycles on all sides of a duet, so that a slowdown of the machine is in the same block of all.
     """
     keys, cycle, busy, user = ["run", "step"], pl.col("cycle"), pl.col("busy_us"), pl.col("server_cpu_user_s")
     slices = study.slices.filter(pl.col("operations").is_not_null())
@@ -229,8 +230,8 @@ def _of_slices(study: Study) -> pl.DataFrame:
 
 
 def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """The values of a study's metrics with its counted instructions, if it has any, in place of those that the CPU
-    counted. They carry the `usual_spread` of counts."""
+    """The values of a study's metrics. If the study has counted instructions, they replace the instructions that the
+    CPU's hardware counters measured, and carry the `usual_spread` of counts."""
     counted = load(study.place, mode="instructions")
     if study.card.base not in set(counted.runs["dbms"]):
         return values
@@ -243,7 +244,7 @@ def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
 def instructions_per_operation(
     instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per step and run whose instructions were counted: `metric, value`, as other metrics have it."""
+    """One row per step and run whose instructions were counted: `metric, value`, as for other metrics."""
     sums = instructions.lazy().group_by("run", "step").agg(pl.col("instructions").sum()).collect()
     wide = usable(steps).join(sums, on=["run", "step"], how="inner", maintain_order="left")
     return tidy(wide.with_columns(COUNTED.value.alias(COUNTED.name)), [COUNTED.name], runs)
@@ -255,8 +256,8 @@ def usable(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
-    """Any steps with one column per metric as one row per step, run and metric, with what the study's verdicts are
-    judged by; unlike runs are refused."""
+    """Turns steps with one column per metric into one row per step, run and metric, with the `VERDICT_SETTINGS` of
+    the study. Runs that are not `comparable` raise an error."""
     comparable(runs)
     names = sorted(metrics)
     metric = pl.col("metric").cast(pl.Enum(names)).to_physical()  # numbers are sorted faster than words
@@ -280,7 +281,7 @@ def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.Dat
 
 
 def version_order(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `rank` of each dbms: older versions first, and those of one version in the study's order."""
+    """The `rank` of each dbms: older versions first, and the dbms of one version in the study's order."""
     numbers = pl.col("version").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
     ordered = runs.with_columns(numbers=numbers).unique("dbms").sort("numbers", "listed", "dbms")
     return ordered.select("dbms").with_row_index("rank")
@@ -288,13 +289,14 @@ def version_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 HOST_CPU_S = pl.sum_horizontal("^host_cpu_.*_s$")
 """CPU seconds of the host in all modes, idle included."""
-SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)  # and not of the warm-up
+SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)  # without the warm-up
 LINES_BETWEEN_HEADERS = 21
-"""vmstat repeats its header after so many lines, and the published average takes it for a line without any load."""
+"""Number of lines after which vmstat repeats its header, which the published average counts as a line of zeros."""
 
 
 def vmstat_averages(cpu: str, switches: str) -> tuple[pl.Expr, pl.Expr]:
-    """The published averages over vmstat's lines: percent of all CPUs, which it shows in whole ones, and switches."""
+    """The averages over vmstat's lines as they are published: CPU in percent of all CPUs, which vmstat rounds to
+    whole percents, and context switches per second."""
     lines = pl.len() + pl.len() // LINES_BETWEEN_HEADERS
     rounded = [(100 * pl.col(f"host_cpu_{mode}_s") / HOST_CPU_S + 0.5).floor() for mode in ("user", "system")]
     per_s = (pl.col("host_context_switches") / pl.col("interval_s")).round()

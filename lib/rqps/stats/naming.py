@@ -1,4 +1,4 @@
-"""Names of dbms as people say them: the engine, the version that its server reported, and the config's difference."""
+"""Readable names of dbms: the engine, the version that its server reported, and how the config differs."""
 
 import re
 from collections.abc import Iterable
@@ -13,15 +13,16 @@ from rqps.study import build_and_config
 
 MOST_OPTIONS = 2
 LONGEST = 48
-"""A config that changes more options, or has one of more characters, is called by its own name."""
+"""Maximum number of options in a name (`MOST_OPTIONS`), and maximum length of each, in characters: a config beyond
+either limit is called by its own name."""
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 
 def names(study: Study) -> pl.DataFrame:
     """One row per dbms, in the study's order: `dbms, name, short`, such as `Toy 8.0.33, cache_size=64M`.
 
-    A short name leaves out the engine, and the version where all share it. Builds of one version are distinguished by
-    their own names, and a build whose version is not known has its name alone.
+    A short name leaves out the engine if all dbms share it, and the version if all share one build. Builds of one
+    version are distinguished by their own names, and a build of unknown version is called by its name alone.
     """
     columns = ["dbms", "engine", "build", "config", "version", "listed"]
     runs = study.runs.select(columns).unique("dbms", keep="first").sort("listed", "dbms")
@@ -44,14 +45,14 @@ def names(study: Study) -> pl.DataFrame:
 
 
 def short_names(study: Study) -> dict[str, str]:
-    """The short name of each dbms, for heads, axes and legends; a base without runs has its own."""
+    """Maps each dbms to its short name, for table heads, axes and legends; a base without runs stands for itself."""
     short = dict(names(study).select("dbms", "short").iter_rows())
     short.setdefault(study.card.base, study.card.base)
     return short
 
 
 def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
-    """The difference of each dbms's config from the base's, in words; empty for the base's own."""
+    """Maps each dbms to the difference of its config from the base's, in words; empty for the base's config."""
     _, config_of_base = build_and_config(study.card.base)
     options: dict[str, dict[str, str]] = {dbms: {} for dbms in runs["dbms"]}
     for dbms, _, name, value in asked_options(study.conditions).iter_rows():
@@ -79,7 +80,8 @@ def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
 
 
 def _of_base(study: Study, dbms: Iterable[str]) -> str:
-    """The base's own values of the options that other configs of its build change; empty for too many."""
+    """The base's values of the options that other configs of its build change, in words; empty if there are too many
+    such options."""
     options: dict[str, dict[str, str]] = {name: {} for name in dbms}
     for of, _, name, value in asked_options(study.conditions).iter_rows():
         options.setdefault(of, {})[name] = value
@@ -96,7 +98,7 @@ def _of_base(study: Study, dbms: Iterable[str]) -> str:
 
 
 def _scenario(key: str, switch: str, options: dict[str, str]) -> str:
-    """The scenario of a config in words, or that it switches recording off; empty if it says neither."""
+    """A phrase for a config's scenario, or for the recording that the config switches off; empty without either."""
     if key in options:
         return f"{_switch(switch)} {options[key].replace('-', ' ')}"
     return f"{_switch(switch)} off" if options.get(switch) == "OFF" else ""
@@ -107,7 +109,7 @@ def _switch(name: str) -> str:
 
 
 def _distinct(named: pl.DataFrame) -> pl.DataFrame:
-    """Names that two dbms share give way to names with the dbms itself in brackets."""
+    """Appends the dbms, in brackets, to names that two dbms share."""
     distinguished = [
         pl.when(pl.col(column).is_unique()).then(column).otherwise(pl.format("{} ({})", column, "dbms")).alias(column)
         for column in ("name", "short")

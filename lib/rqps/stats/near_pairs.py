@@ -1,4 +1,4 @@
-"""Near-A/A pairs: runs of what should perform alike. How they differ shows what one run can't resolve."""
+"""Near-A/A pairs: two runs that should perform alike. Their differences show what a single run can't resolve."""
 
 import math
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 OTHERS_WEIGH = 4
-"""Pairs of one step that the spread of all steps weighs as much as: a step has few pairs of its own."""
+"""The weight of the spread of all steps, as a number of pairs of one step: a step has few pairs of its own."""
 PAIR = ("host", "base", "dbms", "because")
 NEIGHBOURS = "neighbouring patch releases"
 REPEATS = "repeats"
 BEFORE_AND_AFTER = "the same step before and after writes"
 BEFORE = ".pre"
-"""The end of a kind that is measured before anything was written, and again afterwards."""
+"""Suffix of the kind of a step that runs before anything was written; the step after the writes has no suffix."""
 ROUNDS = (1, 4, 10)
 """Numbers of rounds whose noise floors are shown."""
 CELL = ("host", "step", "clients", "metric")
@@ -56,20 +56,21 @@ def near_pairs(values: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def usual_spreads(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The spread of one value, by host, step, clients and metric: `usual_spread`, and the number of `pairs`.
+    """One row per host, step, clients and metric: `usual_spread`, the standard deviation of a single value as a
+    share, and the number of `pairs`.
 
-    A step's own pairs are few, so its variance is drawn towards that of all steps with as many clients.
+    A step has few pairs of its own, so its variance is shrunk towards that of all steps with as many clients.
     """
     square = pl.col("ratio").log() ** 2
     of_all = square.mean().over("host", "clients", "metric")
     own = pairs.with_columns(square=square, of_all=of_all).group_by(CELL, maintain_order=True)
     drawn = (pl.col("square").sum() + OTHERS_WEIGH * pl.col("of_all").first()) / (pl.len() + OTHERS_WEIGH)
-    # a ratio has the spread of two values
+    # a ratio has the variance of two values
     return own.agg(usual_spread=(drawn / 2).sqrt(), pairs=pl.len().cast(pl.Int32))
 
 
 def noise_floors(spreads: pl.DataFrame) -> pl.DataFrame:
-    """The smallest ratio above 1 that the interval of so many rounds leaves out: `floor_1`, `floor_4`, `floor_10`.
+    """Adds `floor_1`, `floor_4` and `floor_10`: the smallest ratio above 1 that this number of rounds resolves.
 
     >>> known = pl.DataFrame({"step": ["scan"], "usual_spread": [0.01]})
     >>> noise_floors(known).select(pl.selectors.starts_with("floor").round(3)).row(0)
@@ -81,7 +82,7 @@ def noise_floors(spreads: pl.DataFrame) -> pl.DataFrame:
 
 
 def _neighbours(runs: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Pairs of dbms whose versions differ by one in their last number, of a series such as 8.0 or 16."""
+    """Pairs of dbms of one release series, such as 8.0 or 16, whose versions differ by one in their last number."""
     series = runs.select(
         "dbms", "engine", "config", numbers=pl.col("version").str.extract_all(r"\d+").cast(pl.List(pl.Int64))
     ).unique("dbms", maintain_order=True)

@@ -1,4 +1,4 @@
-"""Series over time, summed up small enough to draw."""
+"""Time series, aggregated to so few points that they can be drawn."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,16 +11,17 @@ from rqps.store.run_tables import beside
 MOST_POINTS_A_LINE, MOST_POINTS = 120, 4500
 CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.when(kind="insert").then(1).when(kind="delete").then(2).otherwise(0).cast(pl.Int8)
-"""A step's main kind of operation is 0; others have a greater number. (`replace_strict` takes a gigabyte more.)"""
+"""Rank of a kind of operation: the lowest in a step is its main kind. (`replace_strict` takes a gigabyte more.)"""
 _BUSY_US = pl.col("latency_mean_us") * pl.col("transactions")
 
 
 def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Operations/s for every second of a step: the median of the rounds, and their lowest and highest.
+    """Operations/s over the time of a step, in pieces of one or more seconds: the median of the rounds, and the
+    lowest and highest round.
 
-    A step's last second is left out where the step ended within it. Of several kinds of operations, queries count, or
-    rows inserted where there are no queries. Where servers share seconds, the time that a server's transactions took,
-    over the clients, stands for the second.
+    The last second is left out if the step ended within it. If a step has several kinds of operations, queries are
+    counted, or inserted rows if there are no queries. If servers share seconds, a server's operations are divided by
+    the time that its transactions took, per client.
     """
     line, of_run = ["host", "position", "step", "dbms"], ["run", "step"]
     whole_s = (pl.col("elapsed_s") + CLOCKS_DIFFER_S).floor().cast(pl.Int32).alias("whole_s")
@@ -40,7 +41,7 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
         )
         return full_seconds.group_by("of", "beside", begin).agg(sums).collect()
 
-    # Some rows at a time, as they are read: all of a long study do not fit into memory.
+    # Rows are processed in batches, as they are read: all rows of a long study do not fit into memory.
     pieces = (
         intervals.filter(pl.col("step").is_in(steps["step"].unique().implode()))
         .select(
@@ -72,9 +73,9 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
 
 
 def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) -> pl.DataFrame:
-    """Operations of each kind, and client where the rows have it, in every whole second of a step.
+    """Operations in every whole second of a step, by kind and, if the rows have it, by client.
 
-    A second in which nothing was done has no row of its own in the raw tables, and is 0 here: a stall is to be seen.
+    A second without operations has no row in the raw tables; here it has a row with 0, so that a stall is visible.
     """
     who = ["kind", "client"] if "client" in rows.collect_schema() else ["kind"]
     done = (
@@ -96,9 +97,9 @@ def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) ->
 
 
 def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """The host and both processes along one run: `second` of the run, `measure`, `who`, `value` in its unit.
+    """Counters of host, server and client over one run: `second` of the run, `measure`, `who`, `value` in its unit.
 
-    Of a duet each server has lines of its own; host and client are of all of them together, and stand once.
+    In a duet each server has lines of its own; the lines of host and client cover all servers and appear once.
     """
     begin = steps.select("run", "step", since=pl.col("started_at") - pl.col("started_at").min().over("run"))
     at = pl.col("second") + pl.col("since").dt.total_milliseconds() / 1000
@@ -144,8 +145,9 @@ _FEWEST = {"p50": 2, "p95": 20, "p99": 100, "p99_9": 1000, "max": 1}
 
 
 def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:
-    """Latency percentiles of every step and dbms: the median of the rounds, their lowest and highest, and n. One
-    beyond which no transaction lies, such as the p99.9 of six, is left out."""
+    """Latency percentiles of every step and dbms: the median of the rounds, the lowest and highest round, and the
+    number `n` of rounds. A percentile beyond which no transaction lies, such as the p99.9 of six transactions, is
+    left out."""
     names = {f"latency_{name}_us": least for name, least in _FEWEST.items()}
     known = [pl.when(pl.col("transactions") >= least).then(name).alias(name) for name, least in names.items()]
     index = ["host", "step", "position", "dbms", "round"]

@@ -1,4 +1,4 @@
-"""Rounds: each value of me beside that of its base. Only what differs in nothing but the dbms is ever divided."""
+"""Rounds: each value of me beside the base's value. Only runs that differ in nothing but the dbms form a ratio."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from rqps.errors import RqpsError
 from rqps.study import SMALLEST_EFFECT, build_and_config
 
 SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
-"""True where one load was put on several servers in a step, so that each has a share of every second only."""
+"""True if several servers took turns under the load of a step, so that each has only a share of every second."""
 IN_DUET = pl.col("side").is_not_null()
 """True for a run that is one side of a duet."""
 VERDICT_SETTINGS = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
@@ -19,7 +19,7 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """One row per step, dbms, metric and round: `base_value`, `me_value`, their `ratio` and their `difference`.
 
     Rounds are paired on the same host; a round without its base, or without a usable step, gives no row. In a duet
-    `error` is the standard error of the ratio's logarithm, from blocks of its `cycles` in their order.
+    `error` is the standard error of the ratio's logarithm, estimated from blocks of consecutive `cycles`.
     """
     names = sorted(set(runs["dbms"]))
     if base not in names:
@@ -29,7 +29,8 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
 
 
 def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
-    """Rounds within each build: its other configs against the base's config, or against its first one."""
+    """Rounds within each build: its other configs against the base's config or, if the build lacks that config,
+    against its first config."""
     _, config = build_and_config(base)
     pairs = []
     for (build,), of_build in runs.sort("listed").group_by("build", maintain_order=True):
@@ -42,7 +43,7 @@ def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> 
 def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
     """Rounds of given pairs of base and me.
 
-    A dbms is me to one base at most, so that the rows stay in the order of the values.
+    The rows stay in the order of the values of me.
     """
     keys = ["host", "step", "metric", "round", "duet"]
     names = pl.DataFrame(pairs, schema={"base": pl.String, "dbms": pl.String}, orient="row")
@@ -56,7 +57,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
         *keys, "clients", base="dbms", base_value="value", base_run="run", base_blocks="blocks"
     )
     me, of = pl.col("value"), pl.col("base_value")
-    # A side that has done all its work while others go on has no further blocks.
+    # A side that finishes its work while others go on has fewer blocks.
     count = pl.max_horizontal(pl.col("blocks").list.len(), pl.col("base_blocks").list.len())
     moves, base_moves = (_padded(pl.col(name), count) for name in ("blocks", "base_blocks"))
     squares = (moves - base_moves).list.eval(pl.element() ** 2).list.sum()
@@ -65,7 +66,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
         values.lazy()
         .join(names.lazy(), on="dbms", maintain_order="left")
         .join(of_base.lazy(), on=[*keys, "clients", "base"], maintain_order="left")
-        # A ratio to nothing is no number: an operation that cost no CPU is below what can be seen.
+        # A ratio to 0 is undefined: the CPU time of such an operation is too small to be measured.
         .filter(of > 0)
         .select(
             *("host", "step", "position", "table_position", "kind", "range", "group", "clients", "metric", "round"),
@@ -82,25 +83,25 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
 
 
 def _padded(blocks: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """Lists of so many blocks, of which the missing ones move nothing."""
+    """Lists padded to `count` blocks: a missing block moves the value by 0."""
     return pl.concat_list(blocks, pl.lit(0.0).repeat_by(count - blocks.list.len()))
 
 
 def judgeable(values: pl.DataFrame) -> pl.DataFrame:
-    """The values with all columns of `VERDICT_SETTINGS`."""
+    """The values, with the columns of `VERDICT_SETTINGS` added where they are missing."""
     return values.with_columns(
         **{name: setting for name, setting in VERDICT_SETTINGS.items() if name not in values.columns}
     )
 
 
 def duets(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `duet` of each `run`: its unit, or nothing where it was measured alone, as sides are paired within it; and
-    its `occasion`."""
+    """The `occasion` and the `duet` of each `run`. Sides are paired within a duet, which is named by its unit; it is
+    empty if the run was measured alone."""
     return runs.select("run", "occasion", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
 
 
 def comparable(runs: pl.DataFrame) -> None:
-    """Refuse to pool what differs: another binary, other options, another table size, other placement."""
+    """Raises an error if runs that would be pooled differ in binary, options, workload, parameters or placement."""
     of_a_dbms, of_a_host = ("build_digest", "identity"), ("workload", "parameters", "placement")
     for names, columns in ((("host", "dbms"), of_a_dbms), (("host",), of_a_host)):
         for column in columns:
@@ -119,8 +120,8 @@ def comparable(runs: pl.DataFrame) -> None:
 
 
 def where_from(rounds: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s") -> pl.DataFrame:
-    """The rounds behind one number: both values, and the row of `steps` that each is in, by its run and its step.
-    Where a duet has `cycles`, its values are totals over its rows of `slices`."""
+    """The rounds behind one number: both values, and the row of `steps` that holds each value, named by run and step.
+    The values of a duet with `cycles` are totals over its rows of `slices`."""
     of_cell = rounds.filter(step=step, dbms=dbms, metric=metric)
     cycles = ["cycles"] if of_cell["cycles"].is_not_null().any() else []
     return of_cell.select(

@@ -1,4 +1,4 @@
-"""Plans that differ between a study's base and its other dbms: what they cost is then no cost of code."""
+"""Plans that differ between a study's base and its other dbms: a difference in cost may then come from the plan."""
 
 import polars as pl
 
@@ -10,9 +10,9 @@ WHOLE_TABLE = "no index"
 
 
 def plan_changes(study: Study) -> pl.DataFrame:
-    """One row per step and dbms with other plans than the base's: both, as how and by which index each table is read.
+    """One row per step and dbms whose plans differ from the base's: both plans, as access method and index per table.
 
-    Only of workloads whose plans are a finding: others fail, or warn, where a plan is not the one of their step.
+    Empty for workloads whose plans are not a finding: they fail, or warn, if a plan is not the plan of their step.
     """
     if not PARAMETERS[study.card.workload].plans_are_findings:
         return SCHEMA.to_frame()

@@ -1,5 +1,5 @@
-"""Response times from histograms of every statement: percentiles, with and without the wait for a rate limiter, and
-the percent of the statements in published buckets."""
+"""Response times from histograms of all statements: percentiles, with and without the wait for a rate limiter, and
+the percent of the statements in each bucket of the published tables."""
 
 from math import inf
 
@@ -13,16 +13,16 @@ STATEMENTS = {"insert": "inserts", "delete": "deletes", "query": "queries"}
 _IN_ORDER = [name for statement in STATEMENTS for name in (statement, f"{statement} due")]
 BUCKETS = {"256us": 256.0, "1ms": 1e3, "4ms": 4e3, "16ms": 16e3, "64ms": 64e3, "256ms": 256e3}
 BUCKETS |= {"1s": 1e6, "4s": 4e6, "16s": 16e6, "gt": inf}
-"""Buckets of the published tables, each with the µs up to which it reaches."""
+"""Maps each bucket of the published tables to its upper bound in µs."""
 LONGEST = "max"
 PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99, "p99.9": 0.999, LONGEST: 1.0}
 KEYS = ["host", "step", "position", "statement", "rank", "dbms"]
 
 
 def percentiles(study: Study) -> pl.DataFrame:
-    """One row per step, statement, dbms and percentile, in µs. The statements `insert due` and `delete due` count
-    from when the limiter wanted them, and so with all the time that they waited for their turn. A percentile beyond
-    which no statement lies, such as the p99.9 of six, is left out."""
+    """One row per step, statement, dbms and percentile, in µs. The times of `insert due` and `delete due` begin when
+    the rate limiter scheduled the statement, so they include all its waiting. A percentile beyond which no statement
+    lies, such as the p99.9 of six statements, is left out."""
     keys = [*KEYS, "run"]
     counted = (
         _counted(study)
@@ -45,8 +45,8 @@ def percentiles(study: Study) -> pl.DataFrame:
 
 
 def buckets(study: Study) -> pl.DataFrame:
-    """One row per step, statement, dbms and published bucket: the percent of the statements in it; and `max`, the
-    longest in seconds. A bucket of ours lies where its middle does."""
+    """One row per step, statement, dbms and published bucket: the percent of the statements in it; and a row `max`,
+    the longest time in seconds. A bucket of our histograms is assigned to a published bucket by its midpoint."""
     counted = _counted(study)
     counted = counted.with_columns(buckets_of((counted["from_us"] + counted["below_us"]) / 2))
     keys = [*KEYS, "run"]

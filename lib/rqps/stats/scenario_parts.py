@@ -1,4 +1,4 @@
-"""Parts of a scenario that enables everything: the CPU that each adds alone, their sum, the whole, and the rest."""
+"""Parts of a scenario that enables everything: the CPU time that each adds alone, their sum, the whole, the rest."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
@@ -12,18 +12,20 @@ from rqps.stats.scenarios import scenario_costs, scenario_rounds
 from rqps.store.read import Study
 
 SUM, REST = "sum of the parts", "left over"
-_MOST_TRIED = 14  # scenarios of which every choice is tried: 16384
+_MOST_TRIED = 14  # maximum number of scenarios of which every subset is tried: 16384 subsets
 _KEYS = ("host", "build", "step", "position", "scenario")
 
 Enabled = Mapping[str, frozenset[str]]
-"""Instruments and consumers of each scenario."""
+"""Maps each scenario to its instruments and consumers."""
 
 
 def scenario_parts(study: Study, everything: str, nothing: str, always: Collection[str] = ()) -> pl.DataFrame:
-    """CPU µs per operation that each part of the scenario `everything` adds to `nothing`, their sum within a round,
-    the whole, and the rest. A sum has an interval and no verdict. What is `always` on is in no part.
+    """CPU time in µs per operation that each part of the scenario `everything` adds to the scenario `nothing`; the
+    sum of the parts, formed round by round; the whole; and the rest. A sum has an interval and no verdict.
+    Instruments and consumers that are `always` on are in no part.
 
-    `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is its share of the whole.
+    `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is the row's share of the whole's
+    instruments and consumers.
     """
     rounds = scenario_rounds(study).filter(metric=CPU, against=nothing)
     parts = [
@@ -41,7 +43,7 @@ def scenario_parts(study: Study, everything: str, nothing: str, always: Collecti
 
 
 def disjoint(enabled: Enabled) -> tuple[str, ...]:
-    """Sets without common elements that together have the most elements; of equal choices, the one of most sets.
+    """The disjoint sets that together have the most elements; among equal choices, the choice with the most sets.
 
     >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
     ('waits', 'stages')
@@ -60,7 +62,7 @@ def _union(choice: tuple[str, ...], enabled: Enabled) -> frozenset[str]:
 
 
 def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame, always: Collection[str]) -> Enabled:
-    """Instruments and consumers that each scenario enables beyond its base."""
+    """Maps each scenario to the instruments and consumers that it enables and its base does not."""
     dbms = dict(of_build.select("dbms", "scenario").unique().rows())
     base = of_build["base"][0]
     on = settings.filter(
@@ -75,7 +77,7 @@ def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame, always: Collection[
 
 
 def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterator[pl.DataFrame]:
-    """The parts of one build on one host; nothing where it lacks the whole or has no part."""
+    """The parts of one build on one host; nothing if the build lacks the whole or has no part."""
     smaller = {name: on for name, on in enabled.items() if on and on < enabled.get(everything, frozenset())}
     chosen = disjoint(smaller)
     if not chosen:
@@ -99,8 +101,9 @@ def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterat
 
 
 def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
-    """Pieces of a part that another scenario has by itself, or of which it lacks a single thing: name, µs, size.
-    Metadata locks are a piece of all waits; digests are what statements have beyond statements without digests."""
+    """Pieces of a part that a smaller scenario shows, as name, µs and size. If the smaller scenario has at most half
+    of the part, it is itself the piece: metadata locks are a piece of all waits. If it lacks a single element of the
+    part, that element is the piece: digests, by statements with digests minus statements without digests."""
     for part in chosen:
         for name, on in enabled.items():
             if on < enabled[part]:

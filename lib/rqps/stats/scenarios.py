@@ -1,4 +1,4 @@
-"""Scenarios of what an engine records of itself: the cost of each, the events it records, and its parts."""
+"""Scenarios, which say what an engine records of itself: the cost of each, the events it records, and its parts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -17,16 +17,17 @@ from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
 MOST_PARTS = 12
-"""The parts with most events are measured alone; beyond this many, the others are measured together."""
+"""Maximum number of parts: if there are more, those with the most events are measured alone, the others together."""
 FEWEST_EVENTS = 0.01
-"""Events per statement; what happens more seldom costs no statement anything."""
+"""Minimum number of events per statement: the cost of rarer events is negligible."""
 
 COSTS_MORE = 1.01
-"""Times the instructions of the base; callgrind's counts of two starts of a server differ by 0.3 %."""
+"""Ratio to the base's instructions above which a scenario costs more: callgrind's counts of two starts of a server
+differ by 0.3 %."""
 
 Patterns = tuple[str, ...]
 ClassOf = Callable[[str], str | None]
-"""Gives the kind that an instrument belongs to."""
+"""Maps the name of an instrument to the kind that it belongs to; None for unknown names."""
 
 
 def recorder(study: Study) -> Scenarios:
@@ -36,7 +37,7 @@ def recorder(study: Study) -> Scenarios:
 
 
 def scenarios(study: Study) -> pl.DataFrame:
-    """One row per dbms: `dbms, build, version, scenario`; a dbms whose config says nothing about it has none."""
+    """One row per dbms: `dbms, build, version, scenario`; a dbms whose config sets no scenario has no row."""
     options, of_engine = asked_options(study.conditions), recorder(study)
     named = options.filter(name=of_engine.KEY).select("dbms", scenario="value")
     switched = options.filter(name=of_engine.SWITCH).select(
@@ -56,8 +57,9 @@ def scenarios(study: Study) -> pl.DataFrame:
 
 
 def scenario_rounds(study: Study) -> pl.DataFrame:
-    """The rounds of each scenario beside those of another one of its build that it is compared `against`: that of the
-    study's base, and the engine's `BASES`, of which the first is compared with none, the second with the first."""
+    """The rounds of each scenario beside those of the scenarios of the same build that it is compared `against`: that
+    of the study's base, and the engine's `BASES`. One of the `BASES` is compared only with those before it, and with
+    the study's base."""
     named, bases = scenarios(study), recorder(study).BASES
     place = pl.col("scenario").replace_strict(list(bases), range(len(bases)), default=None, return_dtype=pl.Int8)
     named = named.with_columns(place=place)
@@ -72,11 +74,11 @@ def scenario_rounds(study: Study) -> pl.DataFrame:
     return rounds.join(pairs, on=["base", "dbms"], maintain_order="left")
 
 
-@lru_cache(maxsize=2)  # most sections of a page begin with it
+@lru_cache(maxsize=2)  # most sections of a page need it
 def scenario_costs(study: Study) -> pl.DataFrame:
-    """The tidy frame of each scenario against others, by every metric with verdicts: with its `version`, what it
-    `added` and that interval, and the ratio of `throughput` beside it. The study's own pairs are as in `relate`; all
-    others are decided together."""
+    """The tidy frame of each scenario against others, for every metric with verdicts. Further columns are the
+    `version`, the cost that the scenario `added`, with its interval, and the ratio of `throughput`. The study's own
+    pairs are as in `relate`; all others are corrected for multiple comparisons together with them."""
     paired = scenario_rounds(study)
     pair, row = ["host", "step", "base", "dbms"], ["host", "step", "base", "dbms", "metric"]
     added = STUDENT.estimate(paired, row, "difference")
@@ -94,14 +96,14 @@ def scenario_costs(study: Study) -> pl.DataFrame:
 
 
 def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
-    """Rows by step and build, then by cost; those whose cost the rounds leave unsure come last, by name."""
+    """Sorts rows by step and build, then by cost; in a build, rows with the verdict `unsure` are last, by name."""
     unsure = pl.col("verdict") == "unsure"
     order = ["position", "build", unsure, pl.when(~unsure).then(pl.col("estimate")), "scenario"]
     return costs.sort(order, descending=[False, False, False, descending, False], maintain_order=True)
 
 
 def events_per_statement(study: Study) -> pl.DataFrame:
-    """One row per step, dbms and instrument: the median of the rounds' events for each statement of the load."""
+    """One row per step, dbms and instrument: the events per statement of the load, the median of the rounds."""
     of_engine = recorder(study)
     name, value, step = pl.col("name"), pl.col("value").cast(pl.Int64), [*IDENTITY, "step"]
     is_statement = name == of_engine.STATEMENTS
@@ -128,9 +130,9 @@ def events_per_statement(study: Study) -> pl.DataFrame:
 
 
 def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """The CPU that scenarios add, with their events per statement and the nanoseconds that one of these adds.
+    """The CPU time that scenarios add, with their events per statement and `each_ns`, the nanoseconds per event.
 
-    An operation must be a statement. `each_ns` is null where the rounds leave it open whether there is a cost.
+    An operation must be a statement. `each_ns` is null unless the interval shows that the scenario costs something.
     """
     keys = ["host", "step", "dbms"]
     counted = events.group_by(keys, maintain_order=True).agg(
@@ -150,7 +152,7 @@ def first_parts(study: Study, dbms: str) -> list[Patterns]:
 
 
 def next_parts(study: Study) -> list[Patterns]:
-    """Parts of the next level: those of each dbms that costs more than the base, in instructions if counted."""
+    """Parts of the next level, of each dbms that costs more than the base: in instructions, if they were counted."""
     costs = scenario_costs(study).filter(base=study.card.base)
     events = events_per_statement(study)
     names = costly(costs.filter(metric=CPU), costs.filter(metric=INSTRUCTIONS))
@@ -158,7 +160,7 @@ def next_parts(study: Study) -> list[Patterns]:
 
 
 def recorded_events(events: pl.DataFrame, dbms: str, class_of: ClassOf) -> dict[str, float]:
-    """Events per statement of a dbms in its first step, by instrument, the most first."""
+    """Maps the instruments of known kinds to their events per statement in a dbms's first step, the largest first."""
     mine = events.filter(dbms=dbms)
     first = mine.filter(pl.col("step") == mine["step"].first(), pl.col("per_statement") >= FEWEST_EVENTS)
     named = first.filter(pl.col("instrument").map_elements(lambda name: class_of(name) is not None, pl.Boolean))
@@ -177,7 +179,8 @@ def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patter
 
 
 def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[Patterns]:
-    """Parts of the next level, by the names of one part's instruments as far as these differ.
+    """Parts of the next level: each instrument of a part alone or, if there are more than `most`, groups of
+    instruments whose names begin alike.
 
     >>> split_by_name({"wait/io/file/sql/binlog": 1.0})
     []

@@ -1,4 +1,4 @@
-"""Status counters of the server: what an operation adds to each, and how unlikely it is that a change is chance."""
+"""Status counters of the server: the amount per operation of each, and the false discovery rate of each change."""
 
 from collections.abc import Sequence
 
@@ -9,22 +9,22 @@ from rqps.stats.metrics import usable
 from rqps.stats.verdict import false_shares
 
 CERTAIN = 0.0001
-"""Less chance than that is none: such changes are ordered by their size."""
+"""Changes with a smaller `chance` count as certain and are ordered by their size."""
 RARE = 0.001
-"""An operation that touches a counter less often hardly touches it: of changes that are certain, these come last."""
+"""A count that grows by less per operation is rare: among equally certain changes, those of rare counts come last."""
 STEADY_T = 2.0
-"""A difference of fewer standard errors is no change of a count per second."""
+"""Two counts per second are the same if they differ by fewer standard errors than this."""
 
 
 def status_changes(
     status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame, pairs: Sequence[tuple[str, str]]
 ) -> pl.DataFrame:
-    """One row per host, step, pair of base and me, and counter: its `kind`, `base_value` and `me_value`, the means of
-    the rounds, and `chance`, the share of chance among changes as sure as this one. The most unlikely come first.
+    """One row per host, step, pair of base and me, and counter: its `kind`; `base_value` and `me_value`, the means of
+    the rounds; and `chance`, the false discovery rate of all changes as sure as this one. The surest come first.
 
-    A `count` is compared per operation, a `gauge` as its level at the end of the step; the engine knows its gauges.
-    Counts that do not follow the operations are left out: those that grow alike in all rounds of a dbms however many
-    operations they have, and rare ones that grow by the second.
+    A `count` is compared per operation, a `gauge` by its value at the end of the step; the engine lists its gauges.
+    Counts that do not depend on operations are left out: counts that grow by the same amount in all rounds of a dbms,
+    whatever the number of operations, and rare counts whose growth per second is the same on both sides.
 
     >>> runs = [{"host": "vm", "run": f"{dbms}{number}", "dbms": dbms, "round": number, "step": "scan"}
     ...         for dbms in ("a.x", "b.x") for number in (1, 2)]
@@ -54,7 +54,7 @@ def status_changes(
     changes = changes.filter(pl.col("n") > 1, ~pl.col("of_a_run"), ~by_the_second)
     chances = false_shares(changes["t"].to_list(), (changes["n"] - 1).to_list())
     size = ((pl.col("me_value") - pl.col("base_value")).abs() / most).fill_nan(0)
-    # The last digits of a sum depend on the order of the rows, and that on nothing: they decide no place.
+    # The last digits of a sum depend on the arbitrary order of the rows, so values are rounded before ranking.
     rank = (pl.col("chance").clip(CERTAIN).round(9), is_rare, -size.round(9), "name")
     return (
         changes.drop("t", "t_per_s", "of_a_run")
@@ -67,9 +67,9 @@ _NUMBERS = ("value", "growth", "operations", "per_s")
 
 
 def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """One row per dbms, step, round and counter, without the engine's constants: what is compared, and of a count its
-    growth in the step."""
-    # Counters are read before the warm-up, whose operations are not counted: as many per second are assumed.
+    """One row per dbms, step, round and counter, without the engine's constants: the `value` that is compared and,
+    for a count, its `growth` in the step."""
+    # Counters are read before the warm-up, whose operations are not counted: it is assumed to have the step's rate.
     warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
     done = usable(steps).select(
         "run", "step", "engine", operations=pl.col("operations") * warmed, elapsed_s=pl.col("elapsed_s") * warmed
@@ -98,7 +98,7 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
 
 
 def _kind_in(engine: str) -> pl.Expr:
-    """The kind of a counter of this engine; null for a row of another."""
+    """The kind of a counter of this engine; null for a row of another engine."""
     counters = facts_of(engine).counters
     name = pl.col("name")
     constant, gauge = (name.str.contains(f"^({pattern})$") for pattern in (counters.constants, counters.gauges))
@@ -114,6 +114,6 @@ def _standard_errors(change: pl.Expr) -> pl.Expr:
 
 
 def _is_of_a_run(side: str) -> pl.Expr:
-    """True for a count that grew alike in all rounds, though their operations differ in number."""
+    """True for a count that grew by the same amount in all rounds, though their numbers of operations differ."""
     grows_alike = (pl.col(f"{side}growth").n_unique() == 1) & pl.col(f"{side}growth").is_not_null().all()
     return grows_alike & (pl.col(f"{side}operations").n_unique() > 1)

@@ -13,12 +13,12 @@ from rqps.store.read import Study
 from rqps.study import Asks
 
 MEANS = ("host", "metric", "relation", "base", "dbms", "clients", "steps")
-"""Columns that name one mean. `relation` is `base` or `config` (within a build); `clients` is null
-where steps of any number count."""
+"""Columns that identify a mean. `relation` is `base` or `config` (within a build); `clients` is null for a mean over
+steps with any number of clients."""
 
 
 def asks(study: Study) -> Asks:
-    """The kind of a study's question: as it says itself, or else by the differences between its dbms."""
+    """The kind of a study's question: that of its card or, if none is set, by the differences between its dbms."""
     if study.card.asks:
         return study.card.asks
     switches = {facts_of(engine).scenarios.KEY for engine in study.runs["engine"].unique()}
@@ -34,8 +34,8 @@ RATED, NO_INDEX = "hold a rate", "use none of the indexes that they could"
 
 
 def left_out(study: Study) -> dict[str, list[str]]:
-    """The steps that count in no mean, by the reason; none is called worst or best. Queries beside rows that come at
-    a rate are as fast as they can be, and count: only a step of such rows has its rate held."""
+    """Maps each reason to the steps that count in no mean and are never called worst or best. A step of rows that are
+    written at a fixed rate is left out; queries beside such rows are as fast as possible, and their steps count."""
     held = study.steps.filter(unit="row").drop_nulls("target_per_s")["step"]
     no_index = pl.col("key").is_null() & (pl.col("possible_keys").fill_null("") != "")
     scans = study.plans.filter(no_index).select("step").unique().collect()["step"]
@@ -44,13 +44,13 @@ def left_out(study: Study) -> dict[str, list[str]]:
     return {reason: [step for step in order if step in steps] for reason, steps in reasons.items() if steps}
 
 
-@lru_cache(maxsize=2)  # the sentences of a page begin with it
+@lru_cache(maxsize=2)  # the sentences of a page need it
 def means(study: Study) -> pl.DataFrame:
-    """Geometric means over the steps of a study, of throughput and CPU: in each round all steps count alike.
+    """Geometric means of throughput and CPU over the steps of a study: in each round all steps have the same weight.
 
-    Each dbms is compared with the base, and with the base's config in its own build; with the base also for each
-    number of clients, where there are several. The verdicts of a relation hold together. `half` is 1 and half the
-    width of the interval.
+    Each dbms is compared with the base, and with the base's config in its own build; if there are several numbers of
+    clients, it is also compared with the base for each of them. Verdicts are corrected for multiple comparisons
+    within each of these three sets. `half` is the factor from the middle of the interval to its upper end.
     """
     without = [step for steps in left_out(study).values() for step in steps]
     values = measured(study, (THROUGHPUT, CPU)).filter(~pl.col("step").is_in(without))

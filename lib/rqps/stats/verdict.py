@@ -1,8 +1,8 @@
-"""The verdict: what an interval supports. It is decided here and nowhere else.
+"""The verdict on an interval. Verdicts are decided in this module and nowhere else.
 
-`slower` and `faster` say that the interval leaves out the value that means no difference, `same` that all of it is
-nearer to that value than the smallest effect that matters, and `unsure` everything else, as well as every comparison
-of too few rounds.
+`slower` and `faster` mean that the interval leaves out the value of no difference. `same` means that the whole
+interval is nearer to that value than the smallest effect that matters, even if it leaves the value out. All other
+comparisons, and those of too few rounds, are `unsure`.
 """
 
 from collections.abc import Sequence
@@ -15,28 +15,28 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 VERDICTS = ("slower", "faster", "same", "unsure")
 
 OCCASIONS_FOR_OTHER_HOURS = 3
-"""Occasions from which on the spread between them is in an interval."""
+"""Minimum number of occasions with which an interval includes the spread between occasions."""
 COVERAGE = 0.95
-"""The chance that an interval holds the true value, at least."""
+"""Minimum probability that an interval contains the true value."""
 FALSE_FINDINGS = 0.05
-"""Share of what is called slower or faster in one table that may be chance."""
+"""Maximum false discovery rate: the share of the findings in one table that may be chance."""
 FALSE_ALARMS = 0.01
-"""Share of equal servers that may be called different, also where a page compares nothing else."""
+"""Maximum share of equal servers that may be called different, even if a page compares nothing else."""
 MOST_ROUNDS_WORTH_NAMING = 60
 COARSE = 0.05
-"""A study that can't tell so much in nine of ten steps tells only large differences."""
+"""A study whose noise floor of nine in ten steps exceeds this share resolves only large differences."""
 DRIFTING = 0.05
-"""Share of a study's comparisons that may drift before the others are doubted, too; a single one never is enough."""
+"""Maximum share of a study's comparisons that may drift before all are doubted; a single one is never enough."""
 DISTURBED = 0.5
-"""Share of the rounds, one server after the other, that may be disturbed by others."""
+"""Share of disturbed rounds at which a study is doubted, if its rounds run one server after the other."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
 def coverage_of_each(comparisons: int, looks: int = 1) -> float:
-    """The coverage that each interval needs so that so many comparisons hold, at 95 %: by it verdicts are decided.
-    They are those of a page that do not surely differ.
+    """The coverage that each deciding interval needs so that all `comparisons` hold together at 95 %. `comparisons`
+    is the number of comparisons of a page that do not surely differ.
 
-    Where a study went on until its verdicts were decided, each of the `looks` at them has its share of the chance.
+    If a study went on until its verdicts were decided, the `looks` at them share the probability of an error.
 
     >>> coverage_of_each(1), round(coverage_of_each(20), 4), round(coverage_of_each(20, looks=5), 4)
     (0.99, 0.9975, 0.9995)
@@ -45,15 +45,15 @@ def coverage_of_each(comparisons: int, looks: int = 1) -> float:
 
 
 def deciding(compared: pl.DataFrame, null: float = 1.0) -> tuple[int, int]:
-    """Comparisons with enough rounds to decide anything, and those of them that surely differ: their deciding
-    interval leaves out the value that means no difference. A comparison of too few rounds takes no part in the
+    """The number of comparisons with enough rounds for a verdict, and the number of these that surely differ: their
+    deciding interval leaves out `null`, the value of no difference. Comparisons of too few rounds do not count in the
     correction."""
     enough = compared.filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT)
     return enough.height, enough.filter((pl.col("sure_low") > null) | (pl.col("sure_high") < null)).height
 
 
 def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
-    """The interval by which the verdicts of a page are decided, in a sentence; so many of them surely `differ`.
+    """A sentence on the interval that decides the verdicts of a page; `differ` is the number that surely differ.
 
     >>> method(20)
     'Verdicts are decided by the interval of 99.75 % of each of 20 comparisons, so that all hold together at 95 %.'
@@ -80,9 +80,9 @@ def decided(
     high: str = "sure_high",
     n: str = "n",
 ) -> pl.Expr:
-    """The verdict of the interval from `low` to `high`, by `n` rounds; of too few rounds it is `unsure`.
+    """The verdict on the interval from `low` to `high` of `n` rounds; with too few rounds it is `unsure`.
 
-    `null` means no difference. An interval nearer to it than `near` is `same`, however exact.
+    `null` is the value of no difference. An interval within `near` of `null` is `same`, even if it leaves out `null`.
 
     >>> two = pl.DataFrame({"sure_low": [0.60, 0.985], "sure_high": [0.65, 0.995], "n": [4, 4]})
     >>> two.select(verdict=decided(near=0.02))["verdict"].to_list()
@@ -99,7 +99,7 @@ def decided(
 
 
 def beyond(near: pl.Expr | float) -> pl.Expr:
-    """The verdict of a ratio that surely differs from 1 by more than `near`, and `unsure` of any other.
+    """The verdict on a ratio that surely differs from 1 by more than `near`; `unsure` for any other ratio.
 
     >>> two = pl.DataFrame({"sure_low": [0.9, 0.9], "sure_high": [0.97, 0.99], "verdict": ["slower", "slower"]})
     >>> two.select(beyond(0.02))["verdict"].to_list()
@@ -127,7 +127,7 @@ def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
 
 
 def holds_for(compared: pl.DataFrame) -> str:
-    """The time that the intervals of comparisons hold for.
+    """The period for which the intervals of comparisons hold, in words.
 
     >>> [holds_for(pl.DataFrame({"occasions": [occasions]})) for occasions in (1, 2, 3)]
     ['this hour', 'these 2 hours', 'other hours of this machine']
@@ -139,7 +139,8 @@ def holds_for(compared: pl.DataFrame) -> str:
 
 
 def rounds_needed(*, null: float, near: pl.Expr | float) -> pl.Expr:
-    """Rounds after which an unsure interval would be decided: it narrows with the square root of the rounds."""
+    """Number of rounds after which an `unsure` comparison would be decided: the interval narrows with the square root
+    of that number."""
     from_, to, middle, n = (pl.col(name) for name in ("sure_low", "sure_high", "estimate", "n"))
     distance = (middle - null).abs()
     enough = pl.max_horizontal(distance, near - distance)
@@ -148,7 +149,8 @@ def rounds_needed(*, null: float, near: pl.Expr | float) -> pl.Expr:
 
 
 def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
-    """Expected share of chance among all findings at least as sure as each one (Benjamini and Hochberg, 1995).
+    """The false discovery rate of each finding: the expected share of chance among all findings at least as sure as
+    that finding (Benjamini and Hochberg, 1995).
 
     `t` is each difference divided by its standard error, with its degrees of freedom.
 
@@ -164,12 +166,12 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
 
 
 def different() -> pl.Expr:
-    """True where servers known to be equal are called different, by however few rounds; null without an interval."""
+    """True if servers known to be equal are called different, with any number of rounds; null without interval."""
     return (pl.col("sure_low") > 1) | (pl.col("sure_high") < 1)
 
 
 def drifts(drifting: int, comparisons: int) -> bool:
-    """True where so many of a study's comparisons drift that all are doubted.
+    """True if so many of a study's comparisons drift that all are doubted.
 
     >>> drifts(1, 8), drifts(2, 8), drifts(2, 60)
     (False, True, False)
@@ -178,10 +180,10 @@ def drifts(drifting: int, comparisons: int) -> bool:
 
 
 def belief(*, noise_floor: float | None, called: int, drifting: bool, disturbed: float) -> Belief:
-    """The belief that a study's numbers deserve.
+    """The degree to which a study's numbers can be believed.
 
-    `noise_floor` is the difference that nine of ten steps resolve, `called` counts comparisons in which the base is
-    called different from itself, `disturbed` is the share of rounds that others disturbed on one side only.
+    `noise_floor` is the difference that nine of ten steps resolve. `called` is the number of comparisons in which the
+    base is called different from itself. `disturbed` is the share of rounds that were disturbed on one side only.
 
     >>> [belief(noise_floor=floor, called=0, drifting=False, disturbed=0) for floor in (0.014, 0.3, None)]
     ['believed', 'coarse', 'unknown']

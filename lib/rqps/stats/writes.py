@@ -1,4 +1,4 @@
-"""Written bytes by purpose, as the engine counts them, beside the count of its process and what neither explains."""
+"""Written bytes by purpose, as the engine counts them, beside the bytes of its process, and the difference."""
 
 from collections.abc import Mapping
 
@@ -11,21 +11,21 @@ from rqps.store.read import Study
 
 REST, PROCESS, DEVICE = "not explained", "the process", "the device"
 LEAST_KB = 0.01
-"""KB per operation: a step that writes less writes nothing worth explaining."""
+"""Minimum KB per operation: the writes of a step with less are not broken down."""
 _KEYS = ("host", "step", "dbms", "round")
 
 
 def written(study: Study) -> pl.DataFrame:
-    """One row per host, step, dbms, round and purpose, which has `kb` written per operation, and its `role`.
+    """One row per host, step, dbms, round and purpose: `kb` written per operation, and the purpose's `role`.
 
-    A `part` is a purpose that the engine counts, the `whole` what the kernel counts for the engine's processes, the
-    `rest` their difference, which is negative where the parts come to more than the whole. `device` is what reached
-    the disk for any process, where a server has its seconds for itself.
+    A `part` is a purpose that the engine counts, the `whole` is the kernel's count for the engine's processes, and
+    the `rest` is the whole minus the parts, which is negative if the parts exceed the whole. `device` is the amount
+    that all processes wrote to the disk, known only if servers do not share seconds.
     """
     steps = usable(study.steps).filter("writes", pl.col("server_write_kb").is_not_null())
     per_operation = pl.col("server_write_kb", "host_write_kb") / pl.col("operations")
     steps = steps.with_columns(per_operation).filter(pl.col("server_write_kb") >= LEAST_KB)
-    # Counters are read around the warm-up, too, whose operations nobody counted.
+    # The readings of the counters include the warm-up, whose operations are not counted.
     warmed = 1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s")
     steps = steps.with_columns(
         operations=pl.col("operations") * warmed,
@@ -55,14 +55,14 @@ def written(study: Study) -> pl.DataFrame:
 
 
 def counted(study: Study) -> bool:
-    """True for a study whose engine counts what it writes by purpose, and writes in some step."""
+    """True if the study's engine counts its writes by purpose, and writes in some step."""
     steps = usable(study.steps).filter("writes", pl.col("server_write_kb") > LEAST_KB * pl.col("operations"))
     return not steps.is_empty() and not _parts(study, steps.tail(1)).is_empty()
 
 
 def by_purpose(study: Study) -> pl.DataFrame:
-    """One row per host, step, dbms and purpose: `kb` per operation, the mean of the `rounds`, and its `share` of what
-    the process wrote; `base_kb` is the base's."""
+    """One row per host, step, dbms and purpose: `kb` per operation, the mean of the `rounds`; its `share` of the
+    amount that the process wrote; and `base_kb`, the base's `kb`."""
     keys = ["host", "step", "dbms", "purpose", "role"]
     means = written(study).group_by(keys, maintain_order=True).agg(pl.col("kb").mean(), rounds=pl.len())
     of_process = means.filter(role="whole").select("host", "step", "dbms", process="kb")
@@ -92,9 +92,9 @@ def _parts(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def growth(engine: str, before: Mapping[str, float], after: Mapping[str, float]) -> Mapping[str, float]:
-    """The KB that an engine wrote by purpose between two readings of its status, and the kernel's count for its
-    processes if the status has that. A counter that fell, as it wrapped or was set back, counts as one that the
-    release lacks; one that has just appeared began at 0."""
+    """Maps each purpose to the KB that an engine wrote for it between two readings of its status; includes the
+    kernel's count for its processes, if the status has it. A counter that fell, because it wrapped or was reset, is
+    treated as missing from the release; a counter that only the second reading has began at 0."""
     grew = {name: value - before.get(name, 0) for name, value in after.items() if value >= before.get(name, 0)}
     parts = facts_of(engine).written(grew, after)
     seen = {PROCESS_BYTES: grew[PROCESS_BYTES] / 1024} if parts and PROCESS_BYTES in grew else {}

@@ -1,4 +1,5 @@
-"""The folder of a study with its card, and the manifest of each run, written last: without it, no run happened."""
+"""The card of a study and the manifest of each run. A manifest is written last: a run without a manifest does not
+count."""
 
 import hashlib
 import json
@@ -20,24 +21,27 @@ from rqps.study import SMALLEST_EFFECT, Asks, Mode, PlacementKind
 CARD = "study.json"
 MANIFEST = "manifest.json"
 ASKED = "asked.json"
-"""The file beside a manifest with everything that was requested."""
+"""Name of the file beside a manifest with everything that was requested of the run."""
 PACKED_RUNS = "runs.parquet"
-"""The file of a packed study with all its manifests, written last."""
+"""Name of the file of a packed study that has the manifests of all runs; it is written last."""
 LEVELS = "levels.yaml"
-"""The file beside a study's runs that describes the studies of its parts."""
+"""Name of the file beside a study's runs that describes its levels, the studies of its parts."""
 SET_ASIDE = ".until-"
-"""Stands before the time in the name of a study's folder that was set aside; no study's name has a dot."""
+"""Separates study and time in the name of a folder that was set aside. No study's name has a dot, so no study is
+mistaken for such a folder."""
 SCHEMA_VERSION = 5
 READABLE = ("2", "3", "4", "5")
-"""Versions 1 (before any release) knew only a step's name and threads. In version 2 only the run's id named the
-side of a duet; until version 3 a manifest named no engine, until version 4 no occasion."""
+"""Schema versions that can be read. Version 1, before any release, stored only a step's name and threads. In version
+2 only the run's id names the side of a duet; manifests up to version 3 name no engine, up to version 4 no
+occasion."""
 ENGINE_OF = {"db-bench": "rocksdb"}
-"""The engines of older manifests, which named none, by workload; all other workloads were MySQL's."""
+"""Maps a workload to the engine of its manifests up to version 3, which name no engine; `_up_to_date` has the engine
+of all other workloads."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
-"""A usual manifest or card has about ten thousand."""
+"""Maximum size of a manifest or card. A usual one has about ten thousand bytes."""
 LONGEST_REASON = 500
-"""Characters of the reason why a file can't be read."""
+"""Maximum length, in characters, of the reason why a file can't be read."""
 
 
 class _Frozen(BaseModel):
@@ -45,17 +49,17 @@ class _Frozen(BaseModel):
 
 
 class _Sealed(_Frozen):
-    """Facts in a file with a digest of themselves, so that any change is detected."""
+    """Facts that are stored together with a digest of them, so that any change of the file is detected."""
 
     digest_of_this: str | None = None
     """None in files from before the digest was introduced."""
 
 
 class Warning_(_Frozen):
-    """A fact that the reader of a number has to know. Warnings travel with the number."""
+    """A fact about a run that the reader of its numbers has to know; it is stored with the run."""
 
     kind: str
-    """A short name to group by: `steal`, `placement`, `plan`, `load`, `errors`."""
+    """A short name by which warnings are grouped: `steal`, `placement`, `plan`, `load`, `errors`."""
     text: str
     step: str | None = None
 
@@ -81,7 +85,7 @@ class Imported(_Frozen):
     """The source of a run that was measured by somebody else, and imported."""
 
     source: str
-    """The folder or file, as it was named."""
+    """The path of the imported folder or file."""
     files: int
     digest: str
     """sha256 of the digests of all its files."""
@@ -92,7 +96,7 @@ class Manifest(_Sealed):
     study: str
     run: str
     unit: str
-    """The id of everything that was up together."""
+    """The id of all servers that were up together: those of a duet, or one dbms alone."""
     side: str | None
     """The name of this side of a duet; None for a dbms that was measured alone."""
     twin: bool
@@ -104,7 +108,7 @@ class Manifest(_Sealed):
     config: str
     mode: Mode = "throughput"
     occasion: int
-    """The number of the occasion on which it was measured, from 1."""
+    """The number of the occasion on which the run was measured, from 1."""
     round: int
     position: int
     """The place of this run in the study's random order, from 0."""
@@ -123,7 +127,8 @@ class Manifest(_Sealed):
     parameters: dict[str, Any]
     placement: Placement
     placements: dict[int, Placement] = Field(default_factory=dict)
-    """Placements by number of clients, if steps with other numbers were placed differently."""
+    """Maps a number of clients to its placement, if steps with different numbers of clients were placed
+    differently."""
     rqps_version: str
     git_revision: str | None
     tools: dict[str, str]
@@ -138,13 +143,13 @@ class Manifest(_Sealed):
     error: str | None = None
     warnings: tuple[Warning_, ...] = Field(default=())
     files: dict[str, File] = Field(default_factory=dict)
-    """The tables and the request, by file name; empty in manifests from before digests were stored."""
+    """Maps the name of each table and of the request to its size and digest; empty in manifests without digests."""
     imported: Imported | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _up_to_date(cls, facts: Any) -> Any:
-        """Brings the facts of an older manifest up to date: the only place that knows older formats."""
+        """Converts the facts of an older manifest to the current format; no other code knows the older formats."""
         if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3, 4):
             return facts
         older: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
@@ -157,60 +162,63 @@ class Manifest(_Sealed):
 
 
 class WhatIf(_Frozen):
-    """The change that a study tries on a dbms of another one."""
+    """The change that this study tries on a dbms of another study."""
 
     study: str
     change: str
-    """In words: `buffer_size = 64M`."""
+    """The change in words, such as `buffer_size = 64M`."""
 
 
 class BuildVersion(_Frozen):
-    """A build as it was at its place on a host when it was first measured; rebuilt there, it is the next version."""
+    """One version of a build: the program at its path on a host when it was first measured. A program that was
+    rebuilt at this path is the next version."""
 
     build: str
-    """Its name in runs.yaml."""
+    """The build's name in runs.yaml."""
     number: int
     name: str
-    """The build of its runs: `mine`, and `mine@2` of the second version."""
+    """The name of this version in its runs: `mine` for the first, `mine@2` for the second."""
     host: str
     program: str
     digest: str
     """sha256 of the program."""
     since: datetime
     revision: str | None = None
-    """The commit of its source tree, with a + where files have been changed since; None where it is in none."""
+    """The commit of the program's source tree, with a + if files were changed since; None without a source tree."""
     note: str = ""
-    """The remark of whoever built it."""
+    """A remark by the person who built it."""
 
 
 class StudyCard(_Sealed):
-    """`study.json` beside a study's runs: its question and settings, so that the data needs no runs.yaml."""
+    """The content of `study.json` beside a study's runs: the question and settings, so that the data can be read
+    without runs.yaml."""
 
     study: str = Field(pattern=r"^[^/.][^/]*$")
-    """Its folder is named after it."""
+    """The study's name, which is also in the name of its folder."""
     question: str
     asks: Asks | None = None
-    """The kind of the question; None where it follows from the dbms."""
+    """The kind of the question; None if it is derived from the dbms."""
     imported: bool = False
     """True for results that somebody else measured."""
     workload: str
     base: str
     dbms: tuple[str, ...]
     rounds: int | None
-    """Rounds of each dbms; None with a budget, which adds rounds as long as they decide something."""
+    """Number of rounds of each dbms; None with a budget, which adds rounds while something is undecided."""
     budget_s: int | None = None
     occasions: int = 1
-    """The number of occasions that are planned, each with these rounds or this budget."""
+    """The number of planned occasions, each with these rounds or this budget."""
     looks: int = 1
-    """The number of interim analyses that may stop the study early: they share the chance of a false call."""
+    """The number of interim analyses that may stop the study early. The chance of a false verdict is divided among
+    them."""
     smallest_effect: float = SMALLEST_EFFECT
     """The smallest effect that matters, as a share. A change that is certainly smaller gets the verdict `same`."""
     parameters: dict[str, Any]
     what_if: WhatIf | None = None
     builds: tuple[BuildVersion, ...] = ()
-    """The versions of builds that may be rebuilt at their place, those of a build in their order."""
+    """The versions of builds that may be rebuilt at their path; the versions of each build are in order."""
     absent: dict[str, str] = Field(default_factory=dict)
-    """Reasons by dbms, for versions that lack a feature that their config requests. These dbms have no runs."""
+    """Maps each dbms that has no runs to the reason: its version lacks a feature that its config requests."""
 
 
 Sealed = TypeVar("Sealed", bound=_Sealed)
@@ -233,7 +241,7 @@ def sealed(facts: _Sealed) -> str:
 def _unsealed(path: Path, kind: type[Sealed]) -> Sealed:
     try:
         now = path.stat()
-        if not S_ISREG(now.st_mode):  # a pipe would be waited for
+        if not S_ISREG(now.st_mode):  # opening a pipe would block
             raise ValueError("it is not a regular file")
         facts: Sealed = _read(path, kind, (now.st_ino, now.st_size, now.st_ctime_ns))
         return facts
@@ -274,7 +282,7 @@ def damaged(path: Path, why: str) -> RqpsError:
 
 
 def study_folder(study: str, data: str | Path | None = None) -> Path:
-    """The folder of a study: measured here, or else the committed sample."""
+    """The folder of a study: in `raw/`, where it was measured here, or else in `sample/`, which is committed."""
     root = data_folder(data)
     for kind in ("raw", "sample"):
         folder = root / kind / f"study={study}"
@@ -293,7 +301,7 @@ def studies(root: Path) -> tuple[str, ...]:
 
 
 def data_folder(data: str | Path | None = None) -> Path:
-    """The `data` folder: the one given, $RQPS_DATA, or the nearest above the working directory."""
+    """The `data` folder: the one given, else $RQPS_DATA, else the nearest one in or above the working directory."""
     named = data or os.environ.get("RQPS_DATA")
     if named:
         if not Path(named).is_dir():
@@ -311,7 +319,8 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
-    """The folders of a study's runs that have a manifest, sorted by name; or those below `failed`."""
+    """The folders of a study's runs that have a manifest, sorted by name; only those below the folder `failed`, if
+    given."""
     folders = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
     return tuple(sorted(folders))
 
@@ -333,8 +342,8 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
 
 
 def check_files(runs: Iterable[tuple[Path, Manifest]], names: Iterable[str] = (), *, thorough: bool = False) -> None:
-    """Refuses files that changed since they were measured. It compares sizes, and digests if the time of change
-    differs, or always if `thorough`. `names` limits the check to some files."""
+    """Refuses files that changed since they were measured. It compares their sizes, and compares their digests if the
+    time of change differs or if `thorough`. `names` limits the check to some files."""
     chosen = set(names)
     for folder, manifest in runs:
         for name, was in manifest.files.items():
@@ -354,7 +363,7 @@ def _check_file(path: Path, was: File, thorough: bool) -> None:
 
 
 def leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested mappings by path.
+    """Yields each value of nested mappings with its path.
 
     >>> dict(leaves({"cpu": {"model": "x"}, "cpus": 2}))
     {'cpu.model': 'x', 'cpus': 2}

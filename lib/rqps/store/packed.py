@@ -1,6 +1,7 @@
-"""Packed studies: one parquet file per table with the rows of all runs, and one of the runs with their manifests.
+"""Packed studies: one parquet file per table with the rows of all runs, and one with the runs and their manifests.
 
-They are in a folder, below a URL that polars reads, or in one file (`releases.rqps`, a zip file of such folders).
+These files are in a folder, below a URL that polars reads, or in one file (`releases.rqps`, a zip file of such
+folders).
 """
 
 import hashlib
@@ -29,9 +30,9 @@ from rqps.study import Mode
 
 SUFFIX = ".rqps"
 CARD_KEY, FILES_KEY = "rqps_study", "rqps_files"
-"""Keys in its metadata: the study's card, and size and SHA-256 of each of the other files."""
+"""Keys in the metadata of the file of runs: the study's card, and size and SHA-256 of each of the other files."""
 DIGEST = f"{PACKED_RUNS}.sha256"
-"""The file with its own digest, in the format of sha256sum."""
+"""Name of the file with the digest of the file of runs, in the format of sha256sum."""
 PACKED_COLUMNS = {
     **RUNS,
     "conditions": pl.List(pl.Struct(FACT)),
@@ -39,21 +40,22 @@ PACKED_COLUMNS = {
     **{name: kind for name, kind in MANIFESTS.items() if name not in RUNS},
 }
 FAILED = "failed/"
-"""Stands before the name of a failed run's folder."""
+"""Prefix of the name of a failed run's folder."""
 _RUN_FOLDER = rf"^({FAILED})?run=[\w.@-]+(/\w[\w.@-]*)?$"
-"""The form of a run's folder name. A packed study may come from anybody, and unpacking creates these folders below
-one of ours."""
+"""A pattern of the valid names of a run's folder. A packed study may come from anybody, and unpacking creates folders
+of these names on this machine."""
 _REFUSED = re.compile(r"\b40[13]\b|Forbidden|Access ?Denied|Permission ?denied|SignatureDoesNotMatch|Unauth", re.I)
 _CREDENTIALS = (
     "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
     "~/.aws, or as the store's other clients do"
 )
-_ROWS_AT_ONCE = 2**22  # rounded to complete row groups of a file
+_ROWS_AT_ONCE = 2**22  # a whole number of the row groups that are packed
 MOST_NAMED = 5
 _LONGEST_LIST = 1 << 20
-"""The most bytes of the names and places of all files in a packed file."""
+"""Maximum size, in bytes, of a packed file's zip directory, which has the names and offsets of all files in it."""
 _UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)
-"""RuntimeError: a changed bit makes zipfile believe in encryption or in another compression."""
+"""Errors of a damaged file. RuntimeError: after a changed bit, zipfile may take a file for encrypted or
+compressed."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +64,18 @@ class Packed:
 
     place: str
     source: Callable[[str], str | Path | bytes]
-    """A path, URL or bytes from which polars reads a file."""
+    """Maps the name of a file to the path, URL or bytes from which polars reads it."""
     card: StudyCard
     files: dict[str, tuple[int, str]]
     _checked: set[str] = field(default_factory=set)
 
     def frames(self, mode: Mode | None) -> dict[str, Any]:
-        """The frames of a study's runs in a mode; None is all modes."""
+        """The frames of the runs in a mode, by name; None stands for all modes."""
         with _reading(self.place, PACKED_RUNS):
             rows_in(source := self.source(PACKED_RUNS), len(PACKED_COLUMNS))
             rows = pl.scan_parquet(source)
             every = rows.drop("manifest", "asked").collect()
-            if later := RUNS.keys() - every.columns:  # than the rqps that packed it
+            if later := RUNS.keys() - every.columns:  # columns that the rqps that packed it did not have
                 written = rows.select("folder", "manifest").collect().iter_rows()
                 runs = runs_frame([(Path(name), Manifest.model_validate_json(text)) for name, text in written])
                 every = every.join(runs.select("folder", *later), on="folder", how="left", maintain_order="left")
@@ -109,7 +111,7 @@ class Packed:
             self._as_packed(name)
 
     def _as_packed(self, name: str) -> str | Path | bytes:
-        """The source of a file, whose digest is checked once. An object store keeps digests itself."""
+        """The source of a file, whose digest is checked on first use. An object store has digests of its own."""
         source = self.source(name)
         if name not in self._checked and not isinstance(source, str):
             digest, was = _digest(source), self.files[name][1]
@@ -128,7 +130,7 @@ class Packed:
         if file not in self.files:
             return pl.LazyFrame(schema=schema)
         has_rows = every.filter(pl.col("tables").list.contains(name))["run"]
-        # A hundred million rows need not be filtered one by one if all of them are wanted.
+        # Without a filter if all runs are wanted: a table may have a hundred million rows.
         wanted = True if has_rows.is_in(runs.implode()).all() else pl.col("run").is_in(runs.implode())
 
         def parts() -> Iterator[pl.LazyFrame]:
@@ -151,7 +153,7 @@ def packed_at(place: str) -> Packed | None:
             packed = _opened(place, lambda name: f"{place}/{name}")
         except FileNotFoundError:
             return None
-        with ThreadPoolExecutor() as requests:  # a store takes its time for each answer
+        with ThreadPoolExecutor() as requests:  # a store is slow to answer each request
             list(requests.map(packed.is_there, packed.files))
         return packed
     path = Path(place)
@@ -174,7 +176,7 @@ def _in_file(file: Path, folder: str) -> Packed | None:
     with _reading(file.parent, file.name), file.open("rb") as archive:
         size = file.stat().st_size
         archive.seek(max(0, size - _LONGEST_LIST))
-        members = zipfile.ZipFile(io.BytesIO(archive.read())).infolist()  # a longer list does not begin there
+        members = zipfile.ZipFile(io.BytesIO(archive.read())).infolist()  # fails if its directory is longer
         if any(info.compress_type for info in members) or sum(info.file_size for info in members) > size:
             raise ValueError("what is in it is compressed, which rqps pack does not do")
         paths = [Path(info.filename) for info in members]
@@ -210,7 +212,7 @@ def _digest(source: Path | bytes) -> str:
 
 
 def _rows_in(runs: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The rows of each run in a column of lists."""
+    """One row per element of a column of lists, with the identity of its run."""
     some = runs.filter(pl.col(column).list.len() > 0).select(*IDENTITY, column)
     return some.explode(column).unnest(column)
 
@@ -223,7 +225,8 @@ def damaged(place: str, why: str) -> RqpsError:
 
 @contextmanager
 def _reading(place: str | Path, file: str) -> Iterator[None]:
-    """Adds the fix if a file of a packed study can't be read. A missing study is the caller's error to report."""
+    """Turns errors of an unreadable file of a packed study into one that says what to do. The caller reports a
+    missing file."""
     try:
         yield
     except FileNotFoundError:

@@ -29,7 +29,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time in a zip file, so that the same s
 
 def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_statements: bool = True) -> list[Path]:
     """Packs a study and its levels, without notebooks and logs: into the file `to` if its name ends in .rqps,
-    otherwise into a folder for each of them below it. The default is STUDY.rqps."""
+    otherwise into a folder for each study below the folder `to`. The default is the file STUDY.rqps."""
     levels = load_levels(study, data, mode=None)
     if not with_statements:
         levels = [without_statements(level) for level in levels]
@@ -50,8 +50,9 @@ def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_s
 
 
 def without_statements(study: Study) -> Study:
-    """The same study without what may hold somebody's data: the SQL of its steps and their lists of values, the
-    statements that were explained, and the words of errors. A digest stands for each: equal ones stay equal."""
+    """The same study without text that may hold somebody's data: the SQL of its steps and their lists of values, the
+    statements that were explained, and the messages of errors. In parameters, manifests and plans a digest replaces
+    each statement, so that equal statements stay equal."""
     plans = study.plans.collect()
     digests = {text: _left_out(text) for text in plans["statement"].drop_nulls().unique()}
     private = (pl.col("kind") == "parameter") & pl.col("name").str.contains(r"^steps\..*\.(sql$|values\.)")
@@ -85,7 +86,8 @@ def _left_out(text: str) -> str:
 
 
 def _json_without_statements(text: str | None) -> str | None:
-    """A manifest, or what was asked of a run, as JSON."""
+    """The JSON text of a manifest, a request or parameters, without the SQL, the lists of values and the errors in
+    it."""
     return json.dumps(_without_statements(json.loads(text))) if text else text
 
 
@@ -115,7 +117,7 @@ def _pack_into(folder: Path, study: Study) -> Path:
         for name in TABLES:
             path = unfinished / f"{name}.parquet"
             rows: pl.LazyFrame = getattr(study, name).lazy().select(*IDENTITY, *TABLES[name])
-            if "frames" in TABLES[name]:  # similar stacks stand together, which takes an eighth of the bytes
+            if "frames" in TABLES[name]:  # adjacent similar stacks compress to an eighth of the bytes
                 rows = rows.sort(pl.col("frames").list.join(";"), "step", "run", maintain_order=True)
             rows.sink_parquet(
                 path,
@@ -183,8 +185,8 @@ def _unpack_into(folder: Path, study: Study) -> Path:
 
 
 def _replacing(target: Path) -> AbstractContextManager[Path]:
-    """Gives a name to write to. Existing folders of runs are never replaced: they are the only copy of a
-    measurement."""
+    """Gives a name to write to, which replaces `target` once it is complete. A folder of runs is never replaced: it
+    is the only copy of a measurement."""
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
         raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
     return atomically(target)

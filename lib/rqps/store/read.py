@@ -1,4 +1,4 @@
-"""Reads studies as plain polars frames; the first columns of each name the run of a row."""
+"""Reads studies as plain polars frames; the first columns of each frame identify the run of a row."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,8 +36,8 @@ class Study:
     place: str
     """Its folder, file or URL, which `load` accepts."""
     runs: pl.DataFrame
-    """One row per finished run, with the settings of the study's verdicts, `looks` and `smallest_effect`, and the
-    position of its dbms in the study's list, `listed`."""
+    """One row per finished run. `looks` and `smallest_effect` are the study's settings for verdicts; `listed` is the
+    position of the dbms in the study's list."""
     failed: pl.DataFrame
     """One row per failed attempt, with its error."""
     conditions: pl.DataFrame
@@ -53,11 +53,11 @@ class Study:
     latencies: pl.LazyFrame
     counters: pl.LazyFrame
     machine_state: pl.LazyFrame
-    """The CPU's clock and the distance of memory before and after each step; empty in older runs."""
+    """The CPU's clock and the latency of memory before and after each step; empty in older runs."""
     status: pl.LazyFrame
     settings: pl.LazyFrame
     plans: pl.LazyFrame
-    """The plans from EXPLAIN before each step."""
+    """The query plans that EXPLAIN gave before each step."""
     stacks: pl.LazyFrame
     """Sampled call stacks, of runs in mode `stacks` only."""
     threads: pl.LazyFrame
@@ -65,7 +65,7 @@ class Study:
     instructions: pl.LazyFrame
     """Instructions by call stack, of runs in mode `instructions` only."""
     cache_misses: pl.LazyFrame
-    """Simulated cache misses by call stack, of such runs with `caches`."""
+    """Simulated cache misses by call stack, of runs in mode `instructions` whose study sets `caches`."""
     clients: pl.LazyFrame
     """Operations of each client in each second, of the insert benchmark only."""
     engine: pl.LazyFrame
@@ -79,7 +79,7 @@ class Study:
         engines = self.runs.select("run", "engine")
         steps = self.steps.join(engines, on="run", how="left", maintain_order="left")
         object.__setattr__(self, "steps", steps)
-        for name in ("stacks", "instructions", "cache_misses"):  # whose functions are parts of an engine
+        for name in ("stacks", "instructions", "cache_misses"):  # functions belong to an engine
             table = getattr(self, name).join(engines.lazy(), on="run", how="left", maintain_order="left")
             object.__setattr__(self, name, table)
 
@@ -88,13 +88,14 @@ def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = 
     """Read a study by name from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/; or by
     place: a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
 
-    The base beside its twin (`health`) and profiled runs (`stacks`, `instructions`), which are slower, have modes of
-    their own; the counts stand for a study of no ordinary rounds. None reads all modes.
+    `mode` selects the runs: `throughput`; `health` for the base beside its twin; `stacks` or `instructions` for
+    profiled runs, which are slower; None for all. A study with 0 rounds only counts instructions: for it,
+    `throughput` reads these runs.
     """
     return _load(place := place_of(study, data), mode, _state_of(place))
 
 
-@lru_cache(maxsize=8)  # the notebooks of a report read the same study, and what is computed of one is kept with it
+@lru_cache(maxsize=8)  # the notebooks of a report read the same study; results computed from it are cached with it
 def _load(place: str, mode: Mode | None, _as_it_is: object) -> Study:
     if packed := packed_at(place):
         return Study(card=packed.card, place=packed.place, **packed.frames(_mode_of(packed.card, mode)))
@@ -111,7 +112,7 @@ def _load(place: str, mode: Mode | None, _as_it_is: object) -> Study:
 
 
 def _mode_of(card: StudyCard, mode: Mode | None) -> Mode | None:
-    """The mode to read. A study of no ordinary rounds is what it counts."""
+    """The mode to read: a study with 0 rounds has counted instructions in place of throughput."""
     return "instructions" if card.rounds == 0 and mode == "throughput" else mode
 
 
@@ -140,7 +141,7 @@ def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | 
 
 
 def check_whole(study: str | Path, data: str | Path | None = None) -> None:
-    """Refuses a study, or a level of it, with a byte that changed since it was written."""
+    """Refuses a study if a file of it, or of one of its levels, has changed since it was written."""
     for level in load_levels(study, data, mode=None):
         if packed := packed_at(level.place):
             packed.check()
@@ -160,14 +161,15 @@ def load_run(folder: str | Path) -> Study:
 
 
 def _state_of(place: str) -> object:
-    """The names, sizes and times of a study's files. An object store is read each time."""
+    """The names, sizes and times of a study's files, as a part of the cache's key. A study at a URL is never
+    cached."""
     if "://" in place:
         return object()
     path = Path(place)
     packed = [above for above in (path, *path.parents) if above.suffix == SUFFIX]
     state = []
     for file in sorted([*packed, *path.rglob("*")]):
-        with suppress(OSError):  # it has just gone, as what is measured now does
+        with suppress(OSError):  # the file was just removed, as happens while runs are measured
             is_ = file.stat()
             state.append((str(file), is_.st_ino, is_.st_size, is_.st_ctime_ns))
     return tuple(state)

@@ -39,7 +39,7 @@ RUNS: Columns = {
     "placement": pl.String,
     "machine": pl.String,
     "parameters": pl.String,  # JSON with sorted keys, so that equal values have equal text
-    "folder": pl.String,  # for a packed study: the name in the study's folder
+    "folder": pl.String,  # for a packed study: the name of the run's folder within the study
 }
 OF_MODE: Columns = {name: RUNS[name] for name in ("mode", "twin", "host", "unit", "dbms")}
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
@@ -47,7 +47,7 @@ WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
 
 
 def runs_frame(runs: Runs) -> pl.DataFrame:
-    """One row per run, ordered by time."""
+    """One row per run, sorted by host and by the run's position in the study."""
     rows = [
         {
             **{name: getattr(manifest, name) for name in (*IDENTITY, *_OF_MANIFEST)},
@@ -62,8 +62,8 @@ def runs_frame(runs: Runs) -> pl.DataFrame:
 
 
 def of_mode(mode: Mode | None) -> pl.Expr:
-    """True for runs of a mode, or all. A twin and the base beside it are of `health`, as are older duets of the base
-    with itself; `throughput` is without the twins."""
+    """An expression that is true for the runs of a mode, or for all runs if `mode` is None. `health` has each twin
+    with the base beside it, and older duets of the base with itself; `throughput` has no twins."""
     if mode is None:
         return pl.lit(True)
     if mode != "health":
@@ -73,7 +73,7 @@ def of_mode(mode: Mode | None) -> pl.Expr:
 
 
 def by_machine(runs: Runs) -> Runs:
-    """The runs. If several machines have had the same host name, the name includes the machine."""
+    """The runs; if several machines had the same host name, their `host` also names the machine."""
     several = Counter(host for host, _ in {(manifest.host, machine_of(manifest.machine)) for _, manifest in runs})
     return [
         (path, manifest.model_copy(update={"host": f"{manifest.host} ({machine_of(manifest.machine)})"}))

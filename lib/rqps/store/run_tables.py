@@ -1,4 +1,4 @@
-"""Reads tables in run folders as one frame each, only when rows are asked for."""
+"""Reads each table from all run folders as one lazy frame, whose files are opened only when rows are needed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,22 +19,25 @@ from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
 _AT_ONCE_BYTES = 32 * 1024**2
-"""Files that are read together. A study may be larger than memory; only these files are in memory at a time."""
+"""Files are read in groups, each of about this size. A study may be larger than memory; only one group is in memory
+at a time."""
 MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
-"""The most values per file and per byte of a file: settings, which are equal in all runs, come to 85. Without a
-limit a few bytes could stand for more rows than there is memory."""
+"""Limits: a file may have at most MOST_VALUES values, plus VALUES_A_BYTE for each of its bytes. The table `settings`,
+which is equal in all runs, has 85 values per byte. Without a limit a few bytes could declare more rows than fit into
+memory."""
 _COUNTED_AT_ONCE = 200
 """The number of files whose rows are counted in one query."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 
 def run_table(name: str, runs: Runs) -> pl.LazyFrame:
-    """The files of all runs as one frame. Each is opened only when rows are asked for: a study may have thousands."""
+    """One table of all runs as a lazy frame. A file is opened only when rows are needed: a study may have
+    thousands."""
     return deferred({**IDENTITY, **TABLES[name]}, lambda: _rows(name, runs), partial(_collected, name, runs))
 
 
 def manifests(runs: Runs) -> pl.LazyFrame:
-    """The manifest of each run as it was written, its request, and the tables that it has."""
+    """One row per run: its manifest as it was written, its request, and the names of its tables."""
 
     def rows() -> Iterator[pl.LazyFrame]:
         yield pl.LazyFrame([_manifest_row(folder) for folder, _ in runs], schema=MANIFESTS)
@@ -43,7 +46,8 @@ def manifests(runs: Runs) -> pl.LazyFrame:
 
 
 def rows_in(files: Any, columns: int, size_bytes: int = 0) -> int:
-    """The number of rows that files declare; ValueError if their size has no room for so many."""
+    """The number of rows that files declare in their metadata; ValueError if that exceeds the limit for their
+    size."""
     rows: int = pl.scan_parquet(files, glob=False).select(pl.len()).collect().item()
     if rows * columns > MOST_VALUES + VALUES_A_BYTE * size_bytes:
         raise ValueError(f"it says that it has {rows:,} rows, in {size_bytes:,} bytes")
@@ -55,7 +59,7 @@ def deferred(
     parts: Callable[[], Iterator[pl.LazyFrame]],
     collected: Callable[[pl.LazyFrame], pl.DataFrame] = pl.LazyFrame.collect,
 ) -> pl.LazyFrame:
-    """A lazy frame of parts that are collected one after the other."""
+    """A lazy frame that is made of `parts`, which are collected one after the other when rows are needed."""
 
     def rows(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, _: int | None
@@ -105,7 +109,7 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
     by_size = sorted(files, key=lambda path: sizes[path])
     for some in (by_size[at : at + _COUNTED_AT_ONCE] for at in range(0, len(files), _COUNTED_AT_ONCE)):
         with suppress(PolarsError, PanicException, ValueError):
-            rows_in(some, columns, sizes[some[0]])  # the limits of all files together are allowed to each
+            rows_in(some, columns, sizes[some[0]])  # all together keep the limit of the smallest, so each file does
             continue
         for path in some:
             try:
@@ -140,7 +144,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             schema=TABLES[name],
             extra_columns="ignore",
             include_file_paths=_FILE if of_run else None,
-            use_statistics=False,  # a file has each step of a run in one piece
+            use_statistics=False,  # the rows of a step are contiguous in a file
         )
         frame = scanned.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:
@@ -151,7 +155,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
 
 
 def beside(rows: pl.DataFrame, known: pl.DataFrame, *on: str) -> pl.DataFrame:
-    """Joins rows with `known`, which has each key once. A key is looked up once for all adjacent rows with it: a
+    """Joins rows with `known`, which has each key once. Adjacent rows with the same key are looked up together: a
     plain join takes ten times as long."""
     alike = rows.select(pl.struct(on).rle().struct.unnest())
     keys = alike.select(pl.col("value").struct.unnest())

@@ -5,16 +5,16 @@ from typing import Any
 import polars as pl
 
 Columns = dict[str, Any]
-"""Columns with their polars types; polars' own class is not public."""
+"""Maps column names to polars types; the class that polars has for a type is not public."""
 
 IDENTITY: Columns = dict.fromkeys(("study", "run", "host", "dbms", "build", "config"), pl.String) | {
     "round": pl.Int32
 }
-"""The columns in front of every table that is read: they identify the run of a row."""
+"""The first columns of every table that is read, which identify the run of a row."""
 
 _PROCESS_COUNTERS: Columns = {
-    "cpu_s": pl.Float64,  # exact, in nanoseconds from the scheduler
-    "cpu_user_s": pl.Float64,  # the kernel's split, in ticks of 10 ms
+    "cpu_s": pl.Float64,  # exact, from the scheduler, which counts nanoseconds
+    "cpu_user_s": pl.Float64,  # the kernel's split into user and system time, in ticks of 10 ms
     "cpu_system_s": pl.Float64,
     "context_switches": pl.Int64,
     "reads": pl.Int64,  # read and write system calls on files; recv and send of a socket are not counted
@@ -27,7 +27,7 @@ _HOST_COUNTERS: Columns = {
     **{f"cpu_{name}_s": pl.Float64 for name in ("user", "system", "idle", "iowait", "steal")},
     "context_switches": pl.Int64,
     "interrupts": pl.Int64,
-    "reads": pl.Int64,  # of the device with the data directory
+    "reads": pl.Int64,  # reads of the device with the data directory
     "writes": pl.Int64,
     "read_kb": pl.Float64,
     "write_kb": pl.Float64,
@@ -46,22 +46,22 @@ STEPS: Columns = {
     "kind": pl.String,  # the name without range and clients: update-index, read-only.pre, qr
     "range": pl.Int64,  # rows or values that a query asks for; null for steps without a range
     "clients": pl.Int32,
-    "group": pl.String,  # the heading in tables
+    "group": pl.String,  # the heading under which tables show the step
     "table_position": pl.Int32,  # the position of the step in tables, from 0: by group, kind, range and clients
     "writes": pl.Boolean,  # true if rows change during the step, also beside its queries
-    "storage_engine": pl.String,  # of the table, if the step is named for it
+    "storage_engine": pl.String,  # of the step's table, if the step is named after its storage engine
     "unit": pl.String,  # what an operation is: query, row
-    "started_at": pl.Datetime("ms", "UTC"),  # of the measured part, after the warm-up
+    "started_at": pl.Datetime("ms", "UTC"),  # start of the measured part, after the warm-up
     "warmup_s": pl.Float64,
     "elapsed_s": pl.Float64,
     "operations": pl.Int64,
     "transactions": pl.Int64,
     "operations_per_s": pl.Float64,
-    **_LATENCIES,  # of a transaction
-    "errors": pl.Int64,  # operations that failed for good; steps with any give no number
+    **_LATENCIES,  # latencies of a transaction
+    "errors": pl.Int64,  # operations that failed for good; a step with errors gives no number
     "target_per_s": pl.Float64,  # null without a target rate
     "target_held": pl.Boolean,
-    **_COUNTERS,  # differences between the step's two ends
+    **_COUNTERS,  # differences between the end and the start of the step
     "server_instructions": pl.Int64,  # from the CPU's counters, user space only; null if the machine has none
     "server_cycles": pl.Int64,
     "retries": pl.Int64,  # transactions that the server refused and that were repeated
@@ -69,17 +69,17 @@ STEPS: Columns = {
 
 SLICES: Columns = {
     "step": pl.String,
-    "slice": pl.Int32,  # the number of the slice among those of all servers, from 0
-    "cycle": pl.Int32,  # one turn of all servers and back; slices are compared within a cycle
-    "operations": pl.Int64,  # null where the load tells them only at its end: only the step has a number
-    "busy_us": pl.Float64,  # time of its transactions, over all clients; for stopped servers, the length of the slice
+    "slice": pl.Int32,  # the slice's number, counted over all servers, from 0
+    "cycle": pl.Int32,  # there and back over all servers; slices are compared within a cycle
+    "operations": pl.Int64,  # null if the load reports only a total at its end, which is in `steps`
+    "busy_us": pl.Float64,  # time in transactions, over all clients; or the slice's length, if servers are stopped
     "client_cpu_us": pl.Float64,
     "server_cpu_us": pl.Float64,  # of all processes of the server during the slice
 }
 
 INTERVALS: Columns = {
     "step": pl.String,
-    "kind": pl.String,  # what was done: the step's own name, or query, insert, delete, index
+    "kind": pl.String,  # the kind of operation: the step's own name, or query, insert, delete, index
     "second": pl.Int32,  # 0 is the first measured second; warm-up seconds are negative
     "operations": pl.Int64,
     "transactions": pl.Int64,
@@ -90,7 +90,7 @@ INTERVALS: Columns = {
 
 LATENCIES: Columns = {
     "step": pl.String,
-    "kind": pl.String,  # also insert due and delete due: latency from the due time
+    "kind": pl.String,  # also `insert due` and `delete due`, whose latency counts from the due time
     "second": pl.Int32,
     "from_us": pl.Float64,  # a bucket counts from_us <= latency < below_us
     "below_us": pl.Float64,
@@ -112,7 +112,7 @@ COUNTERS: Columns = {
 MACHINE_STATE: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before, after
-    "kb": pl.Int64,  # the memory that a chain of loads walks; 0 is a chain of additions, each a cycle of the clock
+    "kb": pl.Int64,  # size of the memory that dependent loads walk; 0: dependent additions, one clock cycle each
     "load_ns": pl.Float64,  # CPU time of one load from memory, or of one addition
 }
 
@@ -133,7 +133,7 @@ SETTINGS: Columns = {
 PLANS: Columns = {
     "step": pl.String,
     "statement": pl.String,
-    "access": pl.String,  # EXPLAIN's column type: const, ref, ALL
+    "access": pl.String,  # the column `type` of EXPLAIN: const, ref, ALL
     "possible_keys": pl.String,
     "key": pl.String,  # null without an index
     "rows": pl.Int64,  # the server's estimate
@@ -148,39 +148,39 @@ _STACK: Columns = {
 }
 
 CALLERS = "callers"
-"""The event of rows in `stacks` that cost nothing (weight 0): observed paths to their last frame, which complete
-broken stacks."""
+"""The event of rows in `stacks` without a cost (weight 0): each is an observed call path to its last frame. These
+paths complete broken stacks."""
 
 STACKS: Columns = {
     **_STACK,
     "event": pl.String,  # cpu-clock, cycles; or callers, see above
     "samples": pl.Int64,
-    "weight": pl.Int64,  # of the event: nanoseconds of cpu-clock, or cycles
+    "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock, or cycles
 }
 
 THREADS: Columns = {
     "step": pl.String,
     "role": pl.String,
     "threads": pl.Int32,  # threads of this role that ran
-    "elapsed_s": pl.Float64,  # while they were sampled
-    "running_s": pl.Float64,  # of all these threads together, exact, from the scheduler
+    "elapsed_s": pl.Float64,  # length of the time in which they were sampled
+    "running_s": pl.Float64,  # sum over these threads, exact, from the scheduler
     "waiting_s": pl.Float64,  # ready to run, but without a CPU
-    "seen_running": pl.Int64,  # how often a look found them waiting; null if looking is not allowed
-    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # what they waited for
+    "seen_running": pl.Int64,  # looks that found such a thread running; null without any look, as without permission
+    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # looks, by kind of wait
 }
 
 INSTRUCTIONS: Columns = {
     **_STACK,
     "calls": pl.Int64,  # null if unknown
-    "instructions": pl.Int64,  # of the last frame itself
+    "instructions": pl.Int64,  # of the last frame itself, without the functions that it calls
 }
 
 CACHE_MISSES: Columns = {
     **_STACK,
-    "last_level_kb": pl.Int64,  # the size of the simulated last level: the CPU's own, or what neighbours leave of it
-    "i1_misses": pl.Int64,  # of the last frame itself: of the first-level caches of instructions and of data, and of
-    "d1_misses": pl.Int64,  # the last level
-    "ll_misses": pl.Int64,
+    "last_level_kb": pl.Int64,  # size of the simulated last-level cache: the CPU's, or what neighbours leave of it
+    "i1_misses": pl.Int64,  # of the last frame itself, in the first-level cache of instructions
+    "d1_misses": pl.Int64,  # the same in the first-level cache of data
+    "ll_misses": pl.Int64,  # the same in the last-level cache
 }
 
 CLIENTS: Columns = {
@@ -197,9 +197,9 @@ CLIENTS: Columns = {
 
 ENGINE: Columns = {
     "step": pl.String,
-    "moment": pl.String,  # before and after the step; settling: during the wait before it
-    "second": pl.Float64,  # second of that wait; null otherwise
-    "waited_s": pl.Float64,  # length of the wait, in the row `before`; null without one
+    "moment": pl.String,  # before or after the step; settling: during the wait before the step
+    "second": pl.Float64,  # second of the wait before the step; null in other rows
+    "waited_s": pl.Float64,  # length of the wait, in the row `before`; null without a wait
     "history_length": pl.Int64,  # transactions that are not purged yet, or dead rows that wait for a vacuum
     "dirty_kb": pl.Float64,  # dirty pages of the buffer pool; null where no view counts them
     "buffer_pool_kb": pl.Float64,
@@ -236,10 +236,10 @@ MODE_TABLES: dict[str, str] = {
     **dict.fromkeys(("stacks", "threads"), "stacks"),
     **dict.fromkeys(("instructions", "cache_misses"), "instructions"),
 }
-"""Tables that only runs of one mode have, with the mode."""
+"""Maps each table that only runs of one mode have to this mode."""
 
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
-"""Tables that only runs of one workload have, with the workload."""
+"""Maps each table that only runs of one workload have to this workload."""
 
 NEWER_TABLES = ("machine_state", "cache_misses")
-"""Tables that runs without digests of their files do not have: they are older."""
+"""Tables that were added after the digests of files: runs without digests do not have these tables."""

@@ -1,4 +1,4 @@
-"""runs.yaml as typed values; a study unfolds into runs, in interleaved random order."""
+"""Reads runs.yaml into typed values, and unfolds a study into its runs, in interleaved random order."""
 
 from rqps.engines import Option
 from rqps.engines.asked import BuildSpec, Connections

@@ -1,8 +1,9 @@
-"""A YAML text as plain values, the line of each, and the mistakes in it.
+"""Reads a YAML text into plain values, with the line of each value and the mistakes in the text.
 
-YAML lets a second key win silently, reads `010` as 8 and `12:30` as 750. Here a mapping's keys are the words
-that stand in the file, a key stands once, and a number is what it looks like. A few lines of YAML can stand for more
-values than there is memory: all that has a limit, and its error, is here.
+Plain YAML lets the second of two equal keys win silently, and reads `010` as 8 and `12:30` as 750. Here keys are the
+words that are written in the file, a repeated key is a mistake, and so is a number that YAML reads as another one
+than a person does. A few lines of YAML can expand to more values than fit into memory: the limits against this, and
+their errors, are in this module.
 """
 
 import math
@@ -19,12 +20,12 @@ from rqps.errors import RqpsError
 
 MOST_BYTES = 1_000_000
 MOST_VALUES, LONGEST_LIST = 10_000, 1000
-"""With those that an alias stands for, as often as it does."""
+"""Maximum number of values in a file and in one list. The values behind an alias count each time it is used."""
 DEEPEST = 30
-"""Mappings and lists inside one another."""
+"""Maximum depth of mappings and lists inside one another."""
 LONGEST_NUMBER, LARGEST_NUMBER = 40, 2**64
 MOST_PROBLEMS, LONGEST_PROBLEM = 100, 1000
-"""The number of problems that an error names, and the characters that it has for each."""
+"""Maximum number of problems that an error names, and maximum length of each, in characters."""
 INCLUDE = "include"
 SECTIONS = ("builds", "configs", "hosts", "studies")
 MOST_INCLUDED = 20
@@ -35,7 +36,7 @@ _DECIMAL = re.compile(r"[-+]?([0-9][0-9_]*\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _BOOLEAN = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
 Place = tuple[str | int, ...]
-"""The place of a value: `("studies", "demo", "dbms", 2)`."""
+"""The path to a value in the file: `("studies", "demo", "dbms", 2)`."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,15 @@ class Problem:
     place: Place
     text: str
     line: int | None = None
-    """Given where it is known better than by `place`."""
+    """The line of the problem, if it is known more exactly than the line of `place`."""
     file: str | None = None
-    """Given where it is another one than that of `place`."""
+    """The file of the problem, if it is another file than that of `place`."""
 
 
 @dataclass
 class Document:
-    """A file as values. `words` has each single value as it is spelt there, `quoted` those that are in quotes, and
-    `files` the file of each build, config, host and study that was included from another one."""
+    """A file as values. `words` maps the place of each scalar to its spelling in the file, `quoted` has the places of
+    scalars in quotes, and `files` maps each included build, config, host and study to the file that it is from."""
 
     value: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
 
     def line_of(self, place: Place) -> int:
-        """The line of a place, or of the nearest thing around it that stands in the file."""
+        """The line of a place, or of the nearest enclosing place that is written in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
@@ -85,11 +86,11 @@ def read_text(path: Path) -> str:
 
 
 class _TooMuch(Exception):
-    """More than a person writes; with the line of it, from 0."""
+    """The text exceeds a limit. The arguments are the limit in words and the line, from 0."""
 
 
 class _Loader(Composer, yaml.CSafeLoader):
-    """Ten times as fast as PyYAML's own in Python, and no deeper than a limit."""
+    """A loader with a maximum depth, ten times as fast as the loader that PyYAML has in Python."""
 
     def __init__(self, text: str) -> None:
         yaml.CSafeLoader.__init__(self, text)
@@ -107,7 +108,7 @@ class _Loader(Composer, yaml.CSafeLoader):
 
 
 def read_document(path: Path) -> Document:
-    """Reads a file and those that it includes, whose builds, configs, hosts and studies are added to its own."""
+    """Reads a file and adds the builds, configs, hosts and studies of the files that it includes."""
     document = parse(read_text(path))
     if not isinstance(document.value, dict):
         return document
@@ -159,7 +160,7 @@ def _include(document: Document, path: Path) -> None:
 
 
 def parse(text: str) -> Document:
-    """Reads one YAML document; mistakes are in its `problems`."""
+    """Reads one YAML document; the mistakes in it are in `problems`."""
     document = Document()
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -222,7 +223,7 @@ def _mapping(
 
 
 def _scalar(node: yaml.ScalarNode) -> tuple[str | int | float | bool | None, str | None]:
-    """The value of a single word, and its mistake if it has one."""
+    """The value of a scalar, and the mistake in it, if there is one."""
     text, kind = str(node.value), node.tag.removeprefix(_TAG)
     if node.tag in _TEXT:
         return text, None
@@ -246,7 +247,7 @@ def _scalar(node: yaml.ScalarNode) -> tuple[str | int | float | bool | None, str
 
 
 def dotted(place: Place) -> str:
-    """A place as people write it.
+    """A place as a path with dots and indices.
 
     >>> dotted(("studies", "demo", "dbms", 2))
     'studies.demo.dbms[2]'
@@ -255,7 +256,8 @@ def dotted(place: Place) -> str:
 
 
 def all_at_once(file: str, problems: Iterable[Problem], document: Document) -> RqpsError:
-    """One error that lists every problem in the order of the file, and then those of the files that it includes."""
+    """One error that lists the problems in the order of their lines: first those of the file, then those of the files
+    that it includes."""
     described = {
         (
             problem.file or document.files.get(problem.place[:2], ""),

@@ -1,7 +1,7 @@
-"""Mistakes that no single value of a runs.yaml shows: unknown names, circles, options that rqps sets.
+"""Finds the mistakes in a runs.yaml that the models don't see: unknown names, circles, options that rqps sets.
 
-They are found in the file's plain values, before these are typed, so that they are listed together with all others.
-Values of a wrong type are passed over: the models refuse them.
+The checks read the file's plain values, before these are typed, so that one error can list all mistakes. Values of a
+wrong type are skipped here: the models refuse them.
 """
 
 import re
@@ -14,12 +14,12 @@ from rqps.study.document import Place, Problem
 from rqps.study.runs_file import FILE_KEYS, SCENARIO_KEYS, SCENARIOS
 
 LONGEST_CHAIN = 20
-"""Configs or studies that extend one another."""
+"""Maximum number of configs or studies in a chain in which each extends the next."""
 _OPTION = re.compile(r"[a-z][a-z0-9_.-]*\??", re.IGNORECASE)
 
 
 def mistakes(value: Any, workloads: Collection[str]) -> Iterator[Problem]:
-    """Every unknown name in the file, and every key that may not stand where it does."""
+    """Yields every unknown name in the file, and every key in a place where it is not allowed."""
     known = {section: _below(value, section) for section in ("builds", "configs", "hosts", "studies")}
     configs, studies = known["configs"], known["studies"]
     for name, config in configs.items():
@@ -79,7 +79,8 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
 
 
 def with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
-    """The name of a config or study, then those it extends, the nearest first, as far as they are known."""
+    """The name of a config or study, then the names of those that it extends, nearest first, up to an unknown
+    name."""
     chain: list[str] = []
     while (
         isinstance(name, str)
@@ -148,8 +149,8 @@ def _hosts_of_a_study(place: Place, named: Any, hosts: dict[str, Any]) -> Iterat
 
 
 def complete(studies: dict[str, Any]) -> dict[str, Any]:
-    """The studies of a file as if each said all of itself: one that extends another takes over what it does not say,
-    of the parameters each by itself. Circles and unknown names stay as they are.
+    """The studies of a file with all that they inherit: a study that extends another takes over the keys that it does
+    not set itself, and in the same way each parameter. Circles and unknown names stay as they are.
 
     >>> complete({"small": {"rounds": 6, "parameters": {"tables": 1, "seconds": 1}},
     ...           "big": {"extends": "small", "parameters": {"seconds": 600}}})["big"]

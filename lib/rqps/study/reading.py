@@ -1,4 +1,4 @@
-"""Reads a runs.yaml: its values, or all mistakes in it at once, in words for the person who wrote it."""
+"""Reads a runs.yaml into typed values. One error lists all mistakes in the file, for the person who wrote it."""
 
 import json
 import re
@@ -56,7 +56,8 @@ _folder: ContextVar[Path | None] = ContextVar("folder of the runs.yaml that was 
 
 
 def beside_runs_yaml(name: str) -> Path:
-    """A file that runs.yaml names, beside it: the one that was read last, or else the nearest here or above."""
+    """The path of a file that runs.yaml names, in the folder of the runs.yaml that was read last, or else of the
+    nearest runs.yaml in or above the working directory."""
     above = (Path.cwd(), *Path.cwd().parents)
     nearest = next((folder for folder in above if (folder / "runs.yaml").is_file()), Path.cwd())
     return (_folder.get() or nearest) / name
@@ -69,8 +70,8 @@ _FORMS_OF_HOSTS = {
 
 
 def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -> RunsFile:
-    """The builds, configs and studies of a runs.yaml. A mistake in a study leaves that study out, if another one is
-    asked for."""
+    """The builds, configs and studies of a runs.yaml. If `study` is given, other studies that have mistakes are left
+    out; otherwise any mistake is an error."""
     document = read_document(path)
     _folder.set(path.absolute().parent)
     if document.value is None and not document.problems:
@@ -80,7 +81,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     if problems and study and (others := _studies_with(problems, document, study)):
         written = document.value["studies"]
         document.value["studies"] = {name: value for name, value in written.items() if name not in others}
-        document.problems = []  # which were theirs
+        document.problems = []  # all are of the studies that were left out
         runs_file, left = _read(document, workloads)
         if left:
             document.value["studies"] = written
@@ -91,7 +92,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
 
 
 def _read_option_files(document: Document, runs_yaml: Path) -> None:
-    """Puts the options of the files that configs start from in place of the files' names."""
+    """Replaces the name of an option file in a config by the options that are in this file."""
     configs = document.value.get("configs") if isinstance(document.value, dict) else None
     for name, config in configs.items() if isinstance(configs, dict) else ():
         for key in FILE_KEYS.keys() & (config if isinstance(config, dict) else {}):
@@ -113,7 +114,8 @@ def _read_option_files(document: Document, runs_yaml: Path) -> None:
 
 
 def _studies_with(problems: Sequence[Problem], document: Document, study: str) -> set[str]:
-    """The studies that have all of these problems, or extend one that does; none where `study` is among them."""
+    """The studies that have these problems, and those that extend them. Empty if `study` is among them, or if a
+    problem is outside of the studies."""
     known = document.value.get("studies") if isinstance(document.value, dict) else None
     places = (problem.place for problem in problems)
     names = {place[1] if place[:1] == ("studies",) and place[1:] else None for place in places}
@@ -132,22 +134,23 @@ def _read(document: Document, workloads: Workloads) -> tuple[RunsFile | None, li
         if isinstance(document.value, dict) and isinstance(document.value.get("studies"), dict):
             document.value["studies"] = complete(document.value["studies"])
         try:
-            # Validated as JSON: only then does a strict model accept lists for tuples and text for paths.
+            # Validated as JSON, since a strict model accepts lists for tuples and text for paths only in JSON.
             runs_file = RunsFile.model_validate_json(json.dumps(document.value), context=workloads)
         except ValidationError as error:
             for detail in error.errors()[: MOST_PROBLEMS + 1]:
                 place = detail["loc"][:-1] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
-                if place in known and detail["input"] == document.words.get(place):  # text in place of a number
+                if place in known and detail["input"] == document.words.get(place):  # reported already
                     continue
                 problems.append(Problem(place, _sentence(detail, place, document, workloads)))
-    if runs_file is not None and not problems:  # only names that lead somewhere can be followed
+    if runs_file is not None and not problems:  # these checks look names up, so all names have to be known
         problems += [*_builds_of_another_kind(runs_file), *_parameters_of_hosts(runs_file, document, workloads)]
         problems += _too_many_clients(runs_file) if not problems else ()
     return runs_file, problems
 
 
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
-    """Also those that YAML leaves alone: who has learnt to quote 5.6.24 won't write 8.0 and get 8."""
+    """Yields versions without quotes. Quotes are due even for 5.6.24, which YAML reads as text, because a person who
+    is used to quotes won't write 8.0, which YAML reads as the number 8."""
     for place, word in document.words.items():
         is_version = place[:1] == ("builds",) and len(place) == 3 and place[2] in ENGINES
         if is_version and place not in document.quoted:
@@ -157,7 +160,7 @@ def _unquoted_versions(document: Document) -> Iterator[Problem]:
 
 
 def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
-    """The studies that compare builds which their load is not for, or which can't be compared."""
+    """Yields the studies whose workload is not for all of their builds, or whose builds it can't compare."""
     for name, study in runs_file.studies.items():
         builds = {build: runs_file.builds[build] for build, _ in map(build_and_config, study.dbms)}
         engines = study.parameters.of_engines
@@ -170,7 +173,8 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Workloads) -> Iterator[Problem]:
-    """The mistakes in what hosts have of their own, by itself and in place of what their studies have."""
+    """Yields the mistakes in the parameters of hosts, checked alone and together with the parameters of each study
+    that they override."""
     for name, host in runs_file.hosts.items():
         for workload, own in host.parameters.items():
             place: Place = ("hosts", name, "parameters", workload)
@@ -195,8 +199,8 @@ def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Wor
 
 
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
-    """The studies with a config whose servers accept fewer connections than the load, of the study or of one of its
-    hosts, has clients."""
+    """Yields the loads that need more connections than a config lets a server accept. A study has its own load, and
+    one for each host that overrides its parameters."""
     loads: list[tuple[Place, StudySpec, Connections]] = []
     for name, study in runs_file.studies.items():
         loads.append((("studies", name, "parameters"), study, study.parameters.connections))
@@ -212,7 +216,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             limited_by, default = limit
             option = resolve(runs_file.configs, config, spec.version).get(limited_by)
             most = default if option is None else option.value
-            # The server alone knows 1K, for instance; it is asked before the first step.
+            # Only the server can read a value such as 1K; it is asked before the first step.
             if str(most).isdecimal() and int(most) < asked.needed:
                 too_few[config] = f"{most}{' by default' if option is None else ''} in configs.{config}"
         if too_few:
@@ -225,7 +229,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _where_they_are_written(problems: Sequence[Problem], document: Document) -> Iterator[Problem]:
-    """Leaves out what a study took over from another one that has the same problem."""
+    """Leaves out the problems that a study inherited from a study that has the same problem."""
     known = {(problem.place, problem.text) for problem in problems}
     for problem in problems:
         place = problem.place

@@ -1,6 +1,6 @@
-"""runs.yaml as typed values, and the JSON schema that lets editors complete and check one.
+"""The models of runs.yaml, and the JSON schema with which editors complete and check such a file.
 
-The models know no workload: whoever reads a file hands in the parameters that each workload takes.
+The models know no workload: the caller who reads a file passes in the model of each workload's parameters.
 """
 
 import json
@@ -43,15 +43,16 @@ from rqps.terminal import seconds
 
 T = TypeVar("T")
 LONGEST_NAME = 80
-"""Short enough that `.run=r001@BUILD.CONFIG@HOST.partial` is a valid file name, of at most 255 characters."""
+"""Maximum length of a name, so that `.run=r001@BUILD.CONFIG@HOST.partial` has at most 255 characters, as a file name
+may have."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
-"""A build's, a config's or a study's. It becomes part of a folder's name, `.` parts build from config, and a command
-takes a `-` in front for an option."""
+"""The name of a build, config, host or study. It becomes part of a folder's name. It has no `.`, which separates
+build from config, and no `-` in front, which a command would take for an option."""
 
 
 PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
 Asks = Literal["releases", "builds", "config", "parts", "breakdown"]
-"""The kinds of questions, each of which a report's first page answers in its own way."""
+"""The kinds of questions. The first page of a report depends on the kind."""
 
 
 def _one_line(value: Any) -> Any:
@@ -68,13 +69,13 @@ OptionValue = Annotated[bool | int | float | str, BeforeValidator(_one_line)]
 
 
 class _Config(BaseModel):
-    """Options by the names of today; `extends` takes over those of another config."""
+    """Server options by their current names; `extends` takes over the options of another config."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
 
     extends: Name | None = None
-    """The config whose options this one takes over, where it says nothing else."""
+    """The config whose options this config takes over, unless it sets them itself."""
 
     if TYPE_CHECKING:
 
@@ -83,7 +84,7 @@ class _Config(BaseModel):
 
     @property
     def options(self) -> Mapping[str, str | int | float | bool]:
-        """As written: a key that ends in `?` is optional."""
+        """The options as written; a `?` at the end of a key marks an option that is left out where it is unknown."""
         return self.model_extra or {}
 
 
@@ -91,7 +92,8 @@ SCENARIOS: tuple[Scenarios, ...] = tuple(
     facts.scenarios for facts in facts_of_all() if facts.scenarios is not NO_SCENARIOS
 )
 SCENARIO_KEYS = {scenarios.KEY: scenarios for scenarios in SCENARIOS}
-"""The keys of a config that choose a scenario of an engine, such as what a server records of itself."""
+"""Maps each key of a config that selects a scenario, such as what a server records of itself, to its engine's
+scenarios."""
 
 
 class OptionFile(Strict):
@@ -101,7 +103,7 @@ class OptionFile(Strict):
     lines: tuple[FileLine, ...]
 
     def options(self, version: str | None, config: str) -> dict[str, Option]:
-        """The options for a server of this version, the later line before the earlier."""
+        """The options for a server of this version; if two lines set the same option, the later line counts."""
         series = version and ".".join(version.split(".")[:2])
         if series is None and (line := next((line for line in self.lines if line.series and line.taken), None)):
             raise RqpsError(
@@ -115,7 +117,7 @@ class OptionFile(Strict):
 
 _AS_WRITTEN = WithJsonSchema({"type": "string", "examples": ["etc/my.cnf"]})
 FILE_KEYS = {facts.option_files.KEY: facts for facts in facts_of_all() if facts.option_files is not None}
-"""The keys of a config that name a file of options of an engine."""
+"""Maps each key of a config that names an option file to the facts of its engine."""
 if TYPE_CHECKING:
     ConfigSpec = _Config
 else:
@@ -132,8 +134,8 @@ else:
 
 
 def resolve(configs: Mapping[str, ConfigSpec], name: str, version: str | None = None) -> dict[str, Option]:
-    """All options of a config for a server of this version: the inherited ones first, then those of its file, then
-    its own."""
+    """All options of a config for a server of this version. The options of its file override the inherited options,
+    and its own options override both."""
     options: dict[str, Option] = {}
     for config in reversed(_with_what_it_extends(configs, name)):
         for key in FILE_KEYS:
@@ -147,7 +149,8 @@ def resolve(configs: Mapping[str, ConfigSpec], name: str, version: str | None = 
 
 
 def option_files(configs: Mapping[str, ConfigSpec], names: Iterable[str]) -> Iterator[tuple[str, OptionFile]]:
-    """The files that configs and those they extend take options from, once each, with the config that names it."""
+    """The option files of these configs and of the configs that they extend, each with the name of the config that
+    has it."""
     chains = (_with_what_it_extends(configs, name) for name in names)
     in_use = {id(config) for chain in chains for config in chain}
     for name, config in configs.items():
@@ -156,7 +159,7 @@ def option_files(configs: Mapping[str, ConfigSpec], names: Iterable[str]) -> Ite
 
 
 def resolve_scenario(configs: Mapping[str, ConfigSpec], name: str, engine: str) -> Any:
-    """The scenario that a config names, or inherits from the nearest config it extends; None if neither does."""
+    """The scenario that a config names or inherits from the nearest config that it extends; None if there is none."""
     key = facts_of(engine).scenarios.KEY
     return _scenario(configs, name, key) if key in SCENARIO_KEYS else None
 
@@ -183,11 +186,11 @@ def _once(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 Some = Annotated[tuple[T, ...], AfterValidator(_once), Field(strict=False, json_schema_extra={"minItems": 1})]
-"""Some values, each once."""
+"""A list of one or more values, without repetitions."""
 
 
 def one_of(known: Collection[str], kind: str) -> tuple[Any, Any]:
-    """A check that a name is one of these, with the nearest in its error, and the same for the schema."""
+    """A validator that refuses a name which is not among these, and suggests the nearest one; and its JSON schema."""
 
     def check(name: str) -> str:
         if name not in known:
@@ -202,31 +205,33 @@ class Parameters(Strict, ABC):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """So that a study's identity stays the same when a workload gets a further parameter."""
+        """Leaves out empty parameters, so that a study's identity stays the same when a workload gets a further
+        parameter."""
         return {name: value for name, value in serialize(self).items() if value is not None}
 
     of_engines: ClassVar[tuple[str, ...]]
     """The engines that the load is for."""
     of_a_try: ClassVar[Mapping[str, Any]] = {}
-    """Parameters for a verdict within two minutes, of a few steps if none are named; empty where it takes longer."""
+    """Parameters that give a verdict within two minutes, with a few steps for a try that names none; empty if it
+    takes longer."""
 
     plans_are_findings: ClassVar[bool] = False
-    """True if plans may differ between servers, which is then the first thing that a page says."""
+    """True if query plans may differ between servers; a page then reports such differences first."""
     steps_stand_alone: ClassVar[bool] = False
     """True if `rqps.what_if` can measure any step by itself, in seconds."""
 
     @property
     def not_sliced(self) -> str:
-        """The reason why the load can't change between servers in the middle of a step; empty where it can."""
+        """The reason why the load can't switch between servers within a step, as slices need it; empty if it can."""
         return ""
 
     def only(self, step: str) -> Self:  # noqa: ARG002 some steps can't be done without the others
-        """The parameters of a run that does one step, and those that it needs."""
+        """The parameters of a run that does one step, and the steps that this step needs."""
         return self
 
     @property
     def disk_bytes(self) -> int:
-        """The room on the disk that a run needs, where its load knows that; else 0."""
+        """The disk space that a run needs, in bytes; 0 if its load does not know it."""
         return 0
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002 most take all
@@ -240,7 +245,7 @@ class Parameters(Strict, ABC):
 
     @property
     def estimated_duet_seconds(self) -> float:
-        """The same for each server of a duet."""
+        """The time that the steps of one run take for each server of a duet."""
         return self.estimated_seconds
 
     @property
@@ -250,9 +255,9 @@ class Parameters(Strict, ABC):
 
 
 ROUNDS_FOR_A_VERDICT = 4
-"""Fewer never decide anything, so that looking at them is no look."""
+"""The minimum number of rounds for a verdict; an analysis of fewer rounds does not count as an interim analysis."""
 SMALLEST_EFFECT = 0.02
-"""The smallest effect that matters, as a share, where a study does not say."""
+"""The smallest effect that matters, as a share, if a study does not set it."""
 SHARES = (0.001, 0.5)
 
 
@@ -282,17 +287,17 @@ Share = Annotated[
 ]
 
 Workloads = Mapping[str, type[Parameters]]
-"""The workloads there are, by name, each with the model of its parameters."""
+"""Maps the name of each workload to the model of its parameters."""
 
 
 def _of_the_workload(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Takes a workload's parameters for those of the workload that is named before, out of the context's."""
+    """Validates parameters with the model of the study's workload, which is looked up in the validation's context."""
     model = (info.context or {}).get(info.data.get("workload"))
     if isinstance(value, Parameters) or not isinstance(value, dict):
         return handler(value)
-    if model is None:  # an unknown workload is a mistake of its own
+    if model is None:  # an unknown workload is reported elsewhere
         return value
-    # Validated as JSON: only then does a strict model accept lists for tuples.
+    # Validated as JSON, since a strict model accepts lists for tuples only in JSON.
     return model.model_validate_json(json.dumps(value))
 
 
@@ -322,21 +327,22 @@ Gigabytes = Annotated[
 
 
 class HostSpec(Strict):
-    """A machine to measure on. It lets this user in through SSH by key; nothing else has to listen there."""
+    """A machine to measure on. It has to accept this user through SSH with a key, and needs no other service."""
 
     ssh: Annotated[str, Field(examples=["me@big.example"], pattern=r"^([\w.-]+@)?[\w][\w.-]*(:\d{1,5})?$")]
-    """Its address: `[user@]name[:port]`, or a name in ~/.ssh/config."""
+    """The host's address: `[user@]name[:port]`, or a name in ~/.ssh/config."""
     path: Annotated[str, Field(pattern=r"^(/|~/)[\w.+/-]*[\w+-]$")] = "~/rqps"
-    """The folder there for all that rqps has: its checkout, builds, loaded tables, and the run under way. It should
-    be on the disk that is to be measured."""
+    """The folder on the host for all files of rqps: its checkout, builds, loaded tables, and the run under way. It
+    should be on the disk that is to be measured."""
     memory: Gigabytes | None = None
-    """The memory that it has, such as 64G: one that has less is not the machine that is meant."""
+    """The host's memory, such as 64G. A machine with clearly less is refused: it is not the machine that is meant."""
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Parameters of its own, by workload, such as `sysbench: {threads: 8}`: they count in place of a study's."""
+    """Parameters for this host, by workload, such as `sysbench: {threads: 8}`. They override those of a study."""
 
 
 class WhatIfSpec(Strict):
-    """The change that a study tries on a dbms of another one, on whose screen of a regression it stands."""
+    """The change that this study tries on a dbms of another study. The other study's page of the regression shows the
+    result."""
 
     study: Name
     change: Annotated[str, Field(min_length=1, examples=["buffer_size = 64M"])]
@@ -346,66 +352,69 @@ class StudySpec(Strict):
     """A question, and the runs that answer it."""
 
     question: Annotated[str, Field(min_length=1, examples=["What did 8.0 cost since 5.6?"])]
-    """In a sentence; it heads the report."""
+    """The question in a sentence, which is the heading of the report."""
     asks: Asks | None = None
-    """The kind of the question, by which the report's first page answers: what `releases`, `builds` or a `config`
-    cost, which of several `parts` costs most, or, as a `breakdown`, where the CPU time goes. Follows from the dbms if
-    not given: other versions, other builds, other options, other scenarios."""
+    """The kind of the question, which decides the report's first page: what `releases`, `builds` or a `config` cost,
+    which of several `parts` costs most, or, as a `breakdown`, where the CPU time goes. If not given, it follows from
+    what differs between the dbms: versions, builds, options or scenarios."""
     workload: Annotated[str, Field(examples=["sysbench"])]
     """The load that is put on the servers."""
     dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
     """The servers to compare, each as build.config."""
     base: Annotated[str, Field(examples=["my5624.base"])]
-    """The one of `dbms` that the others are compared with."""
+    """The entry of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=0, le=999, examples=[6])] | None = None
-    """Repeats, each from new starts; fewer than 4 give no verdict. With a budget, no more than these. 0 where a
-    study only counts instructions."""
+    """Number of repeats, each from new starts of all servers; fewer than 4 give no verdict. With a budget, the
+    maximum number. 0 if the study only counts instructions."""
     budget: Budget | None = None
-    """Time for measuring, such as 30m: a round of all dbms, then rounds of those that are undecided, until all is
-    decided or the time is over."""
+    """Time for measuring, such as 30m: first a round of all dbms, then rounds of the dbms that are undecided, until
+    all are decided or the time is over."""
     occasions: Annotated[int, Field(ge=1, le=99, examples=[3])] = 1
-    """The number of times that all of this is measured, from newly loaded tables, hours apart. An interval of one
-    occasion holds for its hour; from three on it holds for other hours of this machine too."""
+    """The number of occasions: later occasions measure the whole study again, hours apart, from newly loaded tables.
+    The interval of one occasion holds for its hour; with three or more, it also holds for other hours of this
+    machine."""
     apart: Budget = "2h"
     """The time between the end of an occasion and the beginning of the next."""
     method: Literal["duet", "rounds"] | None = None
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
-    milliseconds, so that whatever the machine does meets all of them. `rounds`: one after the other. Duets where the
-    workload's steps allow it, if not given."""
+    milliseconds, so that disturbances of the machine affect all of them. `rounds`: one dbms after the other. If not
+    given, duets where the workload's steps allow them."""
     twin: bool = True
-    """In duets of at least 4 rounds, or of a budget of 5 minutes: the base is up twice in each round, and has to come
-    out equal to itself."""
+    """Adds a twin to each round: the base is up twice, as a check that it comes out equal to itself. Only in duets
+    with at least 4 rounds or with a budget of at least 5 minutes."""
     smallest_effect: Annotated[Share, Field(json_schema_extra={"default": "2%"})] = SMALLEST_EFFECT
-    """The smallest effect that matters, 2% if not given: what is surely less is called the same, and with a budget
-    nothing more is spent on it."""
+    """The smallest effect that matters, 2% if not given. A change that is certainly smaller gets the verdict `same`,
+    and with a budget no more time is spent on it."""
     stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
     """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
-    """Further runs of each dbms under callgrind, which counts instructions; it takes long."""
+    """Further runs of each dbms under callgrind, which counts instructions; these runs take long."""
     caches: bool = False
-    """Cache misses are simulated where instructions are counted: by this CPU's first level, and in turns by a last
-    level of 4 MB, as neighbours may leave of it, and by its own."""
+    """Simulates cache misses in runs that count instructions, with first-level caches as this CPU has them. The
+    last-level cache has 4 MB, as if neighbours used the rest, in odd rounds, and this CPU's size in even rounds."""
     parameters: Annotated[WorkloadParameters, Field(default_factory=dict, validate_default=True)]
     """The workload's parameters: its steps, sizes and times."""
     hosts: Annotated[tuple[str, ...], Field(examples=[["big", "small"]])] = ()
-    """The hosts to measure on, all at once; this machine, if none are named."""
+    """The hosts to measure on, all at the same time; this machine, if no host is named."""
     placement: PlacementKind | None = None
-    """The CPUs of server and load generator: one for both, all of them by connection, split or free; chosen for the
-    host if not given."""
+    """The CPUs of server and load generator: one CPU for both (`same-cpu`), all CPUs, with each client on the CPU of
+    the thread that serves it (`by-connection`), separate CPUs (`split`), or all CPUs without placement (`free`). If
+    not given, the host decides."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    """Sets the random order; follows from the study's name if not given."""
+    """The seed of the random order; it is derived from the study's name if not given."""
     what_if: WhatIfSpec | None = None
-    """The study that this one tries a change of, and the change in words; `rqps.what_if` writes it."""
+    """The study of which this study tries a change, and the change in words; `rqps.what_if` writes this key."""
     level_of: Name | None = None
-    """The study whose parts this one measures; `rqps run` writes it."""
+    """The study whose parts this study measures; `rqps run` writes this key."""
     against: Literal["last", "base"] | None = None
-    """The company of a build that was rebuilt at its place, in each round: the version before and the base (`last`),
-    or the `base` alone; `last` if not given."""
+    """The dbms that a rebuilt build is measured beside in each round: its version before and the base (`last`), or
+    only the base (`base`); `last` if not given."""
     earlier: SkipJsonSchema[dict[str, tuple[str, ...]]] = Field(default_factory=dict)
-    """The dbms of earlier versions of a build, the last one first, by the dbms of its newest; rqps adds them."""
+    """Maps the dbms of a build's newest version to the dbms of its earlier versions, the latest first; rqps adds
+    them."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
-    """One of `dbms`: after the study, the parts of what its scenario records are measured by
-    themselves, in levels that are studies of their own, as far as they cost something."""
+    """An entry of `dbms`. After the study, the parts of what its scenario records are measured one by one, in levels,
+    which are studies of their own, as long as the parts cost something."""
 
     @model_validator(mode="after")
     def _can_be_measured(self) -> Self:
@@ -434,21 +443,22 @@ class StudySpec(Strict):
         return None if self.budget is None else seconds(self.budget)
 
     def parameters_on(self, host: HostSpec) -> Parameters:
-        """The parameters on a host, of which some may be its own."""
+        """The parameters on a host: the study's parameters, overridden by those of the host."""
         if not (own := host.parameters.get(self.workload)):
             return self.parameters
         asked = self.parameters.model_dump(mode="json", exclude_unset=True)
-        # Validated as JSON: only then does a strict model accept lists for tuples.
+        # Validated as JSON, since a strict model accepts lists for tuples only in JSON.
         return type(self.parameters).model_validate_json(json.dumps(asked | own))
 
     @property
     def duet(self) -> bool:
-        """All dbms of a round are up at once and take turns."""
+        """True if all dbms of a round are up at once and take turns."""
         sliced = not self.parameters.not_sliced and self.method != "rounds"
         return sliced and len(self.dbms) > 1 and self.rounds != 0
 
     extends: Name | None = None
-    """The study that this one takes over what it does not say itself from; of the parameters, each by itself."""
+    """The study whose keys this study takes over, unless it sets them itself; parameters are taken over one by
+    one."""
 
 
 class RunsFile(Strict):
@@ -466,19 +476,19 @@ class RunsFile(Strict):
     def with_study(
         self, study: str, changes: Mapping[str, Any], called: str = "", **sections: Mapping[str, Any]
     ) -> Self:
-        """The same with changes to a study, or with the changed one beside it where it is `called` otherwise; with
-        other builds or configs where they are given."""
+        """A copy of the file with changes to a study. If `called` is given, the changed study is added under this
+        name. `sections` replaces whole sections, such as builds or configs."""
         changed = self.studies[study].model_copy(update=dict(changes))
         return self.model_copy(update={**sections, "studies": {**self.studies, called or study: changed}})
 
 
 def schema_text(workloads: Workloads) -> str:
-    """The JSON schema of a runs.yaml: that of the models, in which each workload brings that of its parameters."""
+    """The JSON schema of a runs.yaml: the schema of the models, with the schema of each workload's parameters."""
     schema = RunsFile.model_json_schema()
     files = {"type": "string", "examples": ["published.yaml"]}
     about = "Files beside this one with more builds, configs, hosts and studies."
     schema["properties"]["include"] = {"type": "array", "items": files, "description": about}
-    del schema["required"]  # a file that is included has some of the sections
+    del schema["required"]  # an included file need not have all sections
     study = schema["$defs"]["StudySpec"]
     study["properties"]["workload"]["enum"] = list(workloads)
     required = study.pop("required")

@@ -1,4 +1,4 @@
-"""Unfolds a study into its runs, in the order in which they are done."""
+"""Unfolds a study into its runs, in the order in which they are measured."""
 
 import hashlib
 import json
@@ -23,40 +23,42 @@ from rqps.study.runs_file import (
 from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "instructions"]
-"""The purpose of a run. Sampling and counting slow a run down, so throughput is compared between runs of
-the first mode only. `health` is what older studies have in place of twins: duets of the base with itself."""
+"""The purpose of a run. Sampling and counting slow a run down, so only runs in mode `throughput` are compared by
+throughput. Older studies have runs in mode `health` in place of twins: duets of the base with itself."""
 
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "instructions": "i"}
-"""The letter that begins the ids of a mode's runs."""
+"""Maps a mode to the first letter of its runs' ids."""
 TWIN = "{}.again"
-"""The name of the base's twin in a duet; no dbms has a second dot."""
+"""The form of a twin's name: the base and a second dot, which no name of a dbms has."""
 ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
-"""Fewer rounds, or a shorter budget, are for a look at one thing, and have time for nothing else."""
+"""The minimum number of rounds, and the minimum budget, for a twin. Shorter studies are quick tries without time for
+it."""
 MOST_ROUNDS = 999
 MOST_LEVELS = 5
-"""Studies that measure the parts of another one, each the parts of what costs most in the one before."""
+"""Maximum number of levels of a study. Each level is a study of the parts of what cost something in the level
+before."""
 
 
 class Duet(NamedTuple):
-    """A duet that is complete."""
+    """The occasion and the sides of a duet that is measured or planned."""
 
     occasion: int
     sides: tuple[str, ...]
-    """Those that took part: dbms, and the base's twin."""
+    """The names of the sides that take part: dbms, and the base's twin."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The complete duets of a host, and its occasion."""
+    """The complete duets of a host, and the occasion that is under way there."""
 
     duets: Mapping[tuple[Mode, int], Duet] = field(default_factory=dict)
-    """The keys are mode and number."""
+    """Maps mode and round number to the duet."""
     occasion: int = 1
-    """The one under way, which missing rounds belong to."""
+    """The number of the occasion under way; rounds that are still missing belong to it."""
 
 
 def in_words(mode: Mode, number: int) -> str:
-    """A round as people call it.
+    """The name of a round in messages.
 
     >>> in_words("throughput", 2), in_words("stacks", 1)
     ('round 2', 'stacks, round 1')
@@ -65,7 +67,7 @@ def in_words(mode: Mode, number: int) -> str:
 
 
 def _scenario(value: Any, info: ValidationInfo) -> Any:
-    """A scenario as its engine has it; None stays None."""
+    """Converts a scenario to the type that its engine has for it; None stays None."""
     return None if value is None else facts_of(info.data["build_spec"].engine).scenarios.read(value)
 
 
@@ -75,21 +77,21 @@ def _plain(scenario: Any) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """One dbms in one round on a host, or several that take turns in a duet: what succeeds, fails or is resumed."""
+    """One dbms, or one duet, in one round on a host: the unit that succeeds, fails or is resumed."""
 
     study: str
     question: str
     base: str
     unit: str
-    """The id of everything that is up together, in its folder's name: `r01@my8033.common@HOST` of one dbms alone,
-    `r01@HOST` of a duet."""
+    """The id of all servers that are up together, a part of their folder's name: `r01@my8033.common@HOST` for one
+    dbms alone, `r01@HOST` for a duet."""
     side: str | None
-    """Its name among the dbms of a duet; None of a dbms alone."""
+    """The name of this side of a duet; None for a dbms that is measured alone."""
     twin: bool
-    """The base once more, beside itself."""
+    """True for the twin: the base's second copy in a duet."""
     mode: Mode
     occasion: int
-    """The stretch of time that it belongs to, from 1: its tables were loaded for it."""
+    """The number of the occasion that the run belongs to, from 1."""
     host: str
     dbms: str
     build: str
@@ -97,24 +99,25 @@ class Run:
     config: str
     options: Mapping[str, Option]
     scenario: Annotated[Any, PlainValidator(_scenario), PlainSerializer(_plain)]
-    """The scenario of its engine that the config asks for, if any."""
+    """The scenario of the build's engine that the config requests; None without a scenario."""
     round: int
     position: int
-    """Its index in the study's random order."""
+    """The place of this run in the study's random order, from 0."""
     seed: int
     workload: str
     parameters: WorkloadParameters
     placement: PlacementKind | None
     caches: bool
-    """Cache misses are simulated where instructions are counted."""
+    """True if cache misses are simulated in runs that count instructions."""
     identity: str
-    """Digest of all that is asked for; runs that differ in it can't be pooled."""
+    """Digest of everything that is requested; runs with different digests can't be pooled."""
     beside: tuple["Run", ...] = ()
-    """The others of its duet, which are measured at the same time."""
+    """The other sides of the duet, which are measured at the same time."""
 
     @property
     def run(self) -> str:
-        """Its id: that of the unit, and in a duet its side, which has a folder of its own in the unit's."""
+        """The run's id: the id of the unit, followed in a duet by the side, which has its own folder below the
+        unit's."""
         return self.unit if self.side is None else f"{self.unit}/{self.side}"
 
     @property
@@ -123,14 +126,14 @@ class Run:
 
     @property
     def estimated_seconds(self) -> float:
-        """The time that all of it is under load: each dbms for as long as its steps take."""
+        """The estimated time under load, added up over all dbms of the run."""
         if not self.beside:
             return self.parameters.estimated_seconds
         return len(self.members) * self.parameters.estimated_duet_seconds
 
     @property
     def words(self) -> str:
-        """The run as people call it: `round 3 with 3 dbms in turns`, or its id where it is no duet."""
+        """The run's name in messages: `round 3 with 3 dbms in turns`, or its id if it is no duet."""
         if self.side is None:
             return self.run
         return f"{in_words(self.mode, self.round)} with {self.who}"
@@ -145,7 +148,8 @@ class Run:
 
     @property
     def absent(self) -> str | None:
-        """The reason why its build's version, where it is promised, lacks what the config asks for; else None."""
+        """The reason why the build's version in runs.yaml lacks the config's scenario; None if it has the scenario,
+        or if runs.yaml gives no version."""
         version, scenarios = self.build_spec.version, facts_of(self.build_spec.engine).scenarios
         return scenarios.absent(version, self.scenario) if version and self.scenario else None
 
@@ -157,10 +161,11 @@ def unfold(
     measured: Measured | None = None,
     wanted: Mapping[str, int] | None = None,
 ) -> tuple[Run, ...]:
-    """The runs of a study on a host: round after round, in each every dbms once, in random order or as a duet.
+    """The runs of a study on a host, round by round: each round has every dbms once, in random order or as a duet.
 
-    Duets that are `measured` stay as they are. What a dbms lacks in the occasion under way of the rounds that are
-    `wanted` of it, as many as the study has if not given, comes in further ones, together with the base.
+    Duets that are `measured` stay as they are. `wanted` maps a dbms to its number of rounds in the occasion under
+    way; by default it is the study's number of rounds, or 1 with a budget. Rounds that a dbms lacks are added as
+    further duets, together with the base.
     """
     measured = measured or Measured()
     spec = study_of(runs_file, study)
@@ -234,8 +239,9 @@ def _duets(
     wanted: Mapping[str, int],
     beside: Mapping[str, str],
 ) -> Iterator[tuple[int, Duet]]:
-    """The number of each round with its duet: as it is there, or else the base, its twin and whoever lacks it, with
-    the version of its build that is to be up `beside` it."""
+    """Yields the number of each round with its duet. That is the measured duet, or else a duet of the base, its twin
+    and each dbms that lacks rounds. `beside` maps a dbms to the earlier version of its build that takes part with
+    it."""
     taken = {number: duet for (mode, number), duet in measured.duets.items() if mode == "throughput"}
     twin, others = TWIN.format(spec.base), {dbms for dbms in can_be if dbms != spec.base}
     complete = {
@@ -249,7 +255,7 @@ def _duets(
         if duet.occasion == measured.occasion:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides if dbms != twin}
     if others:
-        lacking[spec.base] = 0  # it takes part wherever another one does
+        lacking[spec.base] = 0  # the base takes part in the duets of all others
     for number in count(1) if spec.base in can_be else ():
         names = [dbms for dbms, lacks in lacking.items() if lacks > 0]
         if number in complete:
@@ -272,7 +278,7 @@ def has_twin(spec: StudySpec) -> bool:
 
 
 def build_and_config(dbms: str) -> tuple[str, str]:
-    """The two names that runs.yaml writes as one.
+    """Splits the name of a dbms into the names of its build and its config.
 
     >>> build_and_config("my8033.ps0")
     ('my8033', 'ps0')
@@ -299,7 +305,8 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
 
 
 def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
-    """Keeps only the first rounds of a study, for a quick try; the whole study goes on from them."""
+    """Keeps only the first rounds of a study, without profiles, for a quick try. A run of the whole study continues
+    from these rounds."""
     spec = study_of(runs_file, study)
     if not 1 <= rounds <= (spec.rounds or MOST_ROUNDS):
         most = f"the study has {spec.rounds}" if spec.rounds else f"{MOST_ROUNDS} are the most"
@@ -312,7 +319,7 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
 
 
 def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
-    """Gives a study the parameters that a host has of its own, where it is one of runs.yaml."""
+    """Gives a study the parameters that a host sets, if the host is one of the study's hosts."""
     spec = study_of(runs_file, study)
     if host not in spec.hosts:
         return runs_file
@@ -320,7 +327,7 @@ def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
 
 
 def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
-    """Gives a study a budget in place of its number of rounds, or of the budget that it has."""
+    """Gives a study a budget, which replaces its number of rounds or an earlier budget."""
     spec = study_of(runs_file, study)
     if not spec.duet:
         raise RqpsError(
@@ -335,22 +342,22 @@ def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
 
 
 def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
-    """The order of one round.
+    """The random order of the dbms in one round.
 
-    Sorting by a digest shuffles as well as a generator does, and a round's order depends on nothing but the
-    seed, its number and who takes part: rounds can be added, or a dbms, and the others keep their order.
+    The dbms are sorted by a digest of the seed, the round's number and their names, and the order depends on nothing
+    else: when rounds or a dbms are added, all others keep their order.
     """
     return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
 
 
 def scenario_asked(build_spec: BuildSpec, scenario: Any) -> dict[str, Any]:
-    """The scenario of a dbms as plain values below the key of its engine; nothing where none is asked for, so that
-    runs of before there were any are still known."""
+    """The scenario of a dbms as plain values below the key of its engine. Empty without a scenario, so that the
+    identity of runs from before there were scenarios stays the same."""
     return {} if scenario is None else {facts_of(build_spec.engine).scenarios.KEY: scenario.asked()}
 
 
 def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec, scenario: Any = None) -> str:
-    """16 digits that change when anything changes that is asked of a run's server or its load."""
+    """16 hexadecimal digits that change when any request to a run's server or its load changes."""
     asked: dict[str, Any] = {
         "build": build_spec.model_dump(mode="json", exclude_none=True),
         "options": {name: [option.value, option.optional] for name, option in options.items()},

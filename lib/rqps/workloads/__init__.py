@@ -1,6 +1,6 @@
-"""The workloads: the load on an engine, and the results of the load generators.
+"""The workloads: they put load on an engine and read the results of the load generators.
 
-The protocol here is everything that a run needs from a workload.
+The classes here define everything that a run needs from a workload.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ _FOLDERS = {
     path.parent.name.replace("_", "-"): path.parent.name
     for path in sorted(Path(__file__).parent.glob("*/workload.py"))
 }
-"""The folder of each workload, by its name in runs.yaml."""
+"""Maps the name of each workload in runs.yaml to its folder."""
 
 
 def _module(name: str, part: str) -> Any:
@@ -42,19 +42,20 @@ class Answer:
     """The result of a step, as columns and rows of the raw tables."""
 
     columns: dict[str, Any]
-    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies. A missing column
-    is null; a counter that this machine lacks is given as null."""
+    """The step's row in `steps`: kind, range, clients and group, operations, errors, latencies. A column
+    that is given here replaces the run's own counter of that name; null means that the value is not known."""
     intervals: list[dict[str, Any]]
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
     more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Rows of raw tables that only this workload has, by table name: the same tables in every step."""
+    """Maps the names of raw tables that only this workload has to their rows; the same tables in every step."""
 
 
 class How(TypedDict):
     """The settings of a load: the seed of its random values, its CPUs, and the file for its output.
 
-    A counted load runs the same transactions on every server, however slow; other loads run for some seconds.
+    A counted load runs the same number of transactions on every server, however slow the server is; other loads run
+    for some seconds.
     """
 
     seed: int
@@ -62,67 +63,69 @@ class How(TypedDict):
     log: Path
     counted: NotRequired[bool]
     by_connection: NotRequired[bool]
-    """Each client shares one of those CPUs with the server's thread that serves it."""
+    """True if each client shares one of `cpus` with the server's thread that serves its connection."""
     in_turns: NotRequired[bool]
-    """Its process will be stopped during the turns of others."""
+    """True if the load's process is stopped during the turns of other servers."""
 
 
 class Load(Protocol):
-    """A load generator at work on one step."""
+    """A running load generator, which puts the load of one step."""
 
     @property
     def pid(self) -> int: ...
 
     def wait_for_begin(self) -> int:
-        """Wait for the beginning of the measured part, and return that moment of CLOCK_MONOTONIC, in ns.
+        """Wait until the measured part begins, and return that time of CLOCK_MONOTONIC, in ns.
 
-        A load that waits for us begins in `wait_for_end`, after all observers have started.
+        A load that waits for our signal begins in `wait_for_end`, after all observers have started.
         """
 
     def wait_for_end(self) -> None:
-        """Wait for the end of the measured part. The counters of the processes are still readable then."""
+        """Wait until the measured part has ended. The counters of the processes are still readable then."""
 
     def wait_until_gone(self) -> None:
-        """Wait until the generator has ended; an error if it failed."""
+        """Wait until the generator has ended; raises an error if it failed."""
 
 
 class StoppableLoad(Load, Protocol):
-    """A load on a server of its own that waits for its turns and does not count the time in between."""
+    """The load on a single server, which runs only in that server's turns and does not count the time between
+    them."""
 
     slice_s: float
-    """The length of a turn. A resumed server finds its caches cold, which can cost it half a millisecond."""
+    """Length of a turn, in seconds. A resumed server finds cold CPU caches, which can cost half a millisecond."""
     patience_s: float
-    """The longest time of its own."""
+    """Maximum time, in seconds, that the load may take in its own turns."""
 
     def wait_for_origin(self) -> int:
-        """Wait until it has connected; returns the moment at which it begins by its own clock, far ahead."""
+        """Wait until the load is ready; returns the time in ns that its own clock shows when its first turn
+        begins."""
 
     def set_stopped(self, ns: int) -> None:
-        """Put its clock back by so many ns in total. The load is stopped meanwhile."""
+        """Put the load's clock back by `ns` in total. The load is stopped during this call."""
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait that long or until the measured part has ended; True if it has."""
+        """Wait until the measured part has ended, but no longer than `seconds`; True if it has ended."""
 
     def operations(self) -> int | None:
-        """Operations so far; None where it tells them only at its end."""
+        """The number of operations so far; None if the load reports it only at its end."""
 
     def failure(self, late: str = "") -> RqpsError:
-        """The error with which it ended, or for being late."""
+        """The error of a failed load. `late` names the time limit that it exceeded, if it did."""
 
 
 class Workload(ABC):
-    """A family of steps. `parameters` have the workload's own type, and `server` is an opened server of its
-    engine."""
+    """A family of steps. In all methods, `parameters` have the workload's own type, and `server` is an opened server
+    of its engine."""
 
     countable = True
     """True if its steps can run a fixed number of operations."""
     stoppable = False
-    """True if each server has a load of its own and is stopped during the turns of others; False if one load is on
-    all servers."""
+    """True if, in a duet, each server has its own load and both are stopped during the turns of other servers; False
+    if one load has connections to all servers."""
 
     @abstractmethod
     def data_name(self, parameters: Any) -> str:
-        """A name for the loaded tables: equal names mean equal bytes."""
+        """A name for the loaded tables: tables with the same name have the same bytes."""
 
     @abstractmethod
     def load(self, server: Any, parameters: Any) -> None:
@@ -134,26 +137,26 @@ class Workload(ABC):
 
     @abstractmethod
     def steps(self, parameters: Any) -> Sequence[str]:
-        """The steps in their order."""
+        """The names of the steps, in the order in which they run."""
 
     @abstractmethod
     def clients(self, step: str, parameters: Any) -> int:
-        """The number of clients of a step, which decides the CPUs that they get."""
+        """The number of clients of a step; the choice of CPUs for the clients depends on it."""
 
     def places_connections(self, servers: int) -> bool:  # noqa: ARG002
-        """True if a load on that many servers can place its connections on CPUs."""
+        """True if a load on that many servers can pin its connections to CPUs."""
         return False
 
     def check(self, server: Any, step: str, parameters: Any) -> Checked:  # noqa: ARG002
-        """Ask the server before a step for the plans that the step promises; fail if they have to be right and are
-        not."""
+        """Ask the server for the plans of a step before it begins. Raises an error if a plan is not the one that the
+        step promises, in workloads that require it."""
         return Checked()
 
     @abstractmethod
     def generating(
         self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
     ) -> AbstractContextManager[Load]:
-        """The load of one step. Several servers take turns in it, unless each has a load of its own."""
+        """The load of one step. Several servers take turns under this one load."""
 
     @abstractmethod
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
@@ -161,10 +164,10 @@ class Workload(ABC):
 
     @abstractmethod
     def tools(self, parameters: Any, servers: int) -> dict[str, str]:
-        """The load generators for that many servers, with their versions; fetched if missing."""
+        """Maps each load generator for that many servers to its version. Missing generators are fetched."""
 
 
 def workload(name: str) -> Workload:
-    """A workload by its name. Its modules are imported only here: reading runs.yaml needs none of them."""
+    """The workload of this name. Its module is imported only here, since reading runs.yaml does not need it."""
     workload: type[Workload] = _module(name, "workload").WORKLOAD
     return workload()

@@ -1,7 +1,7 @@
-"""Reads the reports of sysbench with our Lua scripts, one per thread and second, adds them up, and makes rows of the
-raw tables.
+"""Reads the reports of sysbench with our Lua scripts (one per thread and second), adds them up, and turns them into
+rows of the raw tables.
 
-Latencies are histograms with 32 buckets for every doubling of microseconds.
+Latencies are kept as histograms in microseconds, with 32 buckets for each factor of two.
 """
 
 import json
@@ -15,20 +15,20 @@ from rqps.store.manifest import Warning_
 BUCKETS_PER_DOUBLING = 32
 PERCENTILES = {"latency_p50_us": 0.50, "latency_p95_us": 0.95, "latency_p99_us": 0.99, "latency_p99_9_us": 0.999}
 RETRIES_WORTH_A_WARNING = 0.001
-"""A share of all transactions that began. Retries are part of writing from many threads, and of the published
-numbers, too."""
+"""The share of all started transactions above which retries give a warning. Some retries are normal when many threads
+write, and the published numbers include them, too."""
 
 
 @dataclass(frozen=True)
 class Second:
-    """Operations of one kind in one second, of one or several threads; seconds of a warm-up are negative."""
+    """The operations of one kind that one or more threads did in one second. Seconds of the warm-up are negative."""
 
     kind: str
     second: int
     operations: int
     transactions: int
     retries: int
-    """Transactions that the server refused and that were repeated from their start."""
+    """The number of times that the server refused a transaction, which was then repeated from its start."""
     sum_us: float
     max_us: float
     buckets: Mapping[int, int]
@@ -44,7 +44,7 @@ class Second:
             "second": self.second,
             "operations": self.operations,
             "transactions": self.transactions,
-            "errors": 0,  # with other errors than those that are repeated, sysbench fails, and so does the run
+            "errors": 0,  # after any error that is not retried, sysbench fails, and so does the run
             "retries": self.retries,
         }
 
@@ -75,7 +75,7 @@ def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
 
 
 def total(seconds: Iterable[Second], kind: str) -> Second:
-    """Adds up the measured seconds of one kind, of all clients."""
+    """Adds up the measured seconds of one kind, over all clients."""
     return together(kind, 0, [part for part in seconds if part.kind == kind and part.second >= 0])
 
 
@@ -109,7 +109,7 @@ def latency_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def summary(part: Second) -> dict[str, float | None]:
-    """The latency columns of the raw tables; all null without transactions."""
+    """The latency columns of the raw tables; all are null if there were no transactions."""
     total = sum(part.buckets.values())
     if total == 0:
         return dict.fromkeys(["latency_mean_us", *PERCENTILES, "latency_max_us"])
@@ -121,20 +121,20 @@ def summary(part: Second) -> dict[str, float | None]:
 
 
 def step_columns(measured: Second, elapsed_s: float, operations: int, retries: int) -> dict[str, Any]:
-    """Columns of the table `steps` for a step with the transactions of `measured`."""
+    """Columns of the table `steps` for a step; `measured` has its transactions."""
     return {
         "elapsed_s": elapsed_s,
         "operations": operations,
         "transactions": measured.transactions,
         "operations_per_s": operations / elapsed_s if operations else None,
         **summary(measured),
-        "errors": 0,  # with other errors than those that are repeated, sysbench fails, and so does the run
+        "errors": 0,  # after any error that is not retried, sysbench fails, and so does the run
         "retries": retries,
     }
 
 
 def edge_us(bucket: int) -> float:
-    """The lower edge of a bucket. The first bucket contains everything shorter.
+    """The lower edge of a bucket, in microseconds. The first bucket also contains all shorter latencies.
 
     >>> edge_us(0), edge_us(32), edge_us(64)
     (0.0, 2.0, 4.0)
@@ -160,7 +160,7 @@ def percentile_us(buckets: Mapping[int, int], share: float, max_us: float) -> fl
 
 
 def retries_warning(step: str, what: str, retries: int, done: int) -> Iterator[Warning_]:
-    """Yields a warning if more than a few of `what` (transactions, statements) were repeated."""
+    """Yields a warning if more than a small share of `what` (transactions, statements) was repeated."""
     share = retries / max(1, retries + done)
     if share > RETRIES_WORTH_A_WARNING:
         text = (

@@ -1,4 +1,4 @@
-"""Load generators as processes: started on their CPUs, read while they run, and never outliving us."""
+"""Runs load generators as processes: starts them on their CPUs, reads their output, and ends them when we end."""
 
 import math
 import re
@@ -23,24 +23,24 @@ END_PATIENCE_S = 60
 LOOK_S = 0.25
 """Seconds between checks that generator and servers still run. The generator's output is read at once."""
 READY_S = 1
-"""Seconds before a step without a warm-up, in which its observers start."""
+"""Seconds in which the observers of a step without a warm-up start, before its measured part."""
 DONE_AGAIN = "1213,1205,1020"
-"""Errors after which a transaction is repeated: a deadlock, a lock wait timeout, a row that changed meanwhile.
-This is sysbench's default, and the published choice."""
+"""Error numbers after which a transaction is repeated: a deadlock, a lock wait timeout, a row that another
+transaction changed. This is sysbench's default, and the published choice."""
 LONGEST_LINE = 600
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
-"""The statement that sysbench repeats in an error message, with all its rows: only its first words are kept."""
+"""Matches the statement that sysbench quotes in an error message: only its first words are kept, not all rows."""
 Options = Mapping[str, str | int | float]
 
 
 class LoadGenerator:
-    """A running load generator and its output so far. Its `with` block ends it. It has no servers if it contains what
-    is measured.
+    """A running load generator and its output so far. Leaving its `with` block ends the process. `servers` is empty
+    if the engine runs inside the generator's process.
 
-    A line `rqps MOMENT` reports a moment: now, or the nanosecond of CLOCK_MONOTONIC that follows. A generator that
-    begins by itself announces its `origin` in advance. The others report `ready` and wait for a line from us.
-    After `ended` it waits until we close its input, so that its counters can be read. `failed` names the position
-    of its server among several.
+    An output line `rqps MOMENT` reports a moment that is reached now, or at the time in ns of CLOCK_MONOTONIC that
+    follows on the line. A generator that begins by itself announces its `origin` in advance. Other generators report
+    `ready` and wait for a line from us. After `ended` a generator waits until we close its input, so that its
+    counters can be read. `failed` is followed by the position of the server, among several, on which a thread failed.
     """
 
     program = "sysbench"
@@ -59,7 +59,7 @@ class LoadGenerator:
         threads: int,
         how: How,
     ) -> None:
-        """Starts it with its command line and environment; each of its threads reports its moments."""
+        """Starts the process; `call` is its command line and environment. Each of its threads reports its moments."""
         self.servers = servers
         self.name = step
         self.threads = threads
@@ -67,7 +67,7 @@ class LoadGenerator:
         self.lines: list[str] = []
         self.moments_ns: defaultdict[str, list[int]] = defaultdict(list)
         self.failed = False
-        """True when a thread has failed. The others end when they notice, which a long statement may delay."""
+        """True once a thread has failed. The others end when they notice it, which a long statement may delay."""
         self._heard = threading.Event()
         self.process: subprocess.Popen[str] = subprocess.Popen(**_process(*call, how["cpus"]), stdin=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -95,14 +95,14 @@ class LoadGenerator:
         return self.origin_ns
 
     def wait_for_end(self) -> None:
-        """Let all threads begin, if they wait for it, and wait until each has finished."""
+        """Let all threads begin, if they wait for our signal, and wait until every thread has finished."""
         if not self.begins_by_itself:
             self.origin_ns = time.monotonic_ns()
             self.let_begin(self.threads)
         self.wait_for("ended", self.threads, self.patience_s)
 
     def let_begin(self, threads: int) -> None:
-        """Write the lines for which that many threads wait."""
+        """Write one line for each of that many threads: each waits for a line before it begins."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write("\n" * threads)
@@ -111,7 +111,7 @@ class LoadGenerator:
             raise self.failure() from None
 
     def wait_until_gone(self) -> None:
-        """Wait until the last statement and the process have ended; an error if the process failed."""
+        """Wait until the last statement and the process have ended; raises an error if the process failed."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
@@ -123,13 +123,13 @@ class LoadGenerator:
         self._reader.join()
 
     def wait_for_all(self) -> None:
-        """Wait from its begin until it has gone, of a load that nobody measures."""
+        """Run a load that is not measured from its beginning to its end."""
         self.wait_for_begin()
         self.wait_for_end()
         self.wait_until_gone()
 
     def wait_for(self, moment: str, threads: int, patience_s: float) -> None:
-        """Wait until that many threads have reported a moment."""
+        """Wait until that many threads have reported a moment; raises an error after `patience_s`."""
         deadline = time.monotonic() + patience_s
         while not self.came_to(moment, threads):
             if time.monotonic() > deadline:
@@ -138,7 +138,7 @@ class LoadGenerator:
             self._heard.clear()
 
     def came_to(self, moment: str, threads: int) -> bool:
-        """True when that many threads have reported a moment; fails if one of them can't any more."""
+        """True if that many threads have reported a moment; raises an error if the load failed before that."""
         if len(self.moments_ns[moment]) >= threads:
             return True
         if self.failed or self.process.poll() is not None or self._lost():
@@ -146,7 +146,7 @@ class LoadGenerator:
         return False
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait that long, or until all threads have ended."""
+        """Wait until all threads have ended, but no longer than `seconds`; True if they have ended."""
         deadline = time.monotonic() + seconds
         while not (ended := self.came_to("ended", self.threads)) and (left_s := deadline - time.monotonic()) > 0:
             self._heard.wait(left_s)
@@ -157,7 +157,7 @@ class LoadGenerator:
         return None
 
     def wait_until(self, moment_ns: int) -> None:
-        """Wait for a moment of CLOCK_MONOTONIC, while checking both processes."""
+        """Wait until this time of CLOCK_MONOTONIC; check meanwhile that the generator and the servers still run."""
         while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
             if self.failed or self.process.poll() not in (None, 0) or self._lost():
                 raise self.failure()
@@ -171,7 +171,7 @@ class LoadGenerator:
     def end(self) -> None:
         """End the process if it still runs, and write its output into its log."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # the last line may still wait for a process that has ended
+        with suppress(BrokenPipeError):  # our last line may still be buffered for a process that has ended
             self.process.stdin.close()
         self.process.kill()
         self.process.wait()
@@ -179,12 +179,12 @@ class LoadGenerator:
         self.log.write_text("".join(self.lines))
 
     def failure(self, late: str = "") -> RqpsError:
-        """The error of a failed load. A server that ended is reported first: its generator only notices the loss."""
+        """The error of a failed load. If a server has ended, that is reported: the generator failed because of it."""
         if lost := self._lost(within_s=1):
             ended: RqpsError = lost.end_of(self.name)
             return ended
         if not (late or self.failed):
-            with suppress(subprocess.TimeoutExpired):  # it is ending
+            with suppress(subprocess.TimeoutExpired):  # the process is about to end
                 self.process.wait(1)
         running = self.process.poll() is None
         self.end()
@@ -239,7 +239,7 @@ def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[in
         "text": True,
         "errors": "replace",
         "env": {"PATH": "/usr/bin:/bin", **environment},
-        "start_new_session": True,  # Ctrl-C in the terminal is for us; we end it in order
+        "start_new_session": True,  # Ctrl-C in the terminal reaches only us; we then end the generator in order
     }
 
 

@@ -20,7 +20,7 @@ def check_table(
     step: str = "",
     fix: str = LOAD_AGAIN,
 ) -> None:
-    """Fails unless a table has this storage engine, these columns and these indexes. `step` begins the error."""
+    """Raises an error unless a table has this engine, these columns and these indexes; `step` begins the error."""
     where = f"{step}{schema}.{name}"
     stored_by, types, parts = connection.dialect.described(connection, schema, name)
     must_be(where, "engine", engine, stored_by, fix=fix)
@@ -30,7 +30,7 @@ def check_table(
 
 
 def must_be(where: str, what: str, asked: Any, actual: Any, *, fix: str = LOAD_AGAIN) -> None:
-    """Fails with both values if they differ."""
+    """Raises an error with both values if they differ."""
     if asked != actual:
         raise RqpsError(f"{where}: {what}: asked for {_words(asked)}, found {_words(actual)}", fix=fix)
 

@@ -1,7 +1,7 @@
-"""Builds from source: a recipe's flags, a training where it wants a profile, and the program read back in the end.
+"""Builds from source: compiles by a recipe, trains if the recipe needs a profile, and checks the finished program.
 
-A build stands in the cache under the digest of its source, recipe and compiler. What is under way has a folder of its
-own, so that a second call goes on where the first was stopped.
+A build is in the cache, in a folder named by the digest of its source, recipe and compiler. A build in progress has
+its own folder, so that a second call continues where the first was stopped.
 """
 
 import json
@@ -31,19 +31,20 @@ MADE, LOG = "made.json", "make.log"
 SECONDS_BETWEEN_LINES = 10.0
 STEPS_FOR_AN_ESTIMATE = 10
 MOST_UNPROFILED = 0.9
-"""Share of files without a profile above which the profile is of another build; a training never runs all of them."""
+"""The largest share of files without a profile that is accepted: above it, the profile belongs to another build. A
+training never runs all files."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
 _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
 _UNPROFILED = re.compile(r"\[-W(?:missing-profile|profile-instr-unprofiled)\]")
 
 Train = Callable[[Path], None]
-"""Puts a load on the build in a tree."""
+"""Trains the build in a tree: puts a load on it."""
 
 
 @dataclass(frozen=True)
 class Making:
-    """A build that is to be made."""
+    """A build to be made from source."""
 
     name: str
     spec: BuildSpec
@@ -68,11 +69,12 @@ class Making:
 
     @property
     def work(self) -> Path:
-        """The folder of what is under way: its path is part of a profile's file names, so it has to stay."""
+        """The folder of the build in progress. Its path must not change, since the file names of a profile contain
+        it."""
         return cache_dir() / "making" / f"{self.spec.engine}-{self.key}"
 
     def in_words(self) -> str:
-        """Source, recipe, compiler and room of the build, for the line before it begins."""
+        """The source, recipe, compiler and disk space of the build, for the lines before it begins."""
         parts = "; ".join(part.about for part in self.recipe.parts.values())
         source = self.spec.made_from
         assert source is not None
@@ -84,7 +86,7 @@ class Making:
         return "\n".join([*lines, f"  {room}; the time left is known after the first steps"])
 
     def refuse_what_is_missing(self) -> None:
-        """Refuses to begin where a program, room or the training is missing."""
+        """Refuses to begin if a program, disk space or the training is missing."""
         if missing := self.recipe.missing():
             what = f"builds.{self.name}: {', '.join(missing)} not on PATH"
             raise RqpsError(what, fix=f"apt install {' '.join(dict.fromkeys(missing.values()))}")
@@ -102,7 +104,7 @@ class Making:
 
 
 def make(name: str, spec: BuildSpec, say: Say, *, jobs: int, niceness: int = 10, train: Train | None = None) -> Path:
-    """The tree of a build, made if it is not there yet."""
+    """The tree of a build, which is made if it is not there yet."""
     making = Making.of(name, spec)
     return make_it(making, say, jobs=jobs, niceness=niceness, train=train)
 
@@ -118,8 +120,8 @@ def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: T
 
 
 def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mapping[str, Part] | None = None) -> None:
-    """Refuses a program that was not compiled as its recipe says. What it does not show is no reason, but in a build
-    of our own, which records its flags."""
+    """Refuses a program that was not compiled as its recipe says. A fact that the program does not show is accepted,
+    except in a build of our own, which records its flags."""
     if spec.recipe is None:
         return
     facts = how_compiled(program)
@@ -135,7 +137,7 @@ def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mappin
 
 
 def not_made(name: str, spec: BuildSpec) -> RqpsError:
-    """The error of a build that is asked for before it was made."""
+    """The error for a build that is asked for before it was made."""
     making = Making.of(name, spec)
     now = making.recipe.version() or f"{making.recipe.compiler} is missing"
     earlier = [json.loads(file.read_text()) for file in making.folder.parent.glob(f"*/{MADE}")]
@@ -146,7 +148,7 @@ def not_made(name: str, spec: BuildSpec) -> RqpsError:
 
 
 class _Steps:
-    """The steps of one build, in its folder."""
+    """The steps of making one build, in its folder."""
 
     def __init__(self, making: Making, say: Say, jobs: int, niceness: int) -> None:
         self._making, self._recipe, self._say = making, making.recipe, say
@@ -163,7 +165,7 @@ class _Steps:
             collect, use = self._profile_flags()
             if not (self._work / "trained").exists():
                 self._train(self._built([*flags, *collect], [*link, *collect]), train)
-                shutil.rmtree(self._build)  # the second build has to have the same path
+                shutil.rmtree(self._build)  # the second build has to use the same path
                 (self._work / "trained").touch()
             flags, link = [*flags, *use], [*link, *use]
         installed = self._built(flags, link)
@@ -189,7 +191,7 @@ class _Steps:
         copied.rename(source)
 
     def _profile_flags(self) -> tuple[list[str], list[str]]:
-        """The flags of the build that collects a profile, and of the one that uses it."""
+        """The flags of the first build, which collects a profile, and of the second, which uses it."""
         collect = [f"-fprofile-generate={self._profile}"]
         if self._recipe.compiler == "clang":
             return collect, [f"-fprofile-use={self._profile}/merged.profdata"]
@@ -198,7 +200,7 @@ class _Steps:
 
     def _train(self, installed: Path, train: Train | None) -> None:
         assert train is not None
-        shutil.rmtree(self._profile, ignore_errors=True)  # of the build's own tools and tests
+        shutil.rmtree(self._profile, ignore_errors=True)  # remove profiles of the build's own tools and tests
         self._profile.mkdir()
         self._profile.chmod(0o777)  # the server may run as another user
         self._say(f"{self._name}: training under {self._making.spec.training}")
@@ -213,7 +215,7 @@ class _Steps:
             self._run([str(self._recipe.path("llvm-profdata")), *merged], self._work, "merging profiles")
 
     def _built(self, flags: Sequence[str], link: Sequence[str]) -> Path:
-        """Configures and builds with these flags, and gives what was installed."""
+        """Configures and builds with these flags. Returns the folder of the installed files."""
         installed = self._work / "installed"
         configured, key = self._build / "rqps-configured", short_key(flags, link)
         if not configured.exists() or configured.read_text() != key:
@@ -273,7 +275,8 @@ class _Steps:
         return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
 
     def _run(self, command: Sequence[str], folder: Path, what: str, progress: "_Progress | None" = None) -> str:
-        """Runs a program to its end, its answer in the log. It ends with us, and with all that it started."""
+        """Runs a program to its end, with its output in the log, and returns that output. The program and all that it
+        started are stopped with us."""
         before = self._log.stat().st_size
         environment = {key: of for key, of in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")}
         environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # its messages are parsed
@@ -302,7 +305,7 @@ class _Steps:
                             progress.read(line)
             finally:
                 with suppress(ProcessLookupError):
-                    os.killpg(running.pid, signal.SIGTERM)  # make removes the file that it was about to write
+                    os.killpg(running.pid, signal.SIGTERM)  # make then removes its incomplete file
                 running.wait()
             lines += answer
         if running.returncode != 0:
@@ -339,7 +342,7 @@ class _Steps:
 
 
 class _Progress:
-    """Lines about the steps of a build, with the time left as soon as some are done."""
+    """Progress lines about the steps of a build, with the time left after the first steps."""
 
     def __init__(self, name: str, say: Say, total: int) -> None:
         self._name, self._say, self._total = name, say, total

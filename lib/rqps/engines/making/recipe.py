@@ -1,4 +1,4 @@
-"""Recipes: what is added to what, as data, for the compiler, the linker and the build system of an engine."""
+"""Recipes: the flags and options that each part of a recipe adds for compiler, linker and build system."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from rqps.errors import RqpsError, instead
 
 Compilers = Literal["gcc", "clang"]
 RECORDED = {"gcc": ("-g1", "-frecord-gcc-switches"), "clang": ("-g1", "-frecord-command-line")}
-"""Flags of every build: they let us read the others back, and add nothing to what runs."""
+"""Flags of every build: they record the compiler's flags in the program, and add no code."""
 PACKAGES = {"gcc": "gcc", "clang": "clang", "ld.lld": "lld", "llvm-profdata": "llvm", "ninja": "ninja-build"}
 
 
@@ -30,37 +30,37 @@ class ForCompiler(Strict):
 
 
 class Part(Strict):
-    """A part of a recipe."""
+    """A part of a recipe, as a recipes.yaml describes it."""
 
     about: str
     compiler: Compilers | None = None
     flags: list[str] = Field(default_factory=list)
     link: list[str] = Field(default_factory=list)
     options: list[str] = Field(default_factory=list)
-    """Options of the engine's build system."""
+    """Options for the engine's build system."""
     of_compiler: dict[Compilers, ForCompiler] = Field(default_factory=dict)
     profile: bool = False
     patch: str = ""
-    """A file beside the engine's recipes.yaml, for `patch -p1`."""
+    """A patch file beside the engine's recipes.yaml, for `patch -p1`."""
     expects: dict[str, str] = Field(default_factory=dict)
-    """Facts that the program has to show."""
+    """Facts, with values, that the program has to show."""
     differs: dict[str, str] = Field(default_factory=dict)
-    """Facts that the program must not show."""
+    """Facts, with values, that the program must not show."""
 
 
 class Base(Strict):
-    """The way in which an engine is built, whatever the recipe."""
+    """The settings by which an engine is built, for all recipes."""
 
     system: Literal["configure", "cmake"]
     options: list[str] = Field(default_factory=list)
     targets: list[list[str]] = Field(min_length=1)
-    """Calls of make: a folder of the build tree and a target. Of CMake the folder is `.`."""
+    """Calls of make, each with a folder of the build tree and a target. With CMake the folder is `.`."""
     server_files: list[str] = Field(default_factory=list)
-    """Globs of the files of the build tree that a server needs; none where the targets install it."""
+    """Globs of the files in the build tree that a server needs; empty if the targets install the server."""
     programs: dict[str, str]
-    """The Debian package of each program that has to be on PATH."""
+    """Maps each program that has to be on PATH to its Debian package."""
     room_mb: int
-    """Room that a build takes, its source and objects included."""
+    """Disk space in MB that a build takes, with its source and objects."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Recipe:
         return part.of_compiler.get(self.compiler, ForCompiler())
 
     def identity(self) -> list[Any]:
-        """All that decides what is built: another base, other flags or patches, another compiler."""
+        """All values that decide which program is built; another base, flag, patch or compiler changes them."""
         patches = [patch.read_text() for patch in self.patches]
         return [
             self.base.model_dump(),
@@ -103,12 +103,12 @@ class Recipe:
         ]
 
     def version(self) -> str:
-        """The compiler's own first line; empty where it is missing."""
+        """The first line of the compiler's `--version`; empty if the compiler is missing."""
         path = compiler_path(self.compiler)
         return first_line(path) if path else ""
 
     def missing(self) -> dict[str, str]:
-        """The programs that are not on this machine, each with its Debian package."""
+        """Maps each needed program that is not on this machine to its Debian package."""
         wanted = {**self.base.programs, self.compiler: PACKAGES[self.compiler]}
         for part in self.parts.values():
             wanted |= {program: PACKAGES[program] for program in self._of(part).programs}
@@ -119,7 +119,8 @@ class Recipe:
         return {program: package for program, package in wanted.items() if not self.path(program)}
 
     def path(self, program: str) -> str | None:
-        """A program on PATH, or beside the compiler, which brings its own linker and tools."""
+        """The path of a program on PATH. clang brings its own linker and tools, so the folder of clang comes
+        first."""
         if program == self.compiler:
             return compiler_path(self.compiler)
         compiler = compiler_path(self.compiler)
@@ -128,7 +129,7 @@ class Recipe:
 
 
 def mismatches(parts: Mapping[str, Part], facts: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Differences between a program and its recipe, in words; and the facts that the program does not show."""
+    """The differences between a program and its recipe, in words, and the facts that the program does not show."""
     wrong, unknown = [], []
     asked = [(name, fact, value, True) for name, part in parts.items() for fact, value in part.expects.items()]
     asked += [(name, fact, value, False) for name, part in parts.items() for fact, value in part.differs.items()]
@@ -149,7 +150,7 @@ def mismatches(parts: Mapping[str, Part], facts: Mapping[str, str]) -> tuple[lis
 
 
 def compiler_path(name: str) -> str | None:
-    """The compiler of this name on PATH, or its newest version with a number in its name."""
+    """The path of this compiler on PATH, else of its newest version with a number in its name."""
     numbered = ((shutil.which(f"{name}-{number}")) for number in range(30, 9, -1))
     return shutil.which(name) or next(filter(None, numbered), None)
 
@@ -160,7 +161,7 @@ def first_line(program: str) -> str:
 
 
 def parts_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> dict[str, Part]:
-    """The parts that a recipe names; `own` stands for the engine's recipes.yaml."""
+    """The parts that a recipe names. `own` may replace the engine's recipes.yaml."""
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
     known = {**table(__package__ or "", "recipes"), **{key: of for key, of in own.items() if key != "base"}}
     for word in words:
@@ -175,7 +176,7 @@ def parts_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any
 
 
 def recipe_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe of a build that is made from source; `own` stands for the engine's recipes.yaml."""
+    """The recipe of a build that is made from source. `own` may replace the engine's recipes.yaml."""
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
     parts = parts_of(name, engine, words, own)
     if "base" not in own:
@@ -194,7 +195,7 @@ UNUSED_OPTIONS = (
 
 
 def unused_options(log: str) -> list[str]:
-    """The options that a build system did not know; it goes on without them."""
+    """The options that a build system reported as unknown; it builds without them."""
     texts = (match[1] for pattern in UNUSED_OPTIONS for match in pattern.finditer(log))
     ours = {
         "CMAKE_AR",

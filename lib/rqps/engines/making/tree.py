@@ -16,7 +16,8 @@ NOT_SOURCE = {".git", "__pycache__"}
 
 
 def identity(name: str, source: SourceTree) -> str:
-    """The text that is another one where the source is: of a directory, its commit and changes, or all its files."""
+    """A text that changes with the source. For a directory it is the commit, or a digest of the list of all files if
+    there are changes or there is no commit."""
     if source.path is None:
         return source.words
     folder = _directory(name, source)
@@ -27,7 +28,7 @@ def identity(name: str, source: SourceTree) -> str:
 
 
 def changed(source: SourceTree) -> str:
-    """The commit of a directory and whether it has changes, in words; empty where it is in no repository."""
+    """The commit of a directory and whether it has changes, in words; empty if it is not the root of a repository."""
     folder = Path(str(source.path)).expanduser()
     if source.path is None or not (commit := _git(folder, "rev-parse", "--short", "HEAD").strip()):
         return ""
@@ -35,7 +36,7 @@ def changed(source: SourceTree) -> str:
 
 
 def put_into(name: str, source: SourceTree, target: Path, say: Say) -> None:
-    """Copies the source to `target`, which must not be there yet; archives are fetched once."""
+    """Copies the source to `target`, which must not exist yet. Archives are fetched once."""
     if source.path is not None:
         shutil.copytree(
             _directory(name, source), target, symlinks=True, ignore=lambda _, names: NOT_SOURCE & {*names}
@@ -70,7 +71,7 @@ def _files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """git's answer about a folder that is the root of a repository; empty where it is none."""
+    """git's output for a folder that is the root of a repository; empty for other folders, and if git is missing."""
     if not (folder / ".git").exists() or shutil.which("git") is None:
         return ""
     return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True).stdout
@@ -92,7 +93,7 @@ def _run_git(name: str, folder: Path, words: list[str]) -> None:
 
 
 def _archive(name: str, source: SourceTree, say: Say) -> Path:
-    """The tarball, fetched if need be; its digest is checked where one was promised."""
+    """The tarball of the source, fetched if needed. The digest of a tarball by URL is checked."""
 
     def make(folder: Path) -> None:
         say(f"{name}: fetching {source.words}")

@@ -1,4 +1,4 @@
-"""MySQL: all that is known of it before any build is here. `engine` starts its servers."""
+"""MySQL: the facts that are known before any of its builds is on this machine. `engine` starts its servers."""
 
 import re
 
@@ -9,8 +9,9 @@ from rqps.engines.mysql.written_bytes import written_kb
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
 _NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
 _START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no_defaults", "user")
-# Of one instance, one moment or one directory: they differ between any two starts of the same server. Sizes of the
-# performance schema's tables follow from its being on or off. The last line names the build, which a study varies.
+# Variables that differ between any two starts of the same server, because they belong to one instance, one moment or
+# one directory. The sizes of the performance schema's tables depend on whether it is on. The variables of the last
+# line describe the build, which a study varies on purpose.
 _PASSING = (
     r"^(hostname|port|socket|timestamp|rand_seed\d|insert_id|last_insert_id|error_count|warning_count"
     r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"
@@ -19,7 +20,7 @@ _PASSING = (
     r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 )
 _ROLES = {
-    # a server without symbols has names for what its plugins may call: the last two
+    # a server without symbols still exports the functions that plugins may call: the last two
     "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
     r"dispatch_command",
     "main": r"main|mysqld|mysqld_main|ld-linux.*",

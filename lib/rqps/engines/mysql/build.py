@@ -1,4 +1,4 @@
-"""A MySQL build: mysqld found in a tree, called with the libraries it needs, and asked for its version."""
+"""A MySQL build: finds mysqld in a tree, provides the libraries that it needs, and asks it for its version."""
 
 import re
 import subprocess
@@ -39,9 +39,10 @@ NEEDED = (
     ),
     f"*{EMPTY_DATA}/*",
 )
-"""The files that a server uses when it starts and runs."""
+"""Patterns of the files that a server uses when it starts and runs."""
 DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
-"""Its compiled-in directory for files does not exist here, and the X plugin would listen."""
+"""Options for Debian's server: its compiled-in secure_file_priv directory does not exist here, and the X plugin would
+listen on a port."""
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)")
 
 
@@ -52,7 +53,7 @@ class Build(engines.Build):
     options: tuple[str, ...] = ()
     """Options without which this package does not start, such as `--lc-messages-dir=…`."""
     empty_data: Path | None = None
-    """A ready-made empty data directory, where the package ships one instead of a way to make it."""
+    """The empty data directory that the package ships; None if the package has none."""
 
 
 def source(name: str, spec: BuildSpec) -> Source:
@@ -60,10 +61,10 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
+    """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec` states."""
     origin = source(name, spec)
     folders = layout(tree := origin.fetch(name, say))
-    assert folders is not None  # or fetching it had failed
+    assert folders is not None  # fetching fails for a tree without mysqld
     base, mysqld = folders
     of_debian = origin.kind == "debian"
     argv = sources.debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
@@ -86,8 +87,9 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 
 
 def layout(tree: Path) -> tuple[Path, Path] | None:
-    """The basedir and the mysqld of an unpacked release, a Debian package or a build tree, if it has one."""
-    places = [tree]  # and the folders that an archive wraps around it: mysql-8.0.40-linux/ or package/server/
+    """The basedir and the mysqld of an unpacked release, a Debian package or a build tree; None if it has no
+    mysqld."""
+    places = [tree]  # and the folders in which an archive wraps it: mysql-8.0.40-linux/ or package/server/
     while len(places) < 3 and len(inside := [path for path in places[-1].iterdir() if path.is_dir()]) == 1:
         places += inside
     for place in places:
@@ -104,7 +106,7 @@ def mysqld_in(tree: Path) -> Path | None:
 
 
 def _folder_options(base: Path) -> tuple[str, ...]:
-    """The options for what does not lie where the server was compiled to look for it."""
+    """The options that name the folders of messages and plugins, which may not be at their compiled-in places."""
     messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
     plugins = (base / name for name in PLUGINS if (base / name).is_dir())
     options = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
@@ -112,7 +114,7 @@ def _folder_options(base: Path) -> tuple[str, ...]:
 
 
 def known_version(tree: Path) -> str | None:
-    """The cached version of the server in an installation; None if it was never asked."""
+    """The cached version of the server in a tree; None if the server was never asked for its version."""
     return sources.asked_before(mysqld_in(tree)).get("version")
 
 

@@ -1,4 +1,4 @@
-"""Data directories: an empty one of a build, and ones with loaded tables, of which every run gets a copy."""
+"""Data directories: for each build an empty one, and one for each set of loaded tables. Every run gets a copy."""
 
 import subprocess
 from collections.abc import Callable, Mapping
@@ -27,7 +27,8 @@ SHAPING = (
     "innodb_undo_tablespaces",
     "lower_case_table_names",
 )
-"""Options that decide what is written when tables are made: data made under other ones is other data."""
+"""Options that change the files of a table when it is made. Data directories are shared only between configs with the
+same values."""
 
 FILE = "known.json"
 _KNOWN = TypeAdapter(Known)
@@ -36,15 +37,15 @@ QUICK = {
     "innodb_buffer_pool_size": "512M",
     "innodb_flush_log_at_trx_commit": "0",
     "sync_binlog": "0",
-    "innodb_fast_shutdown": "0",  # purges and merges all, so that no round inherits debt
+    "innodb_fast_shutdown": "0",  # purges and merges everything, so that no round inherits debt
     "innodb_buffer_pool_dump_at_shutdown": "OFF",
 }
-"""Set while tables are loaded, where the version has it; nothing of it is left in the data."""
+"""Options that are set while tables are loaded, if the version has them. They leave no trace in the data."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of data: a build and the options that shape them."""
+    """Identifies data directories: the build that makes them, and the options of `SHAPING`."""
 
     build: Build
     shape: Mapping[str, str]
@@ -56,17 +57,18 @@ class Origin:
 
 
 def origin(build: Build, asked: Mapping[str, Option]) -> Origin:
-    """The origin of the data of a dbms; two configs that shape data alike share it."""
+    """The origin of the data of a dbms; configs with the same values of `SHAPING` share one origin."""
     return Origin(build, {name: argument(asked[name].value, build.version) for name in SHAPING if name in asked})
 
 
 def known(source: Origin, say: Say) -> Known:
-    """All that a build knows of itself, asked once."""
+    """The variables and performance schema settings of a build's server, which is asked once."""
     return _KNOWN.validate_json((_empty(source, say) / FILE).read_bytes())
 
 
 def known_before(version: str | None) -> dict[str, str]:
-    """The variables of servers of a version, or of all versions, as far as one was asked on this machine before."""
+    """The variables of all servers of a version, or of any version if that is None, that were ever asked on this
+    machine."""
     variables: dict[str, str] = {}
     for file in (cache_dir() / "data").glob(f"*-{version or '*'}-*/initialised/{FILE}"):
         variables |= _KNOWN.validate_json(file.read_bytes()).variables
@@ -74,7 +76,7 @@ def known_before(version: str | None) -> dict[str, str]:
 
 
 def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
-    """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
+    """A data directory with the tables that `load` makes. It is made once for each `name`."""
     start_from = _empty(source, say)
     variables = known(source, say).variables
     quick = {key: value for key, value in {**QUICK, **source.shape}.items() if key in variables}
@@ -83,7 +85,7 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
     def make(work: Path) -> None:
         say(f"{source.build.name}: loading {name}")
         copy_folder(start_from / "data", work / "data")
-        log = source.folder / f"{name}.err"  # which stays where this fails
+        log = source.folder / f"{name}.err"  # stays in place if the load fails
         with running(source.build, work / "data", arguments=(*arguments, "--skip-log-bin"), log=log) as server:
             load(server)
         log.unlink(missing_ok=True)
@@ -93,7 +95,8 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
 
 
 def _empty(source: Origin, say: Say) -> Path:
-    """A folder with a freshly initialised data directory, and what a server on it knows of itself. Made once."""
+    """A folder with a freshly initialised data directory and a file with its server's variables and performance
+    schema settings. It is made once."""
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: initialising an empty data directory")
@@ -120,7 +123,7 @@ def _empty(source: Origin, say: Say) -> Path:
 
 
 def _system_tables(build: Build) -> bytes:
-    """The statements that mysql_install_db gives to a server before 5.7, without its shell and Perl."""
+    """The statements that mysql_install_db sends to a server before 5.7. Reading them here needs no shell or Perl."""
     share = build.directory / "share"
     scripts = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
     if missing := [name for name in scripts if not (share / name).exists()]:
@@ -132,7 +135,7 @@ def _system_tables(build: Build) -> bytes:
 
 
 def _call(build: Build, work: Path, arguments: list[str], sql: bytes = b"") -> None:
-    """Runs mysqld once, for initialising, and shows what it said if it failed."""
+    """Runs mysqld once to initialise a data directory. If mysqld fails, the error shows the end of its output."""
     done = subprocess.run(
         keeper.command("exec", [*mysqld(build, work / "data"), *arguments], cpus=()),
         input=sql,
@@ -150,7 +153,8 @@ def _call(build: Build, work: Path, arguments: list[str], sql: bytes = b"") -> N
 
 
 def _forget_redo_log(build: Build, data: Path) -> None:
-    """After a clean stop the old redo log files hold nothing; 5.5 won't start if theirs is not the size asked for."""
+    """Deletes the redo log files, which are not needed after a clean stop. 5.5 does not start if their size is not
+    the configured one."""
     if build.number < (8, 0, 30):
         for file in data.glob("ib_logfile*"):
             file.unlink()

@@ -1,4 +1,5 @@
-"""MySQL's SQL for workloads that any server with SQL can have. This module of each engine has the same functions."""
+"""MySQL's SQL for workloads that run on every SQL server. Each such engine has a module `dialect` with the same
+functions."""
 
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -17,11 +18,11 @@ __all__ = ["access", "check_connections", "query"]
 
 STORED_BY = "innodb"
 NUMBERED, NEXT_NUMBER = "int primary key auto_increment", "null"
-"""The type of a key whose values the server counts, and the value that stands for the next."""
+"""The type of a key whose values the server generates, and the SQL for its next value in an INSERT."""
 AT_REST = ()
-"""Statements after which a loaded `{table}` is as the server wants it for reads."""
+"""Statements that prepare a loaded `{table}` for reads, such as VACUUM; MySQL needs none."""
 WHOLE_TABLE = ("ALL", "index")
-"""Kinds of access that read every row, or every entry of an index."""
+"""Access types of EXPLAIN that read every row of a table, or every entry of an index."""
 NOT_USABLE = {
     "YES": "",
     "DEFAULT": "",
@@ -30,13 +31,13 @@ NOT_USABLE = {
     "FORBIDDEN": "its config disables it",
 }
 IDS_AT_ONCE = 1
-"""Ids that a connection takes from the server at once; those that it does not use are gaps."""
+"""The number of generated ids that a connection reserves at a time; ids that it does not use become gaps."""
 REFUSALS: tuple[type[Exception], ...] = (pymysql.err.MySQLError,)
-"""The errors of a statement."""
+"""The exceptions that the client library raises for a statement."""
 TABLE_OF_ANY_TEXT = " DEFAULT CHARACTER SET utf8mb4"
-"""The end of CREATE TABLE for a table that takes all texts."""
+"""The end of CREATE TABLE for a table whose columns take any Unicode text."""
 BACKSLASH_ESCAPES = True
-"""True if a backslash in a text escapes what follows it."""
+"""True if a backslash in a string literal escapes the next character."""
 _OF_ITS_DATABASE = re.compile(
     r"(?:/\*!\d*\s*)?(?:(?:CREATE|DROP|ALTER)\s+(?:DATABASE|SCHEMA)|USE\s|SET\s+@@(?:GLOBAL|SESSION)\.|CHANGE\s)",
     re.IGNORECASE,
@@ -48,12 +49,13 @@ PUBLISHED = {
     "innodb_max_dirty_pages_pct_lwm": 1,
     "innodb_max_dirty_pages_pct": 1,
 }
-"""Options that the published client of the insert benchmark sets while it waits, ordered so that the second is never
-above the third."""
+"""Options that the published client of the insert benchmark sets while it waits. Their order keeps the second one
+from ever being above the third."""
 
 
 def create_table(key: str, columns: Mapping[str, str]) -> str:
-    """A table whose ids the server gives; like the statements below with `{table}` for its name."""
+    """CREATE TABLE for a table with generated ids. Here and in the statements below, `{table}` stands for the
+    name."""
     typed = "".join(f"{name} {kind}, " for name, kind in columns.items())
     return (
         f"CREATE TABLE {{table}} ( {key} BIGINT NOT NULL AUTO_INCREMENT, {typed}PRIMARY KEY ({key})) ENGINE = InnoDB"
@@ -61,12 +63,13 @@ def create_table(key: str, columns: Mapping[str, str]) -> str:
 
 
 def stored_by(engine: str) -> str:
-    """The words behind a table's columns that name its storage engine."""
+    """The clause of CREATE TABLE that names the storage engine."""
     return f" engine={engine}"
 
 
 def storage_engines(connection: Connection) -> dict[str, str]:
-    """The storage engines that the server knows, each with the reason why it can't make a table; empty if it can."""
+    """Maps each storage engine that the server knows to the reason why it can't be used for a table; empty if it
+    can."""
     support = dict(query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine"))
     for _, disabled in query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'"):
         support |= dict.fromkeys(disabled.lower().split(","), "FORBIDDEN")
@@ -74,23 +77,23 @@ def storage_engines(connection: Connection) -> dict[str, str]:
 
 
 def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
-    """All indexes of a table at once."""
+    """ALTER TABLE that adds all indexes of a table in one statement."""
     added = (f"ADD INDEX {{table}}_{name} ({', '.join(columns)})" for name, columns in indexes.items())
     return f"ALTER TABLE {{table}} {', '.join(added)}"
 
 
 def by_index(name: str) -> str:
-    """The words behind a table's name that make a query use an index."""
+    """The clause after a table's name that forces a query to use an index."""
     return f" FORCE INDEX ({{table}}_{name})"
 
 
 def delete_first(key: str) -> str:
-    """Deletes the first `{rows}` rows whose key is not below `{low}`."""
+    """DELETE for the first `{rows}` rows whose key is `{low}` or above."""
     return f"DELETE FROM {{table}} WHERE {key} >= {{low}} ORDER BY {key} ASC LIMIT {{rows}}"
 
 
 def tables_of(connection: Connection, schema: str) -> list[str]:
-    """The tables of a schema by name."""
+    """The names of a schema's tables, sorted."""
     return sorted(str(name) for (name,) in query(connection, f"SHOW TABLES FROM {schema}"))
 
 
@@ -111,13 +114,14 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
 
 
 def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:
-    """Reads every page of a table and its indexes, given with a column that each of them leads to."""
+    """Reads every page of a table and its indexes, by one query for each index that reads the given column of all
+    rows. `indexes` maps the name of each index to that column."""
     for index, column in indexes.items():
         query(connection, f"SELECT MAX(LENGTH({quoted(column)})) FROM {table} FORCE INDEX ({quoted(index)})")
 
 
 def quoted(name: str) -> str:
-    """A name of a column, an index or a table."""
+    """The name of a column, an index or a table as a quoted identifier."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -130,17 +134,18 @@ def literal(value: str | int | float) -> str:
 
 
 def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 others have more
-    """The schemas with tables of a load."""
+    """The schemas that hold the loaded tables."""
     return [ours]
 
 
 def analyze(connection: Connection, table: str) -> None:
-    """Renews the statistics of a table."""
+    """Recomputes the optimizer statistics of a table."""
     query(connection, f"ANALYZE TABLE {table}")
 
 
 def of_a_dump(statement: str) -> str:
-    """A statement of a dump for our database and our user: empty if it is about its own database, or about nothing.
+    """A statement of a dump, adapted to our database and our user. Empty if the statement creates or selects the
+    dump's own database, or contains only comments.
 
     >>> of_a_dump("USE shop"), of_a_dump("CREATE DEFINER=`joe`@`%` VIEW v AS SELECT 1")
     ('', 'CREATE  VIEW v AS SELECT 1')
@@ -152,22 +157,23 @@ def of_a_dump(statement: str) -> str:
 
 
 def takes_rows(statement: str) -> bool:  # noqa: ARG001
-    """True if the lines behind a statement are its rows."""
+    """True if the lines after a statement are its rows, as after COPY of PostgreSQL; MySQL has no such statement."""
     return False
 
 
 def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> None:
-    """Gives a statement its rows."""
+    """Sends the rows of a statement for which `takes_rows` is true; MySQL has none."""
     raise NotImplementedError
 
 
 def plan(connection: Connection, step: str, statement: str) -> list[dict[str, Any]]:
-    """Rows of the table `plans` for a statement: one for each table that it reads, in the order of the plan."""
+    """Rows of the table `plans` for a statement: one for each table that the statement reads, in the order of the
+    plan."""
     return [plan_row(step, statement, row) for row in explain_all(connection, statement)]
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:
-    """The way in which the server finds a statement's rows, by EXPLAIN."""
+    """The way in which the server finds a statement's rows, according to EXPLAIN."""
     plan = explain(connection, statement)
     covers = "Using index" in str(plan.get("Extra")).split("; ")
     scans = plan.get("type") in WHOLE_TABLE
@@ -175,7 +181,7 @@ def access(connection: Connection, step: str, statement: str) -> Access:
 
 
 def rows_deleted(connection: Connection) -> int:
-    """Rows deleted by all connections since the server started."""
+    """The number of rows that all connections have deleted since the server started."""
     return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
 
 
@@ -185,7 +191,7 @@ def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  #
 
 
 def read_debt(connection: Connection) -> dict[str, Any]:
-    """The work that the server has put off, by the columns of the table `engine`."""
+    """The server's debt, as the columns of the table `engine`."""
     return innodb.read_debt(connection)
 
 
@@ -197,12 +203,13 @@ def settling(
     published: bool = False,
     limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Makes the server do what it has put off, and renews the statistics of these tables: yields its debt, and what
-    of it is left in words, until it is closed. `change` are a column and the key of a table."""
+    """Recomputes the statistics of these tables and makes the server work off its debt. Until it is closed, yields
+    the debt and a message about what is left; the message is empty when hardly any is. `change` are the column and
+    the key with which purge is woken."""
     with closing(server.connect()) as connection, innodb.eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")
-        if int(query(connection, "SELECT @@log_bin")[0][0]):  # the logs of the writes are not needed any more
+        if int(query(connection, "SELECT @@log_bin")[0][0]):  # the binary logs of earlier writes are no longer needed
             query(connection, "PURGE BINARY LOGS BEFORE NOW()")
         while True:
             debt = innodb.read_debt(connection)

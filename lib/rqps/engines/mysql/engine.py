@@ -1,4 +1,4 @@
-"""The MySQL engine: translates a config into the options of its build's version, and starts the server with them."""
+"""The MySQL engine: translates a config into the options of the build's version, and starts the server with them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 counted = Counted("dispatch_command(*)", "connection")
-"""The function that serves a client's command. With its bracket the pattern fits no part that a compiler split off
-(`.cold`), which would end counting too early."""
+"""The function that serves a client's command. Because of its bracket, the pattern does not match a part that the
+compiler split off (`.cold`), which would end the counting too early."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20
-"""A server's memory beside its buffer pool, about: the performance schema, connections, the program."""
+"""The approximate memory of a server without its buffer pool: performance schema, connections, program."""
 
 
 def memory_bytes(asked: Asked) -> int:
@@ -48,8 +48,9 @@ def memory_bytes(asked: Asked) -> int:
 
 
 def foresee(asked: Asked) -> None:
-    """Refuses what `prepare` would, as far as that shows without fetching or starting anything: a directory without a
-    server, an option that the version does not have, or no version that was ever asked here."""
+    """Raises the errors of `prepare` that can be found without fetching or starting a server: a directory without a
+    server, an unknown allocator, or an option that the version does not have. If no server of this version was ever
+    asked on this machine, only options that no server asked here has are errors."""
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
     refuse_here(asked, origin, (layout(tree) or (None, None))[1] if tree else None, locate)
@@ -64,7 +65,7 @@ def foresee(asked: Asked) -> None:
 
 
 def prepare(asked: Asked, say: Say) -> "PreparedServer":
-    """The dbms of a run, its build fetched if need be, its config in the form of that version."""
+    """Prepares the dbms of a run: fetches its build if needed, and translates its config for the build's version."""
     build = locate(asked.build, asked.build_spec, say)
     origin = data.origin(build, asked.options)
     has = data.known(origin, say)
@@ -86,7 +87,7 @@ def prepare(asked: Asked, say: Say) -> "PreparedServer":
 
 @dataclass(frozen=True)
 class PreparedServer:
-    """A dbms whose build is here, with its config in the form of that version."""
+    """A dbms whose build is on this machine and whose config is translated for the build's version."""
 
     dbms: str
     config: str
@@ -95,11 +96,12 @@ class PreparedServer:
     translated: Translated
     scenario: Realised | None
     allocator: tuple[str, Path] | None = None
-    """The memory allocator that the config asks for in place of the build's own, with its library."""
+    """The memory allocator that the config asks for in place of the build's own: its name and its library."""
 
     @property
     def options(self) -> Mapping[str, str]:
-        """As the server has to report them; a scenario stands among them as if it were an option."""
+        """The options with the values that the server has to report. The scenario and the allocator are listed as if
+        they were options."""
         scenario = {"perf_schema": self.scenario.scenario.name} if self.scenario else {}
         malloc = {"malloc": self.allocator[0]} if self.allocator else {}
         return {**self.translated.expected, **scenario, **malloc}
@@ -125,7 +127,7 @@ prepared = PreparedServer
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredServer(Server):
-    """The server of a run, which has to be as its config asks and to stay so."""
+    """The server of a run. Its settings must match the config, at the start and during each step."""
 
     prepared: PreparedServer
 
@@ -157,7 +159,7 @@ class MeasuredServer(Server):
             return [*verified, *events.set_up(connection, self.prepared.scenario, self.prepared.dbms)]
 
     def _verified_allocator(self, name: str, library: Path) -> tuple[str, str, str]:
-        """The allocator, which has to be among the files that the server's process has mapped."""
+        """Verifies that the server's process has mapped the allocator's library; returns name, asked, found."""
         maps = Path(f"/proc/{self.pid}/maps").read_text()
         if str(library) not in maps:
             raise RqpsError(
@@ -171,14 +173,15 @@ class MeasuredServer(Server):
             return read_settings(connection)
 
     def thread_names(self) -> dict[int, str]:
-        """The performance schema's names, by the operating system's thread id; from 5.7 on."""
+        """Maps the operating system's thread ids to the performance schema's names; empty before 5.7."""
         with closing(self.connect()) as connection:
             rows = schema_rows(connection, "threads")
         return {int(row["thread_os_id"]): str(row["name"]) for row in rows if row.get("thread_os_id")}
 
     @contextmanager
     def watching(self, step: str) -> Iterator[Watch]:
-        """Verifies the scenario before and after the step, over a connection whose events are not recorded."""
+        """A watch that verifies the scenario before and after the step, over a connection whose events are not
+        recorded."""
         scenario = self.prepared.scenario
         with events.unrecorded(self) if scenario else closing(self.connect()) as connection:
             yield events.StepWatch(connection, scenario, step, self)

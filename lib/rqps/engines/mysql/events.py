@@ -1,4 +1,4 @@
-"""A server's performance schema around a step: what is set is verified, and what is recorded is counted."""
+"""The performance schema around a step: verifies its settings, and counts the events that it records."""
 
 import time
 from collections import Counter
@@ -31,24 +31,27 @@ _COUNTS = {
     "events_errors_summary_{}_by_error": f"'{ERROR}' AS name, SUM(sum_error_raised) AS count",
     "events_statements_summary_by_digest": f"'{DIGEST}' AS name, SUM(count_star) AS count",
 }
-"""Tables with events of one user or of all, and the columns to read of each."""
+"""Maps each summary table of events to the columns to read; {} stands for `by_user` or `global`."""
 FEWEST = 0.1
-"""Events for each transaction of the load, of a kind that every load has: fewer, and it was not recorded."""
+"""Minimum number of events per transaction, for kinds of instruments that every load uses. With fewer events, a kind
+counts as not recorded."""
 SOCKET_EVENTS_OF_A_CONNECTION = 64
-"""Sockets count bytes as a connection comes and goes, also while their instruments are off."""
+"""Maximum number of socket events per connection while socket instruments are off: sockets count bytes when a
+connection opens and closes even then."""
 CLOSING_S = 0.5
 CLOSING_PATIENCE_S = 10.0
-"""For a connection that is none of the load's and stays."""
+"""Maximum wait for connections to close: one that does not belong to the load may stay open."""
 LOOK_S = 0.02
 MOST_SHOWN = 12
 _LOCK = "rqps_proof"
-"""In front of the names of events, among the server's own status variables."""
+"""The name of the user-level lock that is taken to see if metadata locks are recorded."""
 _LOST_THREADS = "performance_schema_thread_instances_lost"
 _METADATA_LOCK = "wait/lock/metadata/sql/mdl"
 
 
 class StepWatch:
-    """The status around a step, and the events of a scenario, which have to be those that it asks for."""
+    """Reads the status before and after a step, and verifies that the events that the scenario asks for are recorded,
+    and no others."""
 
     def __init__(self, connection: Connection, asked: Realised | None, step: str, server: Server) -> None:
         self._connection, self._asked, self._step, self._server = connection, asked, step, server
@@ -62,7 +65,8 @@ class StepWatch:
         return self._before
 
     def end(self, transactions: int) -> Mapping[str, str]:
-        """Fails unless what was asked for was recorded, nothing else, and nobody changed it."""
+        """The status after the step. Fails if the recorded events are not those that the scenario asks for, or if its
+        settings changed during the step."""
         wait_for_closing(self._connection)
         self._after = self._read()
         if self._asked:
@@ -72,7 +76,7 @@ class StepWatch:
         return self._after
 
     def lost(self) -> Iterator[str]:
-        """The counters of what the performance schema had no room for, where they grew."""
+        """One message for each counter of lost events or objects of the performance schema that grew in the step."""
         for name in self._after:
             counts = name.startswith("performance_schema_") and name.endswith("_lost")
             if counts and (lost := self._grew(name)):
@@ -105,9 +109,10 @@ class StepWatch:
 
 
 def wait_for_closing(connection: Connection) -> None:
-    """Waits for the server to close connections that came after this one, which it does after their client has ended.
+    """Waits until the server has closed the connections that opened after this one, some time after their client
+    ended.
 
-    Before that, 5.6 counts no events of their sockets, and for a moment all of their statements twice.
+    Until it closes a connection, 5.6 counts no events of its socket, and for a moment counts its statements twice.
     """
     deadline_s = time.monotonic() + CLOSING_PATIENCE_S
     while any(row[0] > connection.thread_id() for row in query(connection, "SHOW PROCESSLIST")):
@@ -118,7 +123,8 @@ def wait_for_closing(connection: Connection) -> None:
 
 @contextmanager
 def unrecorded(server: Server) -> Iterator[Connection]:
-    """A connection of which nothing is recorded. 5.5 can't switch off single threads; it records no statements."""
+    """A connection whose events are not recorded. 5.5 can't disable the recording of single threads, but it does not
+    record statements."""
     with closing(server.connect()) as connection:
         if server.build.number >= (5, 6):
             stop_recording(connection)
@@ -126,14 +132,15 @@ def unrecorded(server: Server) -> Iterator[Connection]:
 
 
 def stop_recording(connection: Connection) -> None:
-    """Lets no event of this connection be recorded from now on."""
+    """Disables the recording of this connection's events."""
     ours = "WHERE processlist_id = CONNECTION_ID()"
     with explained(connection):
         query(connection, f"UPDATE performance_schema.threads SET instrumented = 'NO' {ours}")
 
 
 def set_up(connection: Connection, asked: Realised, dbms: str) -> list[tuple[str, str, str]]:
-    """Sets what could not be set at the start and verifies all of it, in short: name, asked, found."""
+    """Applies the settings that could not be set at the start, then verifies all settings. Returns a summary as rows
+    of name, asked, found."""
     with explained(connection):
         for statement in asked.statements:
             query(connection, statement)
@@ -143,7 +150,7 @@ def set_up(connection: Connection, asked: Realised, dbms: str) -> list[tuple[str
 
 
 def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) -> dict[str, str]:
-    """The number of instruments of each kind that are on, and the consumers that are.
+    """The number of enabled instruments of each kind, and the names of the enabled consumers.
 
     >>> in_short({"stage/sql/init": "timed", "stage/sql/end": "off"}, {"statements_digest": True})
     {'instruments stage': '1 of 2 enabled, 1 timed', 'consumers': 'statements_digest'}
@@ -160,9 +167,10 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 
 
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
-    """Fails with both values of all that is not as asked for; `changed` says since when, if it was so before."""
+    """Reads the settings of the performance schema and fails if they are not those of the scenario; the error names
+    both values of each. `changed` says when they changed, if they were right before."""
     reported = read_setup(connection)
-    if reported.threads_unwatched:  # also the thread of a connection that is just being closed
+    if reported.threads_unwatched:  # among them may be the thread of a connection that is just being closed
         time.sleep(CLOSING_S)
         reported = read_setup(connection)
     wrong = [*differences(asked, reported), *_metadata_locks(connection, asked)]
@@ -176,7 +184,8 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
 
 
 def differences(asked: Realised, reported: Found) -> list[str]:
-    """Everything that is not as asked for, with both values; instruments of a kind that differ alike are one line."""
+    """One line for each setting that is not as asked for, with both values; of many lines, only the first.
+    Instruments of one kind with the same two values share a line."""
     if asked.scenario.kind == "off":
         return (
             [f"asked for off, and {len(reported.instruments)} instruments are listed"] if reported.instruments else []
@@ -213,7 +222,7 @@ def _different(asked: Realised, reported: Found) -> Iterator[str]:
 
 
 def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
-    """Metadata locks have no counter: one is taken, looked for, and released."""
+    """Checks the recording of metadata locks. They have no counter, so a lock is taken, looked up and released."""
     if asked.scenario.kind != "on" or _METADATA_LOCK not in asked.instruments:
         return
     wanted = asked.instruments[_METADATA_LOCK] != "off" and asked.records
@@ -226,7 +235,8 @@ def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
 
 
 def recorded(connection: Connection, asked: Realised) -> dict[str, int]:
-    """Events so far by instrument: of the load's user where events are kept by user, else of all threads."""
+    """Maps each instrument to the number of its events so far: those of the load's user if events are summarized by
+    user, else those of all threads."""
     by_user = asked.is_on("thread_instrumentation")
     counts: dict[str, int] = {}
     for summary, columns in _COUNTS.items():
@@ -238,7 +248,7 @@ def recorded(connection: Connection, asked: Realised) -> dict[str, int]:
 
 
 def by_kind(events: Mapping[str, int]) -> Counter[str]:
-    """Events of all instruments of a kind.
+    """Maps each kind of instruments to the number of its events.
 
     >>> by_kind({"stage/sql/init": 2, "stage/sql/end": 1, "digest": 3})
     Counter({'stage': 3, 'digest': 3})
@@ -252,9 +262,11 @@ def by_kind(events: Mapping[str, int]) -> Counter[str]:
 def mistaken(
     asked: Realised, events: Mapping[str, int], *, transactions: int, connections: int, texts: int
 ) -> Iterator[str]:
-    """The kinds that are on and did not move in a step, and those that are off and did.
+    """One message for each kind of instruments that is on and recorded too few events in a step, or is off and
+    recorded events.
 
-    Only statements that came as text (`texts`) have a digest; one that was prepared before has none, but in 9.x.
+    Only statements that are sent as text (`texts`) have a digest. Executions of a prepared statement have one only
+    in 9.x.
     """
     switched: dict[str, list[bool]] = {}
     for name, state in asked.instruments.items():
@@ -266,7 +278,7 @@ def mistaken(
     for kind, on in {**switched, DIGEST: digests}.items():
         count, due = events.get(kind, 0), f"{transactions} transactions"
         too_few = kind != DIGEST and classes().instruments[kind].loads and count < FEWEST * transactions
-        if kind == DIGEST:  # the few texts with which a load connects make no load of texts
+        if kind == DIGEST:  # the few texts that a load sends when it connects do not count
             due, too_few = f"{texts} statements", texts > FEWEST * transactions and count < FEWEST * texts
         tolerated = SOCKET_EVENTS_OF_A_CONNECTION * connections if kind == "wait/io/socket" else 0
         if not any(on) and count > tolerated:

@@ -1,4 +1,5 @@
-"""InnoDB's debt, which is work that it has put off: what is not purged, not flushed, not checkpointed."""
+"""InnoDB's debt, the work that it has put off: rows to purge, dirty pages to flush, redo since the last
+checkpoint."""
 
 import math
 import re
@@ -15,23 +16,24 @@ EAGER = {
     "innodb_idle_flush_pct": 100,
     "innodb_max_dirty_pages_pct_lwm": 0,
     "innodb_max_dirty_pages_pct": 0,
-    "innodb_purge_rseg_truncate_frequency": 1,  # the length of the history is reported anew only so often
+    "innodb_purge_rseg_truncate_frequency": 1,  # the history list length is updated only at this frequency
 }
-"""Set until all is flushed, in this order, since some are limits of others; where the version has them."""
+"""Options that are set while the server flushes and purges, if the version has them. They are set in this order,
+since some limit the values of others."""
 EAGER_IN_55 = EAGER | {"innodb_purge_batch_size": 1}
-"""There purge sleeps while there is less to do than one batch, and is woken by a commit that gives it more."""
+"""The same for 5.5, where purge sleeps while it has less work than one batch, until a commit adds more."""
 
 MOST_DIRTY_SHARE = 0.01
-"""The share of the buffer pool's pages. The published tests ask for 1 %, too."""
+"""Maximum share of dirty pages in the buffer pool when flushing counts as done. The published tests use 1 %, too."""
 MOST_UNPURGED = 100
-"""Transactions; a server at rest need not come to none."""
+"""Maximum number of unpurged transactions when purge counts as done; even an idle server may not reach 0."""
 
 _PURGE = re.compile(r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?History list length (\d+)", re.DOTALL)
 REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", re.DOTALL)
 
 
 def left(debt: Mapping[str, Any]) -> str:
-    """The work that a row of the table `engine` leaves to do, in words; empty if hardly any is."""
+    """A message about the debt in a row of the table `engine`; empty if the debt is within both limits."""
     share, unpurged = debt["dirty_kb"] / debt["buffer_pool_kb"], debt["history_length"]
     if share <= MOST_DIRTY_SHARE and unpurged <= MOST_UNPURGED:
         return ""
@@ -42,10 +44,11 @@ def left(debt: Mapping[str, Any]) -> str:
 
 
 def read_debt(connection: Connection) -> dict[str, float]:
-    """InnoDB's backlog of purge, flushing and checkpoints now, by the columns of the raw table `engine`.
+    """InnoDB's current debt of purge, flushing and checkpoints, as the columns of the raw table `engine`.
 
     The history list length alone is not enough: before 5.7 it is updated only now and then, and keeps its old value
-    when purge has finished. The progress of purge is in other numbers, which 5.5 writes in hexadecimal.
+    when purge has finished. So the transaction numbers that purge has reached, which 5.5 writes in hexadecimal, are
+    read, too.
     """
     status, settings = read_status(connection, "Innodb%"), read_variables(connection, "innodb%")
     report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])
@@ -54,7 +57,7 @@ def read_debt(connection: Connection) -> dict[str, float]:
     assert redo, report
     page_kb = int(status["innodb_page_size"]) / 1024
     base = 16 if is_55(connection) else 10
-    resized = status.get("innodb_redo_log_capacity_resized")  # since 8.0.30; before, it is some files of one size
+    resized = status.get("innodb_redo_log_capacity_resized")  # since 8.0.30; before, files of one size
     files = (int(settings.get(f"innodb_log_{what}", 0)) for what in ("file_size", "files_in_group"))
     return {
         "history_length": min(int(purge[1], base) - int(purge[2], base), int(purge[3])),
@@ -66,7 +69,7 @@ def read_debt(connection: Connection) -> dict[str, float]:
 
 
 def wake_purge(connection: Connection, table: str, column: str, key: str) -> None:
-    """In 5.5 purge sleeps until somebody commits. Changes one row, and changes it back."""
+    """Wakes the purge of 5.5, which sleeps until a transaction commits: changes one row and changes it back."""
     if is_55(connection):
         for change in ("+ 1", "- 1"):
             query(connection, f"UPDATE {table} SET {column} = {column} {change} ORDER BY {key} LIMIT 1")
@@ -74,7 +77,7 @@ def wake_purge(connection: Connection, table: str, column: str, key: str) -> Non
 
 @contextmanager
 def eager(connection: Connection, options: Mapping[str, int] | None = None) -> Iterator[None]:
-    """The server's options set so that it flushes and purges all it can, and set back afterwards."""
+    """Sets the server's options so that it flushes and purges as much as it can, and restores them afterwards."""
     options = options or (EAGER_IN_55 if is_55(connection) else EAGER)
     before = read_variables(connection, "innodb%")
     had = {name: before[name] for name in options if name in before}

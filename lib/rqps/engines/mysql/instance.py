@@ -1,4 +1,4 @@
-"""A running server: started under a keeper, on a private socket, and stopped in order."""
+"""A running server: started under a keeper, on a private socket, and stopped cleanly."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,17 +17,17 @@ from rqps.engines.server import LONGEST_WORDS, KeptServer
 from rqps.errors import RqpsError
 
 ANSWER_PATIENCE_S = 300.0
-"""The longest wait for the answer to a statement of ours."""
+"""Maximum wait for the answer to a statement on a control connection."""
 WHOLE_TABLE_PATIENCE_S = 3600.0
-"""The same for statements that make or read whole tables."""
+"""Maximum wait for the answer to a statement that makes or reads whole tables."""
 TABLE_IS_FULL = 1114
 GOODBYE_PATIENCE_S = 10
 Connection: TypeAlias = "pymysql.Connection[Any]"
 
 
 class _ConnectionForControl(pymysql.Connection):
-    """A connection that says so when the server does not answer, and is closed only when the server has heard of it,
-    so that no step has its last command."""
+    """A connection for control. It raises a clear error when the server does not answer in time. `close` waits until
+    the server has closed its end, so that the connection's last command does not fall into a step."""
 
     def __init__(self, server: str, patience_s: float, **how: Any) -> None:
         self.server, self.patience_s = server, patience_s
@@ -35,7 +35,7 @@ class _ConnectionForControl(pymysql.Connection):
 
     @property
     def dialect(self) -> ModuleType:
-        """The functions for its server's SQL."""
+        """The module with the functions for the server's SQL."""
         return import_module("rqps.engines.mysql.dialect")
 
     def connect(self, sock: Any = None) -> None:
@@ -72,7 +72,7 @@ class _ConnectionForControl(pymysql.Connection):
 
 @dataclass(frozen=True)
 class Server(KeptServer):
-    """A mysqld that answers."""
+    """A running mysqld."""
 
     build: Build
 
@@ -81,7 +81,7 @@ class Server(KeptServer):
     REFUSALS = (pymysql.err.Error,)
 
     def connect(self, database: str | None = None, patience_s: float | None = None) -> Connection:
-        """A connection for control, never for load: without TLS, autocommitting."""
+        """A new connection for control, never for load: without TLS, with autocommit."""
         connection = _ConnectionForControl(
             self.name,
             patience_s or ANSWER_PATIENCE_S,
@@ -102,7 +102,7 @@ class Server(KeptServer):
 
     @staticmethod
     def sysbench_options(servers: "Sequence[Server]", database: str) -> dict[str, str]:
-        """The options by which sysbench connects to one of these servers, or to several in turns."""
+        """The sysbench options that connect to one of these servers, or to several of them in turns."""
         sockets = ",".join(str(server.socket) for server in servers)
         return {"db-driver": "mysql", "mysql-socket": sockets, "mysql-user": "root", "mysql-db": database}
 
@@ -119,7 +119,8 @@ class Server(KeptServer):
         return ""
 
     def telling_lines(self) -> list[str]:
-        """The errors in its log, which 5.6 buries under its plugins' good-byes, or else all of it."""
+        """The error lines of the log, which 5.6 follows by many lines of its plugins' shutdown; without any, all
+        lines."""
         lines = self.log_lines()
         return [line for line in lines if "[ERROR]" in line] or lines
 
@@ -133,7 +134,7 @@ def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def running(build: Build, data: Path, *, arguments: tuple[str, ...] = (), log: Path) -> Iterator[Server]:
-    """A server on `data` for as long as the block lasts, which has to stop in order."""
+    """Starts a server on `data` for the block. Fails if the server does not stop cleanly afterwards."""
     with start(build, data, Start(log), arguments).making(f"making data of {build.name}") as server:
         yield server
 
@@ -146,14 +147,15 @@ def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = (
             *(*asked.under, *mysqld(build, data)),
             *(f"--socket={socket}", f"--pid-file={socket.parent / 'mysqld.pid'}", f"--log-error={asked.log}"),
             *("--skip-networking", "--loose-mysqlx=OFF", f"--tmpdir={data.parent}"),
-            *arguments,  # those of the config come after those of the package, which may differ
+            *arguments,  # the config's options come after the package's and override them
         ]
 
     return Server.begin(build, data, asked, argv)
 
 
 def mysqld(build: Build, data: Path) -> list[str]:
-    """The part of a command line that every start on a data directory has. As root, mysqld insists on an option."""
+    """The beginning of the command line for every start on a data directory. As root, mysqld requires
+    `--user=root`."""
     as_root = ("--user=root",) if os.geteuid() == 0 else ()
     return [
         *(*build.argv, "--no-defaults", f"--basedir={build.directory}"),

@@ -1,7 +1,7 @@
-"""A my.cnf as a server of a version reads it: the options of its groups, and what becomes of every line.
+"""Reads a my.cnf as the server does: its options by group, and for each line whether rqps takes it.
 
-A config in runs.yaml starts from one by `my_cnf: etc/my.cnf.cz10a`. Files and folders stay those that rqps gives to a
-server, and its allocator, which mysqld_safe would set, becomes the option `malloc`.
+A config in runs.yaml starts from such a file by `my_cnf: etc/my.cnf.cz10a`. Options for files and folders are
+ignored, since rqps sets these; the allocator, which mysqld_safe would set, becomes the option `malloc`.
 """
 
 import re
@@ -16,10 +16,10 @@ WRAPPER = "mysqld_safe"
 NAMED_SKIP = frozenset(
     f"skip_{name}" for name in ("external_locking", "name_resolve", "networking", "replica_start", "show_database")
 )
-"""Options whose own names begin with skip_; of all others that switches an option off."""
+"""Options whose own names begin with `skip_`. In all other names, the prefix `skip_` switches the option off."""
 NOT_EVERYWHERE = frozenset(("default_authentication_plugin",))
-"""Options that some versions take and don't report, and others lack: they decide how clients log in, which the
-connections of rqps do without."""
+"""Options that some versions accept but do not report, and that others lack. They decide how clients log in; rqps
+connects without them, so they are optional."""
 _GROUP = re.compile(r"\[\s*([^\]\s]+)\s*\]\s*(?:[#;].*)?")
 _OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)\s*(?:(=)\s*(.*))?")
 _QUOTED = re.compile(r"""(['"])(.*)\1\s*(?:#.*)?""")
@@ -28,7 +28,7 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 
 def read(text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
-    """The options in a my.cnf, and its mistakes, both with their lines. rqps sets the options `ours` itself."""
+    """The options in a my.cnf, and its mistakes, both with line numbers. rqps itself sets the options `ours`."""
     lines: list[FileLine] = []
     problems: list[tuple[int, str]] = []
     group = ""
@@ -53,7 +53,7 @@ def read(text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[in
 
 
 def _line(number: int, group: str, name: str, value: str | None, ours: frozenset[str]) -> FileLine:
-    """One option, by the name and with the value that a config has for it."""
+    """One option, with the name and the value that a config in runs.yaml would have for it."""
     if group == WRAPPER and name == "malloc_lib" and value:
         return FileLine(number, "malloc", _allocator(value))
     match = _SERIES.fullmatch(group)
@@ -76,20 +76,22 @@ def _line(number: int, group: str, name: str, value: str | None, ours: frozenset
 
 
 def _value(written: str) -> str:
-    """A value without its quotes, or without the comment after it, and with what its escapes stand for."""
+    """A value without its quotes, or without the comment after it, and with its escape sequences replaced."""
     quoted = _QUOTED.fullmatch(written)
     plain = quoted[2] if quoted else re.split(r"\s+#|^#", written)[0].strip()
     return re.sub(r"\\([btnrs\\])", lambda escape: _ESCAPES[escape[1]], plain)
 
 
 def _allocator(path: str) -> str:
-    """The name of an allocator by the file of its library, as mysqld_safe takes it; else the file."""
+    """The allocator's name, if the file name of a library, as given to mysqld_safe, shows it; else the path
+    itself."""
     file = PurePosixPath(path).name
     return next((name for name in ALLOCATORS if file.startswith((f"lib{name}", name))), path)
 
 
 def _the_last_counts(lines: list[FileLine]) -> Iterator[FileLine]:
-    """The last of the lines that set one option for the same servers counts, as for a server."""
+    """If several lines set one option for the same releases, only the last is taken, as by a server. The earlier
+    lines get a note."""
     last = {(line.name, line.series): line.number for line in lines if line.taken}
     for line in lines:
         again = last.get((line.name, line.series), line.number)

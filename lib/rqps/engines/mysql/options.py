@@ -1,7 +1,7 @@
-"""A config is written once, in the names of today; here it becomes the options of one version.
+"""Translates a config, which uses the current names of options, into the options of one version.
 
-The options of a version are in no table here: its own `SHOW GLOBAL VARIABLES` lists them, so somebody's own build is
-known as well as a release. Only what went by another name stands here.
+No table lists the options of each version: the server's own `SHOW GLOBAL VARIABLES` does, so your own build is known
+as well as a release. Only options that have another form in some versions are listed here.
 """
 
 import difflib
@@ -21,7 +21,7 @@ class Translated:
     arguments: tuple[str, ...] = ()
     expected: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-    """Optional ones that this version does not have."""
+    """The optional options that this version does not have."""
 
 
 def _log_bin(value: Value, _known: Mapping[str, str]) -> Translated | None:
@@ -39,7 +39,7 @@ def _ssl(value: Value, known: Mapping[str, str]) -> Translated | None:
 
 
 def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | None:
-    """Before 8.0.30 the redo log is a number of files of one size."""
+    """Before 8.0.30, the redo log is a number of files of one size: translates the capacity into two files."""
     if "innodb_redo_log_capacity" in known:
         return None
     file_bytes = int(canonical(value)) // 2
@@ -50,7 +50,7 @@ def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | N
 
 
 def _malloc(_value: Value, _known: Mapping[str, str]) -> Translated | None:
-    """The allocator is a library that the program is started with, and no option of it."""
+    """The allocator is a library that is preloaded at the server's start, so the server gets no option for it."""
     return Translated()
 
 
@@ -60,13 +60,14 @@ FORMS: dict[str, Callable[[Value, Mapping[str, str]], Translated | None]] = {
     "innodb_redo_log_capacity": _redo_log_capacity,
     "malloc": _malloc,
 }
-"""Options that some versions spell otherwise. None means that the plain form is right here."""
+"""Maps options that have another form in some versions to the function that translates them. The function returns
+None if the plain form is right for the given server."""
 
 LOG_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
 
 
 def _with_capacity(asked: Mapping[str, Option], known: Mapping[str, str]) -> dict[str, Option]:
-    """Redo log files of one size become the capacity that they come to, where a version has only that."""
+    """Replaces the size and number of redo log files by the total capacity, if the version has only that option."""
     size, files = (asked.get(name) for name in LOG_FILES)
     if size is None or "innodb_redo_log_capacity" not in known or LOG_FILES[0] in known:
         return dict(asked)
@@ -80,7 +81,8 @@ _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: str, version: str) -> Translated:
-    """The options of `asked` for a server whose variables are `known`; an error names all unknown ones at once."""
+    """Translates the options `asked` for a server whose variables are `known`. One error names all unknown
+    options."""
     arguments: list[str] = []
     expected: dict[str, str] = {}
     left_out: list[str] = []
@@ -107,7 +109,7 @@ def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: st
 
 
 def mismatches(expected: Mapping[str, str], reported: Mapping[str, str]) -> list[str]:
-    """Everything that was asked for and is not so, with both values."""
+    """One line for each variable whose reported value is not the expected one, with both values."""
     return [
         f"{name}: asked for {value!r}, the server has {reported.get(name, 'no such variable')!r}"
         for name, value in expected.items()
@@ -116,12 +118,12 @@ def mismatches(expected: Mapping[str, str], reported: Mapping[str, str]) -> list
 
 
 def _of_any_order(value: str) -> list[str]:
-    """The words of a list such as a mode of SQL, which a server reports in an order of its own."""
+    """The items of a list such as sql_mode, sorted, since the server reports them in an order of its own."""
     return sorted(map(canonical, value.split(",")))
 
 
 def canonical(value: Value) -> str:
-    """One spelling for equal values: `256M` and `268435456`, `ON` and `1`, `0.50` and `0.5`."""
+    """One spelling for values that are equal: `256M` and `268435456`, `ON` and `1`, `0.50` and `0.5`."""
     text = str(value).strip().lower()
     if text in ("on", "true", "yes"):
         return "1"
@@ -139,12 +141,13 @@ def canonical(value: Value) -> str:
 
 
 def argument(value: Value, version: str) -> str:
-    """A value as it stands on a command line; InnoDB of 5.5 takes ON for an invalid value and goes on without it."""
+    """A value in the form of the command line. A boolean is 1 or 0 for 5.5, whose InnoDB rejects ON as invalid and
+    starts without it."""
     return canonical(value) if isinstance(value, bool) and version.startswith("5.5.") else plain(value)
 
 
 def plain(value: Value) -> str:
-    """A value as the server reports it."""
+    """A value in the form in which the server reports it."""
     return {True: "ON", False: "OFF"}[value] if isinstance(value, bool) else str(value)
 
 

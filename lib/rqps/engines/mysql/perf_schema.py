@@ -1,6 +1,8 @@
-"""Scenarios of the performance schema: the instruments and consumers that are on, in patterns for every version.
+"""Scenarios of the performance schema: patterns, valid for every version, of the instruments and consumers that are
+on.
 
-Those with a name are in scenarios.yaml; the kinds of instruments, each with its first version, in instruments.yaml.
+scenarios.yaml lists the named scenarios; instruments.yaml lists the kinds of instruments, each with its first
+version.
 """
 
 import re
@@ -16,7 +18,7 @@ from rqps.errors import RqpsError, instead
 
 KEY = "perf_schema"
 SWITCH = "performance_schema"
-"""The option that a scenario decides."""
+"""The server option whose value follows from the scenario."""
 ABOUT = "The scenario of the performance schema: one by its name, or a set of one's own."
 STATUS = "perf_schema/"
 STATEMENTS = "questions"
@@ -29,17 +31,17 @@ _WRITE_BELOW = {
     "performance_schema_consumer_": "consumers: {events_waits_current: on}",
 }
 _COUNTED = ("memory", "error")
-"""Kinds of instruments that count, and have no times."""
+"""Kinds of instruments that count events but can't time them."""
 Place = tuple[Any, ...]
 
 Kind = Literal["on", "off", "compiled-out"]
 State = Literal["timed", "counted", "off"]
-"""An instrument's: enabled and timed, enabled, or neither."""
+"""The state of an instrument: enabled and timed, enabled but not timed, or disabled."""
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A pattern, in which % stands for anything, and the state of those that fit it."""
+    """A pattern, in which % stands for anything, and the state of the instruments or consumers that fit it."""
 
     pattern: str
     state: State | bool
@@ -57,18 +59,19 @@ class Switch:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The instruments and consumers that are on: those of the release where no switch says otherwise, or none."""
+    """The instruments and consumers that are on. Where no switch decides, the default is that of the release, or
+    off."""
 
     name: str
-    """As runs.yaml has it: `waits-only`; a set of one's own is described in short."""
+    """The name in runs.yaml, such as `waits-only`; for a custom scenario, a short description."""
     kind: Kind
     release: bool
-    """True if it starts from the instruments that the release enables by default; False if it starts from none."""
+    """True if the scenario starts from the instruments that the release enables by default; False if from none."""
     instruments: tuple[Switch, ...] = ()
     consumers: tuple[Switch, ...] = ()
 
     def asked(self) -> dict[str, Any]:
-        """All of it but its name: two scenarios that ask for the same are the same."""
+        """The scenario as plain values, without its name: scenarios with equal values are the same."""
         asked: dict[str, Any] = {"kind": self.kind, "release": self.release}
         for kind, switches in (("instruments", self.instruments), ("consumers", self.consumers)):
             asked[kind] = {f"{switch.pattern}{'?' if switch.optional else ''}": switch.state for switch in switches}
@@ -76,7 +79,7 @@ class Scenario:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """True if a name fits a pattern, in which only % stands for anything else than itself.
+    """True if a name fits a pattern. Only % is special in a pattern: it stands for anything.
 
     >>> fits("wait/io/%", "wait/io/file/sql/binlog"), fits("stage/sql/_", "stage/sql/x")
     (True, False)
@@ -85,7 +88,7 @@ def fits(pattern: str, name: str) -> bool:
 
 
 def decides(switches: Iterable[Switch], name: str) -> Switch | None:
-    """The switch that decides on a name: of those that fit, the one with the longest pattern, else the last.
+    """The switch that decides on a name: the one with the longest pattern that fits; of equal lengths, the last one.
 
     >>> on, off = Switch("wait/%", "timed"), Switch("%", "off")
     >>> decides([on, off], "wait/io/file/sql/binlog") == on, decides([on, off], "idle") == off
@@ -101,7 +104,7 @@ def unmatched(switches: Iterable[Switch], names: Iterable[str]) -> list[Switch]:
 
 
 def merged(below: Iterable[Switch], above: Mapping[str, State | bool]) -> tuple[Switch, ...]:
-    """Switches with further ones: a new one of the same pattern takes the place of the old one."""
+    """Adds switches to `below`; a new switch replaces an old one with the same pattern."""
     new = {key.removesuffix("?"): Switch(key.removesuffix("?"), to, key.endswith("?")) for key, to in above.items()}
     return (*(switch for switch in below if switch.pattern not in new), *new.values())
 
@@ -113,7 +116,7 @@ _NOTHING = Scenario(
     instruments=(Switch("%", "off"),),
     consumers=(
         Switch("%", False),
-        # All others hang on these two. They record nothing by themselves.
+        # All other consumers depend on these two, which record nothing by themselves.
         Switch("global_instrumentation", True, optional=True),
         Switch("thread_instrumentation", True, optional=True),
     ),
@@ -127,7 +130,7 @@ _STARTS = {
 
 
 def _off_is_a_word(value: Any) -> Any:
-    """YAML reads off as false."""
+    """Turns False back into the word off, which YAML reads as false."""
     return "off" if value is False else value
 
 
@@ -136,16 +139,16 @@ Pattern = Annotated[str, Field(min_length=1)]
 
 
 class ScenarioSpec(Strict):
-    """A set of one's own. A named scenario is one that extends it and says nothing else."""
+    """A custom scenario. A named scenario is written as one that only extends it."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
-    """The named scenario whose instruments and consumers this one takes over; if not given, all are off, but the two
-    consumers that all others hang on."""
+    """The named scenario whose instruments and consumers are the starting point. If not given, all are off except the
+    two consumers on which all others depend."""
     instruments: dict[Pattern, InstrumentState] = Field(default_factory=dict)
-    """Patterns, in which % stands for anything, with timed, counted (enabled, not timed) or off. The longest that
-    fits decides; one that ends in ? is left out where a version has nothing that fits."""
+    """Maps patterns, in which % stands for anything, to timed, counted (enabled, not timed) or off. The longest
+    pattern that fits decides; a pattern that ends in ? is left out for versions that have nothing that fits."""
     consumers: dict[Pattern, bool] = Field(default_factory=dict)
-    """Patterns with on or off."""
+    """Maps patterns of consumers to on or off."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -173,7 +176,7 @@ def names() -> tuple[str, ...]:
 
 
 def named(name: str) -> Scenario:
-    """A scenario by its name.
+    """The named scenario of this name.
 
     >>> named("waits-only").instruments[-1].words, named("off").kind
     ('wait/% timed', 'off')
@@ -196,7 +199,7 @@ def scenario(spec: ScenarioSpec) -> Scenario:
 
 
 def spelt_out(value: Any) -> Any:
-    """A name on its own is a scenario that extends it; `off` is one of them."""
+    """Turns the name of a scenario, such as `off`, into the mapping that extends it; returns a mapping unchanged."""
     if value is True:
         raise ValueError("on says too little; name a scenario, such as default or all-enabled")
     value = _off_is_a_word(value)
@@ -208,23 +211,23 @@ PerfSchema = Annotated[
     ScenarioSpec,
     BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec),
 ]
-"""A scenario as a config in runs.yaml writes it: by its name, `waits-only`, or as a mapping."""
+"""The form of a scenario in a config of runs.yaml: a name, such as `waits-only`, or a mapping."""
 MODEL, SPEC = PerfSchema, ScenarioSpec
 
 
 def read(value: Any) -> Scenario:
-    """A scenario out of its plain fields."""
+    """Rebuilds a scenario from its plain fields."""
     return TypeAdapter(Scenario).validate_python(value)
 
 
 def decide(options: Mapping[str, Option], asked: Scenario) -> dict[str, Option]:
-    """The options of a config with this scenario: the switch is the scenario's."""
+    """The options of a config with this scenario, which decides the option `SWITCH`."""
     others = {name: option for name, option in options.items() if name != SWITCH}
     return others if asked.kind == "compiled-out" else others | {SWITCH: Option(asked.kind == "on")}
 
 
 def part(patterns: tuple[str, ...]) -> dict[str, Any]:
-    """A set of these instruments, with the consumers of their kinds."""
+    """A custom scenario with only these instruments and the consumers for their kinds."""
     kinds = dict.fromkeys(kind for pattern in patterns if (kind := class_of(pattern)))
     instruments = {pattern: "counted" if pattern.split("/")[0] in _COUNTED else "timed" for pattern in patterns}
     return {
@@ -234,7 +237,7 @@ def part(patterns: tuple[str, ...]) -> dict[str, Any]:
 
 
 def problems(name: str, configs: Mapping[str, Any], chain: list[str]) -> Iterator[tuple[Place, str]]:
-    """Mistakes in a config's scenario, and options that a scenario decides."""
+    """Mistakes in a config: in its scenario, or options that must be written as part of the scenario."""
     config = configs[name]
     decided = next((other for other in chain if configs[other].get(KEY) is not None), None)
     for key in config:
@@ -277,7 +280,7 @@ def _of_a_pattern(place: Place, pattern: str, state: Any, others: dict[str, Any]
 
 
 class InstrumentClass(Strict):
-    """A kind of instruments, known by the beginning of their names; instruments.yaml says what each field means."""
+    """A kind of instruments, known by the prefix of their names. instruments.yaml explains each field."""
 
     since: Version
     compiled: str
@@ -301,12 +304,12 @@ class Classes(Strict):
 
 @cache
 def classes() -> Classes:
-    """All that instruments.yaml lists."""
+    """The content of instruments.yaml."""
     return Classes.model_validate(table(__package__, "instruments"))
 
 
 def absent(version: str, scenario: Scenario) -> str | None:
-    """The reason why a version does not have a scenario; None if it has, as far as its number shows.
+    """The reason why a version can't have a scenario; None if its version number does not rule the scenario out.
 
     >>> absent("5.6.14", named("memory-only"))
     'MySQL 5.6.14 has no instruments memory/%; they came with 5.7'
@@ -331,12 +334,13 @@ def later_than(version: str, switch: Switch, kind: str) -> str | None:
     start = switch.pattern.split("%")[0]
     fitting = (name for name in known if name.startswith(start) or f"{start}/".startswith(f"{name}/"))
     came = min((known[name].since for name in fitting), key=_numbers, default=None)
-    asked = _numbers(version)  # of 9.7 nobody knows which 9.7 it is
+    asked = _numbers(version)  # 9.7 may be any release of the series
     return came if came and _numbers(came)[: len(asked)] > asked else None
 
 
 def class_of(name: str) -> str | None:
-    """The kind of instruments that one belongs to, or that a pattern asks for; None where that is several or none.
+    """The kind to which an instrument belongs, or that a pattern of instruments means; None if a pattern means
+    several kinds, or if there is no such kind.
 
     >>> class_of("wait/synch/mutex/sql/LOCK_open"), class_of("stage/%"), class_of("wait/%")
     ('wait/synch/mutex', 'stage', None)

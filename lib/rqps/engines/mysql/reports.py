@@ -1,4 +1,4 @@
-"""A server's own reports: its variables, its status, the settings of its performance schema, and its plans."""
+"""Reads a server's own reports: variables, status, performance schema settings and query plans."""
 
 import re
 from collections import Counter
@@ -28,12 +28,12 @@ _FORBIDDEN = {code for name, code in vars(ER).items() if name.endswith("ACCESS_D
 
 
 def read_variables(connection: Connection, pattern: str = "%") -> dict[str, str]:
-    """Global variables by their names in lower case."""
+    """Maps the lower-case names of global variables to their values."""
     return _pairs(connection, f"SHOW GLOBAL VARIABLES LIKE '{pattern}'")
 
 
 def read_status(connection: Connection, pattern: str = "%") -> dict[str, str]:
-    """Global status values by their names in lower case."""
+    """Maps the lower-case names of global status counters to their values."""
     return _pairs(connection, f"SHOW GLOBAL STATUS LIKE '{pattern}'")
 
 
@@ -42,12 +42,13 @@ def _pairs(connection: Connection, statement: str) -> dict[str, str]:
 
 
 def is_55(connection: Connection) -> bool:
-    """True for MySQL 5.5, which explains only a SELECT, writes numbers in hexadecimal, and whose purge sleeps."""
+    """True for MySQL 5.5, which explains only SELECT, reports some numbers in hexadecimal, and has a purge that
+    sleeps."""
     return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
 
 
 def check_connections(connection: Connection, asked: Connections) -> None:
-    """Refuses a load that would find the server full in the middle of a step."""
+    """Fails if the load needs more connections than the server accepts, before a step fails for that reason."""
     most = int(query(connection, "SELECT @@max_connections")[0][0])
     if asked.needed > most:
         raise RqpsError(
@@ -63,10 +64,10 @@ def explain(connection: Connection, statement: str) -> Plan:
 
 
 def explain_all(connection: Connection, statement: str) -> list[Plan]:
-    """A statement's plan, by the names of EXPLAIN's columns.
+    """The rows of a statement's plan. Each row maps the names of EXPLAIN's columns to their values.
 
-    Since 9.0 the plan comes as a tree unless it is asked for as rows. 5.5 neither understands that nor explains
-    anything but a SELECT, and finds rows that are to be changed in the same way.
+    Since 9.0, EXPLAIN returns a tree unless FORMAT=TRADITIONAL is given. 5.5 does not know that clause and explains
+    only SELECT, so a SELECT with the same condition stands in for an UPDATE or DELETE.
     """
     form = "FORMAT=TRADITIONAL "
     if is_55(connection):
@@ -98,51 +99,54 @@ SETUP_TABLES = {
     "setup_objects": ("object", "{object_type}/{object_schema}/{object_name}", "enabled"),
     "setup_threads": ("thread", "{name}", "enabled"),
 }
-"""Kind, name and value of their rows, from 5.5 (instruments, consumers and timers) to 9.7 (no timers any more)."""
+"""Maps each setup table to the kind, the name and the value of its rows in the table `settings`. No version has all
+of them: 5.5 has only instruments, consumers and timers; 9.7 has no timers."""
 
 
 def read_settings(connection: Connection) -> list[Row]:
-    """Rows of the table `settings`: every variable, and what the performance schema records, in its own words."""
+    """Rows of the table `settings`: every variable, and the rows of the performance schema's setup tables."""
     rows: list[Row] = [
         {"kind": "variable", "name": name, "value": value} for name, value in read_variables(connection).items()
     ]
     for timer in schema_rows(connection, "performance_timers"):
-        name = timer.pop("timer_name")  # its frequency, resolution and overhead are left
+        name = timer.pop("timer_name")  # the other columns are its frequency, resolution and overhead
         facts = {fact.removeprefix("timer_"): str(value) for fact, value in timer.items() if value is not None}
         rows += [{"kind": "timer", "name": f"{name} {fact}", "value": value} for fact, value in facts.items()]
     for table, (kind, name, column) in SETUP_TABLES.items():
         for row in schema_rows(connection, table):
-            value = row.get(column, "YES")  # before 5.7 actors have no switch: one that is listed is watched
+            value = row.get(column, "YES")  # before 5.7 actors have no switch: every listed actor is watched
             rows.append({"kind": kind, "name": name.format(**row), "value": value, "timed": row.get("timed")})
     return rows
 
 
 @dataclass(frozen=True)
 class Found:
-    """The settings of a performance schema. A table that the server's version does not have is empty here."""
+    """The settings of a performance schema. A field is empty if the server's version lacks the table."""
 
     instruments: Mapping[str, State] = field(default_factory=dict)
     consumers: Mapping[str, bool] = field(default_factory=dict)
     others: tuple[str, ...] = ()
-    """Rows of setup_actors, setup_objects and setup_timers, in words."""
+    """Rows of setup_actors, setup_objects and setup_timers, as texts."""
     thread_classes: Mapping[str, bool] = field(default_factory=dict)
-    """Switched like instruments, as they are since 8.0."""
+    """Maps each class of threads in setup_threads, which exists since 8.0, to True if it is enabled."""
     threads_unwatched: tuple[str, ...] = ()
-    """Threads that are there and whose events are not recorded; the one that reads this is none of them."""
+    """Names of running threads whose events are not recorded, without the thread of the connection that reads
+    this."""
 
 
 @dataclass(frozen=True)
 class Known(Found):
-    """The performance schema of a build, with it on and nothing else asked for, and all of its variables."""
+    """The default settings of a build: those of its performance schema, if that is on, and all of its variables."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
-    """The memory of the performance schema's tables, by table, at the sizes that the variables have."""
+    """Maps each table of the performance schema to its memory at the sizes given by `variables`."""
 
 
 @contextmanager
 def explained(connection: Connection) -> Iterator[None]:
-    """Explains the error of a user without the rights for the performance schema."""
+    """Turns the error of a user without privileges on the performance schema into one that names the GRANTs
+    needed."""
     try:
         yield
     except pymysql.err.MySQLError as error:
@@ -157,19 +161,20 @@ def explained(connection: Connection) -> Iterator[None]:
 
 
 def schema_rows(connection: Connection, table: str, which: str = "", columns: str = "*") -> list[Row]:
-    """Rows of a table of the performance schema, by column names in lower case; none where it has no such table."""
+    """Rows of a table of the performance schema, each as a mapping from lower-case column names to values. Empty if
+    there is no such table."""
     with explained(connection), connection.cursor(DictCursor) as cursor:
         try:
             cursor.execute(f"SELECT {columns} FROM performance_schema.{table} {which}")
         except pymysql.err.MySQLError as error:
-            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the second where it was compiled without
+            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the second if it was compiled out
                 return []
             raise
         return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]
 
 
 def read_setup(connection: Connection) -> Found:
-    """The settings of the performance schema now."""
+    """The current settings of the performance schema."""
     read = partial(schema_rows, connection)
     actors = (f"actor {row['user']}@{row['host']}: {_switches(row)}" for row in read("setup_actors"))
     objects = (
@@ -195,13 +200,13 @@ def _state(row: Row) -> State:
 
 
 def _switches(row: Row) -> str:
-    """The switches of a row; before 5.7 an actor has none, and is watched by being there."""
+    """The switches of a row, as text. Before 5.7 an actor has no switches: every listed actor is watched."""
     return ", ".join(f"{name} {row[name]}" for name in ("enabled", "timed", "history") if name in row) or "watched"
 
 
 def read_written(connection: Connection) -> dict[str, str]:
-    """The counters that SHOW GLOBAL STATUS lacks: the redo log's sequence number and, where the performance schema
-    watches files, the bytes written to each kind of them."""
+    """The counters that SHOW GLOBAL STATUS lacks: the redo log's sequence number and, if the performance schema
+    instruments files, the bytes written to each kind of files."""
     match = _REDO.search(str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2]))
     columns = "event_name, sum_number_of_bytes_write AS written"
     rows = schema_rows(connection, "file_summary_by_event_name", "WHERE sum_number_of_bytes_write > 0", columns)
@@ -210,17 +215,17 @@ def read_written(connection: Connection) -> dict[str, str]:
 
 
 def memory_status(connection: Connection) -> dict[str, int]:
-    """The sizes that the performance schema reports of its own memory."""
+    """Maps the names in SHOW ENGINE PERFORMANCE_SCHEMA STATUS, such as those of memory in bytes, to their values."""
     rows = query(connection, "SHOW ENGINE PERFORMANCE_SCHEMA STATUS")
     return {str(name): int(value) for _, name, value in rows}
 
 
 def read_known(connection: Connection) -> Known:
-    """All that a server knows of itself before anything is asked of it."""
+    """The variables, performance schema settings and memory sizes of a server that runs with default settings."""
     variables = read_variables(connection)
     if "performance_schema" not in variables:  # compiled without
         return Known(variables=variables)
-    memory = Counter[str]()  # a table can have more than one part: its rows, and the texts of its statements
+    memory = Counter[str]()  # a table can have several parts, such as its rows and the texts of its statements
     for name, value in memory_status(connection).items():
         if part := _TABLE_OR_PART.fullmatch(name):
             memory[part["table"]] += value

@@ -1,4 +1,5 @@
-"""A scenario as one build has it: the options and statements that ask for it, and the settings that must follow."""
+"""A scenario for one build: the options and statements that set it, and the settings that the server must then
+report."""
 
 import difflib
 import re
@@ -27,13 +28,14 @@ _NEVER_TIMED = ("memory", "error")
 _FIRST_WITH_OPTIONS = (5, 6)
 _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
 _TABLES = {"digests": "events_statements_summary_by_digest"}
-"""Tables that are not called like their size."""
+"""Maps the names in size options to the tables that they limit, where these names differ."""
 
 
 @dataclass(frozen=True)
 class Realised:
-    """A scenario in the form of a build. Options at the start hold for all that the server then makes; 5.5 takes none
-    there and is set afterwards, while everything it made is on and can be switched off."""
+    """A scenario translated for one build. It is set by options at the server's start, which apply to everything that
+    the server then creates. 5.5 has no such options: there, everything starts enabled and UPDATE statements change
+    it."""
 
     scenario: Scenario
     arguments: tuple[str, ...] = ()
@@ -44,7 +46,7 @@ class Realised:
 
     @property
     def in_words(self) -> str:
-        """Its name, and the way in which it is set."""
+        """The scenario's name, and the way in which it is set."""
         if self.scenario.kind != "on":
             return self.scenario.name
         by = "by options at its start" if self.arguments else "by nothing, since it is as the release has it"
@@ -57,13 +59,13 @@ class Realised:
 
     @property
     def records(self) -> bool:
-        """True if any event can be recorded at all."""
+        """True if the consumer is on without which no event is recorded."""
         first = "global_instrumentation" if "global_instrumentation" in self.consumers else "events_waits_current"
         return self.is_on(first)
 
 
 def realise(scenario: Scenario, build: Build, known: Known, *, config: str) -> Realised:
-    """A scenario in the form of a build; RqpsError with everything that the build can't do."""
+    """Translates a scenario for a build. One RqpsError names everything that the build can't do."""
     if wrong := list(_misfits(scenario, build.version, known)):
         raise RqpsError(
             f"{build.name}.{config}: MySQL {build.version} can't do what perf_schema asks for:\n  "
@@ -100,7 +102,7 @@ def _consumers(scenario: Scenario, known: Known) -> dict[str, bool]:
 def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
     switches = wanted.scenario.instruments
     if switches and known.thread_classes:
-        # A plain % switches the classes of threads off, too, and with them all events of background threads.
+        # A plain % also switches off the classes of threads, and with them all events of background threads.
         switches = (*switches, Switch("thread/%", "timed"))
     for switch in switches:
         yield f"--performance-schema-instrument={switch.pattern}={_AT_START[str(switch.state)]}"
@@ -110,7 +112,8 @@ def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
 
 
 def updates(wanted: Realised, known: Known) -> Iterator[str]:
-    """Consumers are switched off first and on last, so that nothing is recorded that is not asked for."""
+    """The UPDATE statements for 5.5. Consumers are disabled first and enabled last, so that no event is recorded that
+    was not asked for."""
     consumers = {name: on for name, on in wanted.consumers.items() if on != known.consumers[name]}
     instruments = {name: state for name, state in wanted.instruments.items() if state != known.instruments[name]}
     for table, settings, changed, to in (
@@ -130,13 +133,13 @@ def is_always_on(name: str) -> bool:
 
 
 def built_in(name: str) -> bool:
-    """True for an instrument that the performance schema lists by itself, also where its code was compiled out."""
+    """True for an instrument that the performance schema lists even if the instrumented code was compiled out."""
     kind = class_of(name)
     return is_always_on(name) or (kind is not None and classes().instruments[kind].built_in)
 
 
 def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
-    """Everything that a scenario asks for and a build does not have, one sentence each."""
+    """One sentence for each thing that a scenario asks for and a build does not have."""
     if scenario.kind == "compiled-out" and (listed := [name for name in known.instruments if not built_in(name)]):
         yield (
             f"its performance schema is not compiled out: it has {len(listed)} instruments, such as {listed[0]}; "
@@ -152,7 +155,7 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
         ("consumers", scenario.consumers, known.consumers),
     ):
         for switch in unmatched(switches, names):
-            never_had = not switch.on and later_than(version, switch, kind)  # switching that off is no mistake
+            never_had = not switch.on and later_than(version, switch, kind)  # switching off a missing one is right
             if not (switch.optional or switch.pattern == "%" or never_had):
                 yield f"{switch.pattern} fits no {kind[:-1]}; {_reason(switch.pattern, names)}"
     on = _consumers(scenario, known)
@@ -164,7 +167,7 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
 
 
 def _reason(pattern: str, names: Iterable[str]) -> str:
-    """The reason why a build has nothing of a pattern, or the names and their beginnings that look like it."""
+    """The reason why nothing in a build fits a pattern, or a suggestion of similar names and prefixes."""
     if reason := next((why for name, why in classes().compile_time.items() if fits(pattern, name)), None):
         return reason
     kind = class_of(pattern)
@@ -180,13 +183,14 @@ def _reason(pattern: str, names: Iterable[str]) -> str:
 
 
 def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, available_bytes: int | None = None) -> None:
-    """Refuses sizes that need more memory than the machine has left: the server takes it at its start."""
+    """Fails if the sizes of performance schema tables need more memory than the machine has free. The server
+    allocates this memory when it starts."""
     available = psutil.virtual_memory().available if available_bytes is None else available_bytes
     needed: dict[str, int] = {}
     for name, value in options.items():
         usual = known.variables.get(name, "")
         if (size := _SIZE.fullmatch(name)) and usual.isdecimal() and value.isdecimal():
-            table = _TABLES.get(size["what"], size["what"])  # its memory is in proportion to its size
+            table = _TABLES.get(size["what"], size["what"])  # its memory is proportional to its size
             needed[name] = known.memory_bytes.get(table, 0) * int(value) // max(int(usual), 1)
     if sum(needed.values()) <= available:
         return

@@ -1,7 +1,8 @@
-"""The bytes that a server wrote since its start, by purpose, as its own counters have them in each release.
+"""The bytes that a server wrote, by purpose, from the counters that each release has.
 
-The redo log counts by its sequence number. Its status counter adds a block of 512 bytes again each time that it is
-written with more in it, and the kernel writes the page of the file that holds it once.
+The bytes of the redo log are the growth of its sequence number (LSN). The status counter of the redo log is too high:
+it counts a 512-byte block again each time that the block is rewritten with more content, while the kernel writes the
+file's page that holds the block once.
 """
 
 import re
@@ -15,7 +16,7 @@ from rqps.engines import PROCESS_BYTES
 
 REDO_LSN = "redo_lsn"
 FILES = "file_bytes_written."
-"""The beginning of the names, in the table `status`, of the bytes that the server wrote to a kind of files."""
+"""The prefix of the names, in the table `status`, of the bytes that the server wrote to each kind of files."""
 _DATA, _DOUBLEWRITE, _REDO = (f"{FILES}innodb/innodb_{kind}_file" for kind in ("data", "dblwr", "log"))
 _TEMPORARY = (f"{FILES}innodb/innodb_temp_file", f"{FILES}sql/io_cache", f"{FILES}innodb/innodb_merge_temp_file")
 _BINARY_LOG = (f"{FILES}sql/binlog", f"{FILES}sql/binlog_index", f"{FILES}sql/binlog_cache")
@@ -26,8 +27,8 @@ _DATA_FILE = re.compile(r".*\.(ibd|ibu|ibt)|(ibdata|ibtmp|undo_?)\d+")
 
 
 def seen_from_outside(pid: int, directory: Path) -> dict[str, str]:
-    """The bytes of InnoDB's data files, whose filling 5.7 counts nowhere, and those that the kernel counts for the
-    process, at the moment of the status: a second later background threads have written more."""
+    """The total size of InnoDB's data files, whose growth 5.7 does not count, and the bytes that the kernel counts as
+    written by the process. Both are read together with the status, since background threads keep writing."""
     sizes = 0
     for file in directory.rglob("*"):
         if _DATA_FILE.fullmatch(file.name):
@@ -40,9 +41,9 @@ def seen_from_outside(pid: int, directory: Path) -> dict[str, str]:
 
 
 def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The KB by purpose, by what each counter grew and its value now. What a release or a config does not count is
-    missing. Runs of before the redo log's sequence number was read are not explained: the bytes of its counter are
-    not those of its file."""
+    """Maps each purpose to the KB written in a step, from the growth of each counter and its value at the end.
+    Purposes that a release or a config does not count are missing. Empty for older runs without the redo log's
+    sequence number: the redo log's status counter does not match the bytes of its files."""
     if REDO_LSN not in grew:
         return {}
     page = now.get("innodb_page_size", 0)

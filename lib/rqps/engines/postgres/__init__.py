@@ -1,4 +1,4 @@
-"""PostgreSQL: all that is known of it before any build is here. `engine` starts its servers."""
+"""PostgreSQL: the facts that rqps knows of it without having a build. `engine` starts its servers."""
 
 from collections.abc import Mapping
 
@@ -7,13 +7,13 @@ from rqps.engines import Facts, Program
 _PLACES = ("config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "unix_socket_directories")
 _NETWORK = ("listen_addresses", "port", "unix_socket_group", "unix_socket_permissions")
 _LOG = ("log_destination", "log_directory", "log_filename", "logging_collector")
-# Of one instance or one machine, or the name of the build, which a study varies.
+# Settings of one instance or one machine, or that name the build, which a study varies.
 _PASSING = (
     r"^(config_file|data_directory|external_pid_file|hba_file|ident_file|unix_socket_directories|TimeZone|log_timezone"
     r"|server_version|server_version_num|shared_memory_size(_in_huge_pages)?|num_os_semaphores)$"
 )
 _ROLES = {
-    "connection": "client backend|PostgresMain",  # the function of one that ended before its name was read
+    "connection": "client backend|PostgresMain",  # PostgresMain: a backend whose name was not read
     "main": "postmaster",
     "checkpointer": "checkpointer",
     "background writer": "background writer",
@@ -28,14 +28,15 @@ _ROLES = {
 
 _PAGE_KB = 8
 _PAGES_WRITTEN = {
-    "checkpoints": ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written"),  # moved in 17
+    "checkpoints": ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written"),  # moved to the second view in 17
     "background writer": ("bgwriter.buffers_clean",),
-    "backends and vacuum": ("bgwriter.buffers_backend",),  # until 16
+    "backends and vacuum": ("bgwriter.buffers_backend",),  # counted until 16
 }
 
 
 def _written_kb(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
-    """The WAL counts from 14 on, with its full-page images in it."""
+    """The KB that the server wrote, by purpose. WAL is known from release 14 on; its full-page images are
+    included."""
     of = {
         purpose: sum(grew.get(name, 0) for name in names) * _PAGE_KB
         for purpose, names in _PAGES_WRITTEN.items()

@@ -24,8 +24,9 @@ class Build(engines.Build):
     """A server binary on this machine, and the program that makes its data directories."""
 
     def initdb(self, folder: Path) -> tuple[list[str], list[str]]:
-        """The call of the program that makes data directories, and options for it. It runs the `postgres` beside it:
-        for a build with a loader of its own that is a script in `folder`, which has the same."""
+        """The command line of initdb, and further options for it. initdb runs the `postgres` beside itself. For a
+        build with its own loader, initdb is copied to `folder`, beside a script `postgres` that starts the server
+        with that loader."""
         program = self.program.with_name("initdb")
         if len(self.argv) == 1:
             return [str(program)], []
@@ -39,7 +40,7 @@ class Build(engines.Build):
 
     @property
     def major(self) -> str:
-        """The part of the version that data directories share: `9.6`, `14`."""
+        """The part of the version that has to match that of a data directory: `9.6`, `14`."""
         return ".".join(self.version.split(".")[: 2 if self.number < (10,) else 1])
 
 
@@ -48,10 +49,10 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
+    """The build that `spec` asks for. It is fetched if needed, and its version has to be the promised one."""
     origin = source(name, spec)
     program = server_in(tree := origin.fetch(name, say))
-    assert program is not None  # or fetching it had failed
+    assert program is not None  # without a program, fetching would have failed
     of_debian = origin.kind == "debian"
     argv = sources.debian.own_loader(tree, program) if of_debian else (str(program),)
     environment = {} if of_debian else library_environment(name, program, say)
@@ -62,7 +63,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 
 
 def server_in(tree: Path) -> Path | None:
-    """The server of an installation that has initdb beside it."""
+    """The program `postgres` of a tree that has initdb beside it; None if there is none."""
     for place in (program for folder in BINARIES for program in sorted(tree.glob(f"{folder}/postgres"))):
         if place.is_file() and place.stat().st_mode & 0o111 and place.with_name("initdb").is_file():
             return place
@@ -70,7 +71,7 @@ def server_in(tree: Path) -> Path | None:
 
 
 def known_version(tree: Path) -> str | None:
-    """The version of the server in a tree, if it was asked before."""
+    """The version of the server in a tree, if rqps has asked the server for it before."""
     return sources.asked_before(server_in(tree)).get("version")
 
 

@@ -1,4 +1,5 @@
-"""Connections for control, never for load: the simple query protocol over a socket, the same in every release."""
+"""Connections for control, never for load: the simple query protocol over a socket, which is the same in all
+releases."""
 
 import socket
 import struct
@@ -9,13 +10,13 @@ from types import ModuleType
 from typing import Self
 
 USER = DATABASE = "rqps"
-"""Our superuser and its database. A schema of the user's name comes first in its search path."""
+"""The name of our superuser and of its database. The server's search path begins with a schema of the user's name."""
 PROTOCOL = 3 << 16
 Row = tuple[str | None, ...]
 
 
 class StatementError(Exception):
-    """A server's refusal of a statement or a connection."""
+    """The server's refusal of a statement or a connection."""
 
     def __init__(self, severity: str, code: str, message: str) -> None:
         super().__init__(f"{severity}: {message} ({code})")
@@ -23,7 +24,7 @@ class StatementError(Exception):
 
 
 class Connection:
-    """A connection to a server's socket, in text throughout. Its `with` block or `close` ends it."""
+    """A connection to a server's socket. All values are text. The end of its `with` block or `close` ends it."""
 
     def __init__(self, path: Path, patience_s: float, database: str = DATABASE, schema: str | None = None) -> None:
         self._line = socket.socket(socket.AF_UNIX)
@@ -47,12 +48,12 @@ class Connection:
         self.close()
 
     def query(self, sql: str) -> list[Row]:
-        """The rows of a statement, or of several with ; between them."""
+        """The rows of a statement, or of several statements with ; between them."""
         self._send(b"Q", sql.encode(errors="surrogateescape") + b"\0")
         return list(self._rows())
 
     def copy_in(self, sql: str, lines: Iterable[str]) -> None:
-        """Does a COPY that takes these lines."""
+        """Runs a COPY statement that reads its rows from `lines`."""
         self._send(b"Q", sql.encode() + b"\0")
         kind, body = self._message()
         if kind == b"E":
@@ -65,12 +66,12 @@ class Connection:
 
     @property
     def dialect(self) -> ModuleType:
-        """The functions for its server's SQL."""
+        """The module with the functions for the server's SQL."""
         return import_module("rqps.engines.postgres.dialect")
 
     def close(self, patience_s: float | None = None) -> None:
-        """Says good-bye and waits until the server has closed, so that no step has the end of this connection; not
-        longer than the connection waits for an answer, or than `patience_s`."""
+        """Ends the connection and waits until the server has closed it, so that no step includes that work. The wait
+        is limited by `patience_s`, or else by the connection's own timeout."""
         try:
             if patience_s is not None:
                 self._line.settimeout(patience_s)
@@ -84,7 +85,8 @@ class Connection:
             self._line.close()
 
     def _rows(self) -> Iterator[Row]:
-        """The rows until the server is ready for the next statement; an error is raised then."""
+        """The rows until the server is ready for the next statement. A refusal is raised then, or at once if the
+        server closes the connection with it."""
         refusal: StatementError | None = None
         while True:
             kind, body = self._message()
@@ -93,7 +95,7 @@ class Connection:
                     yield _row(body)
                 case b"E":
                     refusal = _error(body)
-                    if refusal.code.startswith(("57P", "28", "3D", "53")):  # it closes the connection then
+                    if refusal.code.startswith(("57P", "28", "3D", "53")):  # errors that end the connection
                         raise refusal
                 case b"Z":
                     if refusal:

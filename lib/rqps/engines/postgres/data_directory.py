@@ -1,4 +1,5 @@
-"""Data directories: an empty one of a build, and ones with loaded tables, of which every run gets a copy."""
+"""Data directories: an empty one for each build, and others with loaded tables. Every run gets a copy of a loaded
+one."""
 
 import shutil
 import subprocess
@@ -20,17 +21,18 @@ from rqps.engines.postgres.unprivileged import server_user
 from rqps.errors import RqpsError
 
 SHAPING = {"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""}
-"""Options of a config that decide what initdb writes, with the values that every release gets unasked."""
+"""Options of a config that decide what initdb writes, with the values for a config that does not name them."""
 FILE = "known.json"
 _KNOWN = TypeAdapter(dict[str, Setting])
 QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
-"""Set while tables are loaded; nothing of it is left in the data. Commits stay synchronous: right after others a
-vacuum could not mark their rows as visible to all, and no index alone would answer a query."""
+"""Server options while tables are loaded; they leave nothing in the data. Commits stay synchronous: right after
+asynchronous commits a vacuum could not mark their rows as visible to all, and no query would be an index-only
+scan."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of data: a build and the options that shape them."""
+    """The origin of a data directory: a build, and the options that decide what initdb writes."""
 
     build: Build
     shape: Mapping[str, str]
@@ -42,17 +44,17 @@ class Origin:
 
 
 def origin(build: Build, asked: Mapping[str, Option]) -> Origin:
-    """The origin of the data of a dbms; two configs that shape data alike share it."""
+    """The origin of the data of a dbms. Two configs with the same options for initdb share it."""
     return Origin(build, SHAPING | {name: plain(asked[name].value) for name in SHAPING if name in asked})
 
 
 def known(source: Origin, say: Say) -> dict[str, Setting]:
-    """The settings of a build as initdb leaves them, asked once."""
+    """The settings of a build after initdb, read from a server once."""
     return _KNOWN.validate_json((_empty(source, say) / FILE).read_bytes())
 
 
 def known_before(version: str | None) -> dict[str, Setting]:
-    """The settings of a version, or of all versions, as far as a server was asked on this machine before."""
+    """The settings of a version, or of all versions, that servers on this machine reported before."""
     settings: dict[str, Setting] = {}
     for file in (cache_dir() / "data").glob(f"*-{version or '*'}-*/initdb/{FILE}"):
         settings |= _KNOWN.validate_json(file.read_bytes())
@@ -60,13 +62,13 @@ def known_before(version: str | None) -> dict[str, Setting]:
 
 
 def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) -> Path:
-    """A data directory with tables in it, as `load` makes them. Made once for each `name`."""
+    """A data directory with the tables that `load` makes. It is made once for each `name`."""
     start_from = _empty(source, say)
 
     def make(work: Path) -> None:
         say(f"{source.build.name}: loading {name}")
         copy_folder(start_from / "data", work / "data")
-        log = source.folder / f"{name}.log"  # which stays where this fails
+        log = source.folder / f"{name}.log"  # stays if the load fails
         with _running(source.build, work / "data", log) as server:
             load(server)
             with server.connect() as connection:
@@ -77,7 +79,8 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
 
 
 def _empty(source: Origin, say: Say) -> Path:
-    """A folder with what initdb makes, our database in it, and the settings of a server on it. Made once."""
+    """A folder with a new data directory, in which our database is created, and the settings of its server. Made
+    once."""
 
     def make(work: Path) -> None:
         if user := server_user():
@@ -122,7 +125,8 @@ def _initdb(source: Origin, data: Path) -> None:
 
 
 def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
-    """The options of initdb, which are refused where a release does not have them. Checksums became usual in 18."""
+    """The options of initdb; an error if the release lacks one that is asked for. Checksums are on by default since
+    18."""
     for name, value in source.shape.items():
         option = f"--{name.replace('_', '-')}"
         if name == "data_checksums":
@@ -141,5 +145,5 @@ def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
 
 
 def _running(build: Build, data: Path, log: Path) -> AbstractContextManager[Server]:
-    """A server on `data` for as long as the block lasts, which has to stop in order."""
+    """A server on `data` that runs until the end of the block, and has to shut down in order."""
     return start(build, data, Start(log), QUICK).making(f"making data of {build.name}")

@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL for workloads that any server with SQL can have. This module of each engine has the same
+"""PostgreSQL's SQL for workloads that run on any SQL server. Each such engine has a module `dialect` with the same
 functions."""
 
 import json
@@ -16,18 +16,18 @@ from rqps.errors import RqpsError
 
 STORED_BY = "heap"
 NUMBERED, NEXT_NUMBER = "serial primary key", "nextval('{table}_{key}_seq')"
-"""The type of a key whose values the server counts, and the value that stands for the next."""
+"""The column type of a key that the server numbers itself, and the SQL value that stands for the next number."""
 AT_REST = ("vacuum (analyze) {table}",)
-"""Statements after which a loaded `{table}` is as the server wants it for reads."""
+"""Statements that bring a loaded `{table}` into the state in which the server reads it best."""
 IDS_AT_ONCE = 1000
-"""Ids that a connection takes from the server at once, as in the published client; those that it does not use are
-gaps."""
+"""Number of ids that a connection takes from the server at once, as in the published client. Ids that the connection
+does not use become gaps."""
 REFUSALS: tuple[type[Exception], ...] = (StatementError, OSError)
-"""The errors of a statement, and of a server that ends with it."""
+"""The exceptions of a statement that the server refuses, or during which the server ends."""
 TABLE_OF_ANY_TEXT = ""
-"""The end of CREATE TABLE for a table that takes all texts."""
+"""The clause at the end of CREATE TABLE by which a table can store any text; none is needed here."""
 BACKSLASH_ESCAPES = False
-"""True if a backslash in a text escapes what follows it."""
+"""True if a backslash in a text literal escapes the character after it."""
 _OF_ITS_DATABASE = re.compile(
     r"(?:(?:CREATE|DROP|ALTER)\s+DATABASE|GRANT|REVOKE|CREATE\s+SCHEMA\s+public|ALTER\s.*\sOWNER\s+TO"
     r"|COMMENT\s+ON\s+(?:SCHEMA|EXTENSION|DATABASE)|SELECT\s+pg_catalog\.set_config\('search_path')",
@@ -39,9 +39,9 @@ LONGEST_STATEMENT = 300
 TYPES = {"integer": "int", "character": "char", "character varying": "varchar"}
 TYPES |= {"timestamp without time zone": "datetime"}
 MOST_DEAD = 100
-"""Rows; some of the system's own tables always have a few."""
+"""Maximum number of dead rows with which a server still counts as vacuumed."""
 STATISTICS_LATE_S = 0.6
-"""Statistics of a server may be half a second old, up to 14."""
+"""Seconds to wait before statistics are read: up to release 14 they may be half a second old."""
 _INDEX = """
 SELECT i.relname, a.attname, x.indisprimary FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
 JOIN LATERAL unnest(x.indkey) WITH ORDINALITY AS k (number, place) ON true
@@ -58,7 +58,8 @@ _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'autovacuum:%
 
 
 def create_table(key: str, columns: Mapping[str, str]) -> str:
-    """A table whose ids the server gives; like the statements below with `{table}` for its name."""
+    """The statement that creates a table whose ids the server numbers. Like the statements below, it has `{table}` in
+    place of the table's name."""
     typed = "".join(f"{name} {kind}, " for name, kind in columns.items()).replace("DATETIME", "TIMESTAMP")
     return (
         f"CREATE TABLE {{table}} ({key} BIGSERIAL, {typed}PRIMARY KEY ({key})); "
@@ -67,29 +68,31 @@ def create_table(key: str, columns: Mapping[str, str]) -> str:
 
 
 def stored_by(engine: str) -> str:  # noqa: ARG001
-    """The words behind a table's columns that name its storage engine: none, since it has one."""
+    """The clause after a table's columns that names its storage engine: empty, since PostgreSQL has only one."""
     return ""
 
 
 def storage_engines(connection: Connection) -> dict[str, str]:  # noqa: ARG001
-    """The storage engines that the server knows, each with the reason why it can't make a table; empty if it can."""
+    """Maps each storage engine of the server to the reason why it can't make a table; the reason is empty if it
+    can."""
     return {STORED_BY: ""}
 
 
 def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
-    """All indexes of a table, one after the other in one transaction."""
+    """The statements that create all indexes of a table, one after the other in one transaction."""
     return "; ".join(
         f"CREATE INDEX {{table}}_{name} ON {{table}} ({', '.join(columns)})" for name, columns in indexes.items()
     )
 
 
 def by_index(name: str) -> str:  # noqa: ARG001
-    """The words behind a table's name that make a query use an index: it has none, and EXPLAIN shows its choice."""
+    """The clause after a table's name that forces a query to use an index: empty, since PostgreSQL has no such
+    clause. EXPLAIN shows which index it chooses."""
     return ""
 
 
 def delete_first(key: str) -> str:
-    """Deletes the first `{rows}` rows whose key is not below `{low}`."""
+    """The statement that deletes the first `{rows}` rows whose key is not below `{low}`."""
     first = f"SELECT {key} FROM {{table}} WHERE {key} >= {{low}} ORDER BY {key} ASC LIMIT {{rows}}"
     return f"DELETE FROM {{table}} WHERE {key} IN ({first})"
 
@@ -100,8 +103,8 @@ def query(connection: Connection, sql: str) -> list[Row]:
 
 
 def check_connections(connection: Connection, asked: Connections) -> None:
-    """Refuses a load that would find the server full in the middle of a step."""
-    most = int(str(connection.query("SHOW max_connections")[0][0]))  # we may take those that are reserved, too
+    """Refuses a load that needs more connections than the server allows: it would fail in the middle of a step."""
+    most = int(str(connection.query("SHOW max_connections")[0][0]))  # we may take the reserved connections, too
     if asked.needed > most:
         raise RqpsError(
             f"max_connections is {most}, and {asked.clients} {asked.parameter} are asked for, "
@@ -111,14 +114,14 @@ def check_connections(connection: Connection, asked: Connections) -> None:
 
 
 def tables_of(connection: Connection, schema: str) -> list[str]:
-    """The tables of a schema by name."""
+    """The names of the tables of a schema, in order."""
     rows = connection.query(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}' ORDER BY 1")
     return [str(name) for (name,) in rows]
 
 
 def described(connection: Connection, schema: str, name: str) -> tuple[str, dict[str, str], dict[str, list[str]]]:
-    """The storage of a table, its columns with their types, and its indexes with their columns; the primary key goes
-    by the name PRIMARY."""
+    """The storage of a table, its columns with their types, and its indexes with their columns. The primary key has
+    the name PRIMARY."""
     if name not in tables_of(connection, schema):
         return "no such table", {}, {}
     columns = {}
@@ -135,7 +138,8 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
 
 
 def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001 it has them
-    """Reads every page of a table and its indexes, given with a column that each of them leads to."""
+    """Reads every page of a table and its indexes. `indexes` maps each index to a column that a query can read by
+    it."""
     of_the_heap = f"SET LOCAL enable_indexonlyscan = off; SELECT COUNT(*) FROM {table}"
     connection.query(f"BEGIN; {of_the_heap}; COMMIT")
     columns = {str(column) for _, column, _ in connection.query(_INDEX.format(table))}
@@ -146,7 +150,7 @@ def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -
 
 
 def quoted(name: str) -> str:
-    """A name of a column, an index or a table."""
+    """The name of a column, an index or a table in quotes, as SQL needs it."""
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
@@ -161,7 +165,7 @@ def literal(value: str | int | float) -> str:
 
 
 def schemas(connection: Connection, ours: str) -> list[str]:
-    """The schemas with tables of a load: ours, and those that a dump names."""
+    """The schemas that may hold the tables of a load: ours first, then all others that are not the server's own."""
     rows = connection.query(
         "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_|^information_schema$' ORDER BY 1"
     )
@@ -169,13 +173,14 @@ def schemas(connection: Connection, ours: str) -> list[str]:
 
 
 def analyze(connection: Connection, table: str) -> None:
-    """Renews the statistics of a table, and its map of what is visible to all."""
+    """Renews the statistics and the visibility map of a table."""
     connection.query(f"VACUUM (ANALYZE) {table}")
 
 
 def of_a_dump(statement: str) -> str:
-    """A statement of a dump for our database and our user: empty if it is about its own database, its owners or
-    rights, or about nothing. An option that a release lacks stays as it is.
+    """Adapts a statement of a dump to our database and our user. The result is empty for a statement about the dump's
+    own database, owners or rights, and for one that holds only comments. Setting an option that the release lacks
+    does nothing.
 
     >>> of_a_dump("ALTER TABLE public.orders OWNER TO joe"), of_a_dump("SET row_security = off")
     ('', "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'row_security'")
@@ -189,17 +194,17 @@ def of_a_dump(statement: str) -> str:
 
 
 def takes_rows(statement: str) -> bool:
-    """True if the lines behind a statement are its rows."""
+    """True if a statement is followed by lines that hold its rows."""
     return bool(re.match(r"COPY\b.*\bFROM\s+stdin", statement, re.IGNORECASE | re.DOTALL))
 
 
 def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> None:
-    """Gives a statement its rows."""
+    """Runs a statement that reads its rows from `lines`."""
     connection.copy_in(statement, lines)
 
 
 def plan(connection: Connection, step: str, statement: str) -> list[dict[str, Any]]:
-    """Rows of the table `plans` for a statement: one for each node of the plan, from its top."""
+    """The rows for the table `plans` of a statement: one for each node of the plan, from the top node down."""
     text = "".join(str(row[0]) for row in connection.query(f"EXPLAIN (FORMAT JSON) {statement}"))
     return [
         {
@@ -216,8 +221,8 @@ def plan(connection: Connection, step: str, statement: str) -> list[dict[str, An
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:
-    """The way in which the server finds a statement's rows, by EXPLAIN with the values in place: a prepared statement
-    may get a general plan after five calls."""
+    """The access path of a statement, by EXPLAIN with the actual values: after five calls a prepared statement may
+    get a generic plan."""
     text = "".join(str(row[0]) for row in connection.query(f"EXPLAIN (FORMAT JSON) {statement}"))
     top = json.loads(text)[0]["Plan"]
     nodes = list(_nodes(top))
@@ -244,20 +249,20 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def rows_deleted(connection: Connection) -> int:
-    """Rows deleted by connections that have ended since the server started."""
+    """Number of rows deleted since the server started, without those of connections that are still open."""
     time.sleep(STATISTICS_LATE_S)
     return int(connection.query("SELECT sum(n_tup_del) FROM pg_stat_user_tables")[0][0] or 0)
 
 
 def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 others look at files
-    """The size of a schema's tables with their indexes."""
+    """The size of a schema's tables with their indexes, in bytes."""
     sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
     return int(connection.query(f"{sizes} WHERE relkind = 'r' AND nspname = '{schema}'")[0][0] or 0)
 
 
 def read_debt(connection: Connection) -> dict[str, Any]:
-    """The work that the server has put off, by the columns of the table `engine`: dead rows are its history, and how
-    many pages are dirty no view says."""
+    """The debt of the server, by the columns of the table `engine`. `history_length` is the number of dead rows; no
+    view shows the number of dirty pages."""
     ((version,),) = connection.query("SHOW server_version_num")
     wal = _WAL if int(str(version)) >= 100_000 else _WAL_BEFORE_10
     ((dead, buffers_kb, age_kb, capacity_kb),) = connection.query(_DEBT.format(**wal))
@@ -278,10 +283,11 @@ def settling(
     published: bool = False,  # noqa: ARG001 which is the same
     limit_s: float | None = None,
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Makes the server do what it has put off, and renews the statistics of these tables: vacuums them and writes a
-    checkpoint, since dead rows, pages without a map of what is visible, and dirty pages are what later statements
-    would pay for. A first checkpoint writes the log of commits that did not wait for it: a vacuum could not mark
-    their rows as visible to all. Yields its debt, and what of it is left in words, until it is closed."""
+    """Makes the server pay its debt, and renews the statistics of these tables. It vacuums the tables and writes a
+    checkpoint, since later statements would pay for dead rows, pages missing in the visibility map, and dirty pages.
+    A first checkpoint flushes the WAL of commits that did not wait for it: until then a vacuum could not mark their
+    rows as visible to all. Yields the debt, and in words the part that is left, until the caller closes the
+    generator."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
             connection.query("CHECKPOINT")
@@ -291,7 +297,7 @@ def settling(
             while True:
                 ((workers,),) = connection.query(_AT_WORK)
                 debt = read_debt(connection)
-                if debt["history_length"] > MOST_DEAD:  # the statistic is late, or a transaction could see them
+                if debt["history_length"] > MOST_DEAD:  # the count is late, or a transaction could see these rows
                     yield debt, f"{debt['history_length']} dead rows are not vacuumed"
                     for table in tables:
                         connection.query(f"VACUUM {table}")

@@ -1,4 +1,4 @@
-"""PostgreSQL, a server with SQL: a config in the form of its build's release, and the server opened with it."""
+"""PostgreSQL, a server with SQL: translates a config for the release of its build, and opens a server with it."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 counted = Counted("PostgresMain", "connection", marker="pg_sleep")
-"""The function that does a backend's work for its client: these builds inline exec_bind_message and the like."""
+"""The function in which a backend works for its client: these builds inline exec_bind_message and similar
+functions."""
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
 _BYTES = Setting("0", "B", "integer")
@@ -40,8 +41,8 @@ OUR_SOURCES = (
     *("default", "override", "client", "session", "command line"),
     *("configuration file", "environment variable", "dynamic default"),
 )
-"""Sources of a setting that rqps knows: the release itself, the command line, what initdb wrote, and limits of the
-process. Its environment is ours."""
+"""The sources in pg_settings that rqps expects: the release itself, the command line, files of initdb, and limits of
+the process. The environment is expected, too, since rqps sets it."""
 SOURCES = "SELECT name, source FROM pg_settings WHERE source NOT IN ('default', 'client')"
 STATUS = {
     "pg_stat_database": "WHERE datname = current_database()",
@@ -49,7 +50,8 @@ STATUS = {
     "pg_stat_checkpointer": "",
     "pg_stat_wal": "",
 }
-"""Views of one row whose numbers are the status of a step; some releases lack some."""
+"""Maps each statistics view to the clause that selects its one row. The numbers in that row are part of a step's
+status. Some releases lack some views."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 AUTOVACUUM = "SELECT sum(autovacuum_count), sum(autoanalyze_count), sum(n_dead_tup) FROM pg_stat_user_tables"
 
@@ -58,13 +60,13 @@ def memory_bytes(asked: Asked) -> int:
     option = asked.options.get("shared_buffers")
     try:
         buffers = int(canonical(plain(option.value) if option else USUAL_BUFFERS, _BYTES))
-    except ValueError:  # which `prepare` refuses
+    except ValueError:  # `prepare` refuses this value
         buffers = 0
     return BESIDE_IT_BYTES + buffers
 
 
 def foresee(asked: Asked) -> None:
-    """Refuses what `prepare` would, as far as that shows without fetching or starting anything."""
+    """Refuses what `prepare` would refuse, as far as that shows without fetching or starting anything."""
     server_user()
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
@@ -77,7 +79,7 @@ def foresee(asked: Asked) -> None:
 
 
 def prepare(asked: Asked, say: Say) -> "PreparedServer":
-    """The dbms of a run, its build fetched if need be, its config in the form of that release."""
+    """Prepares the dbms of a run: fetches the build if needed, and translates the config for its release."""
     build = locate(asked.build, asked.build_spec, say)
     origin = data_directory.origin(build, asked.options)
     settings = data_directory.known(origin, say)
@@ -91,7 +93,7 @@ def _of_the_server(asked: Asked) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PreparedServer:
-    """A dbms whose build is here, with its config in the form of that release."""
+    """A dbms whose build is on this machine, with its config translated for that release."""
 
     dbms: str
     config: str
@@ -124,7 +126,7 @@ prepared = PreparedServer
 
 
 class _StepWatch:
-    """The status of a server at the two ends of a step, and the autovacuums in it."""
+    """Reads the status of a server before and after a step, and counts the work of autovacuum between the two."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -148,7 +150,7 @@ class _StepWatch:
 
 
 def read_status(connection: Connection) -> dict[str, str]:
-    """The numbers of the server's statistics views, by view and column, and the work of autovacuum so far."""
+    """The numbers of the server's statistics views, named by view and column, and what autovacuum has done so far."""
     views = {row[0] for row in connection.query("SELECT relname FROM pg_class WHERE relname LIKE 'pg_stat_%'")}
     status: dict[str, str] = {}
     for view, which in STATUS.items():
@@ -166,7 +168,7 @@ def read_status(connection: Connection) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredServer(Server):
-    """The server of a run, which has to be as its config asks and to stay so."""
+    """The server of a run. Its settings have to be those of its config, and to stay so."""
 
     prepared: PreparedServer
 
@@ -180,7 +182,7 @@ class MeasuredServer(Server):
 
     @property
     def version_comment(self) -> str:
-        """Its platform and compiler: `x86_64-pc-linux-gnu, compiled by gcc 4.8.4, 64-bit`."""
+        """The platform and the compiler of the server: `x86_64-pc-linux-gnu, compiled by gcc 4.8.4, 64-bit`."""
         return self._answer("SELECT version()").partition(" on ")[2]
 
     def verify(self) -> list[tuple[str, str, str]]:
@@ -210,7 +212,7 @@ class MeasuredServer(Server):
         return [*verified, *((name, shape[name], str(value)) for name, value in data.items())]
 
     def settings(self) -> list[dict[str, Any]]:
-        """Every setting as SHOW gives it, and the source of those that are not the release's default."""
+        """Every setting as SHOW prints it, and the source of each setting that is not the release's default."""
         with self.connect() as connection:
             values = connection.query("SHOW ALL")
             sources = connection.query(

@@ -1,4 +1,5 @@
-"""A config's options as one release has them. Its own pg_settings lists them, so no table of options stands here."""
+"""Translates a config's options for one release. The release's own pg_settings lists its options, so rqps keeps no
+table of them."""
 
 import difflib
 import re
@@ -21,12 +22,12 @@ SEGMENT_MB = 16
 
 @dataclass(frozen=True)
 class Setting:
-    """A row of pg_settings."""
+    """One row of pg_settings."""
 
     value: str
     unit: str | None
     kind: str
-    """bool, enum, integer, real or string."""
+    """The type of the value: bool, enum, integer, real or string."""
     choices: tuple[str, ...] = ()
 
 
@@ -34,7 +35,7 @@ READ = "SELECT name, setting, unit, vartype, array_to_string(enumvals, ',') FROM
 
 
 def settings_of(rows: list[tuple[str | None, ...]]) -> dict[str, Setting]:
-    """The settings by name, out of the answer to `READ`."""
+    """The settings by name, from the answer to `READ`."""
     return {
         str(name): Setting(str(value or ""), unit, str(kind), tuple((choices or "").split(",")) if choices else ())
         for name, value, unit, kind, choices in rows
@@ -43,23 +44,24 @@ def settings_of(rows: list[tuple[str | None, ...]]) -> dict[str, Setting]:
 
 @dataclass(frozen=True)
 class Translated:
-    """The options of a command line, and the settings that the server then has to report."""
+    """The options for a server's command line, and the settings that the server then has to report."""
 
     arguments: tuple[str, ...] = ()
     expected: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-    """Optional ones that this release does not have."""
+    """Optional options that this release does not have."""
 
 
 def _wal_compression(text: str, known: Mapping[str, Setting]) -> tuple[str, str]:
-    """A switch before 15; since then a method, of which `on` is the old one."""
+    """Before 15 the option is a switch. Since then it names a method, and `on` means pglz, the method of older
+    releases."""
     if known["wal_compression"].kind == "bool":
         return "wal_compression", "on" if text == "pglz" else text
     return "wal_compression", "pglz" if text in ON else text
 
 
 def _wal_keep_size(text: str, known: Mapping[str, Setting]) -> tuple[str, str]:
-    """A number of segments before 13."""
+    """Before 13 the option is wal_keep_segments, a number of segments."""
     if "wal_keep_size" in known:
         return "wal_keep_size", text
     megabytes = Decimal(canonical(text, Setting("0", "MB", "integer")))
@@ -67,7 +69,7 @@ def _wal_keep_size(text: str, known: Mapping[str, Setting]) -> tuple[str, str]:
 
 
 def _debug_parallel_query(text: str, known: Mapping[str, Setting]) -> tuple[str, str]:
-    """Called force_parallel_mode before 16."""
+    """Before 16 the option is called force_parallel_mode."""
     return "debug_parallel_query" if "debug_parallel_query" in known else "force_parallel_mode", text
 
 
@@ -76,11 +78,12 @@ FORMS: dict[str, Callable[[str, Mapping[str, Setting]], tuple[str, str]]] = {
     "wal_keep_size": _wal_keep_size,
     "debug_parallel_query": _debug_parallel_query,
 }
-"""Options that some releases spell otherwise."""
+"""Maps each option that some releases spell differently to the function that translates it."""
 
 
 def translate(asked: Mapping[str, Option], known: Mapping[str, Setting], *, dbms: str, version: str) -> Translated:
-    """The options of `asked` for a server whose settings are `known`; every unknown or impossible one at once."""
+    """Translates the options of `asked` for a server whose settings are `known`. One error names all unknown options
+    and impossible values."""
     arguments: list[str] = []
     expected: dict[str, str] = {}
     left_out: list[str] = []
@@ -110,7 +113,8 @@ def translate(asked: Mapping[str, Option], known: Mapping[str, Setting], *, dbms
 
 
 def mismatches(expected: Mapping[str, str], reported: Mapping[str, Setting]) -> list[str]:
-    """Everything that was asked for and is not so, with both values. -1 leaves a value to the server."""
+    """The settings whose values differ from what was asked for, in words, with both values. A value of -1 is not
+    compared: the server then chooses the value itself."""
     wrong = []
     for name, text in expected.items():
         setting = reported.get(name)
@@ -123,7 +127,8 @@ def mismatches(expected: Mapping[str, str], reported: Mapping[str, Setting]) -> 
 
 
 def canonical(text: str, setting: Setting) -> str:
-    """One spelling for equal values, numbers in the setting's own unit; ValueError for what it can't have.
+    """The same spelling for all equal values, with numbers in the setting's own unit; ValueError for a value that the
+    setting can't have.
 
     >>> canonical("1GB", Setting("16384", "8kB", "integer")), canonical("TRUE", Setting("off", None, "bool"))
     ('131072', 'on')
@@ -160,5 +165,5 @@ def _number(text: str, setting: Setting) -> str:
 
 
 def plain(value: Value) -> str:
-    """A value as it stands on a command line."""
+    """The text of a value on a command line."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

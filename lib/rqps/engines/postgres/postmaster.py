@@ -1,4 +1,5 @@
-"""A running PostgreSQL server on a private socket: a postmaster that ends with us, and backends that come and go."""
+"""A running PostgreSQL server on a private socket: a postmaster that ends when rqps ends, and backends that start and
+end with their connections."""
 
 import re
 import signal
@@ -18,7 +19,7 @@ from rqps.errors import RqpsError
 
 ANSWER_PATIENCE_S = 300.0
 NO_DATABASE = "3D000"
-"""The code of a server that answers before our database is made."""
+"""The error code of a server that answers before our database is created."""
 _CRASH = re.compile(r"was terminated by signal|terminating any other active server processes")
 _TITLE = re.compile(
     r"postgres: (?:\w+: )?(checkpointer|background writer|writer|walwriter|wal writer|autovacuum launcher"
@@ -29,13 +30,13 @@ _OLDER_TITLES = {"writer": "background writer", "wal writer": "walwriter"}
 
 @dataclass(frozen=True)
 class Server(KeptServer):
-    """A server that answers. `pid` is its postmaster's."""
+    """A server that answers connections. `pid` is the process id of its postmaster."""
 
     build: Build
 
     SOCKET = ".s.PGSQL.5432"
     REFUSALS = (StatementError, OSError)
-    STOP = signal.SIGINT  # by SIGTERM it would wait for its clients
+    STOP = signal.SIGINT  # after SIGTERM the server would wait for its clients
 
     def connect(self, schema: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load."""
@@ -45,13 +46,14 @@ class Server(KeptServer):
 
     @staticmethod
     def sysbench_options(servers: "Sequence[Server]", database: str) -> dict[str, str]:
-        """The options by which sysbench connects to one of these servers. It takes one host: with several, our script
-        sets PGHOST before each connection."""
+        """The options by which sysbench connects to one of these servers. sysbench takes only one host: for several
+        servers, our script sets PGHOST before each connection."""
         host = str(servers[0].socket.parent) if len(servers) == 1 else ""
         return {"db-driver": "pgsql", "pgsql-host": host, "pgsql-user": USER, "pgsql-db": database}
 
     def process_roles(self) -> dict[int, str]:
-        """Names of its processes by id: the server's own from 10 on, and their titles."""
+        """Maps the process ids of the server to names: from 10 on the server's own names, in older releases the
+        process titles."""
         names = {self.pid: "postmaster"}
         for pid in self.pids[1:]:
             with suppress(psutil.NoSuchProcess):
@@ -66,7 +68,7 @@ class Server(KeptServer):
         return names
 
     def answers(self, patience_s: float = KeptServer.GREETING_PATIENCE_S) -> bool:
-        """False if it does not greet us; one without our database does."""
+        """True if the server answers a connection, even if our database does not exist yet."""
         try:
             self.connect(patience_s=patience_s).close()
         except StatementError as error:
@@ -76,12 +78,12 @@ class Server(KeptServer):
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Closes a connection; a backend that is stopped does not answer."""
+        """Closes a connection and waits only briefly for the server, since a stopped backend does not answer."""
         connection.close(self.GREETING_PATIENCE_S)
 
     def _end_what_outlived_it(self) -> None:
-        """Ends processes that still work in its data directory where its keeper was killed: one that is stuck, or was
-        stopped for the turns of others, does not notice that its postmaster has ended."""
+        """Kills processes that still work in the server's data directory after its keeper was killed. A backend that
+        hangs, or that was stopped during slices of other servers, does not notice that its postmaster has ended."""
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if process.cwd() == str(self.directory):
@@ -94,7 +96,8 @@ class Server(KeptServer):
 
 
 def start(build: Build, data: Path, asked: Start, arguments: Sequence[str] = ()) -> Server:
-    """Starts a server and waits until it answers. As root it runs as another user, who gets the data."""
+    """Starts a server and waits until it answers. If rqps runs as root, the server runs as another user, who becomes
+    the owner of its data."""
     _refuse_other_major(build, data)
     if user := server_user():
         user.own(data)

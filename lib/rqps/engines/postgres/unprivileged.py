@@ -11,7 +11,7 @@ from rqps.errors import RqpsError
 
 CANDIDATES = ("postgres", "nobody")
 ALLOWED = "+dac_override"
-"""The one capability that it keeps: builds, data and sockets stand in folders that only root may enter."""
+"""The one capability that the server keeps: builds, data and sockets are in folders that only root may enter."""
 
 
 @dataclass(frozen=True)
@@ -24,21 +24,21 @@ class User:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """The command that runs another one as this user, and ends it with its parent."""
+        """The command that runs another program as this user, and kills that program when its parent ends."""
         return (
             *(_setpriv(), f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"),
             *(f"--inh-caps=-all,{ALLOWED}", f"--ambient-caps={ALLOWED}", "--pdeathsig=KILL"),
-            "--securebits=+no_setuid_fixup",  # access() asks for the real user, and would see no capability
+            "--securebits=+no_setuid_fixup",  # or access(), which checks the real user, would see no capability
         )
 
     def own(self, folder: Path) -> None:
-        """Gives a folder with its contents to this user: a server takes no data that others own."""
+        """Makes this user the owner of a folder and its contents: a server refuses data of another owner."""
         for path in (folder, *folder.rglob("*")):
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
 def server_user(candidates: Sequence[str] = CANDIDATES) -> User | None:
-    """The user to run servers as; None if that is our own, which is not root."""
+    """The user to run servers as; None if rqps does not run as root, since then its own user can run them."""
     if os.geteuid() != 0:
         return None
     for name in candidates:

@@ -1,4 +1,4 @@
-"""RocksDB: all that is known of it before any build is here. `engine` opens its databases."""
+"""RocksDB: the facts that rqps knows of it without having a build. `engine` opens its databases."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A RocksDB build: a library with the driver that opens it, or a db_bench, and what each says of itself."""
+"""A RocksDB build: a library with the driver that opens it, or a db_bench, and what each reports about itself."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ LIBRARIES = ("librocksdbjni-linux64.so", "librocksdb.so")
 DRIVER_FLAGS = ("-O2", "-std=gnu11", "-fno-omit-frame-pointer", "-g1", "-rdynamic")
 _VERSION = re.compile(r"RocksDB version: (\d+\.\d+\.\d+)")
 _ASSERTION = re.compile(rb"rocksdb::Status rocksdb::DBImpl::\w+\(")
-"""The name of a function as assert() writes it; a release build has none of them."""
+"""A function's name as assert() stores it in a program; a release build contains no such name."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Build(engines.Build):
     """A library and the driver that opens it, or a db_bench."""
 
     words: str = ""
-    """The compiler that it was built by, and the compression libraries in it."""
+    """The compiler of the build, and the compression libraries in it."""
 
     @property
     def db_bench(self) -> bool:
         return self.program.name == DB_BENCH
 
     def command(self, flags: Flags) -> list[str]:
-        """The call with these flags; the driver has further arguments of its own."""
+        """The command line with these flags; the driver needs further arguments of its own."""
         if self.db_bench:
             return [*self.argv, *db_bench_arguments(flags, self.number)]
         return [*self.argv, *driver_arguments(flags, self.number)]
@@ -60,7 +60,7 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def _distance(one: str, other: str) -> list[int]:
-    """The difference of two versions, its first number first."""
+    """The differences between the numbers of two versions, the first number first."""
     pairs = zip(one.split("."), other.split("."), strict=False)
     return [abs(int(left) - int(right)) for left, right in pairs]
 
@@ -76,11 +76,11 @@ def _db_bench_in(tree: Path) -> Path | None:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for: fetched if needed, its version checked against the promised one."""
+    """The build that `spec` asks for. It is fetched if needed, and its version has to be the promised one."""
     origin = source(name, spec)
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
-    assert program is not None  # or fetching it had failed
+    assert program is not None  # without a program, fetching would have failed
     argv = (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
     environment = library_environment(name, program, say) if program.name == DB_BENCH else {}
     facts = sources.asked_once(program, lambda: _facts(program, argv, environment), say)
@@ -110,13 +110,13 @@ def driver(say: Say) -> Path:
 
 
 def known_version(tree: Path) -> str | None:
-    """The version of the library or db_bench in a tree, if it was asked before."""
+    """The version of the library or db_bench in a tree, if rqps has asked for it before."""
     program = _db_bench_in(tree) or _library_in(tree)
     return sources.asked_before(program).get("version")
 
 
 def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Version and conditions of a build."""
+    """The version of a build, whether it has assertions, and facts about it in words."""
     content = program.read_bytes()
     output, log = _asked(argv, environment)
     version = _VERSION.search(log)
@@ -135,7 +135,7 @@ def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str]) -
 
 
 def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
-    """Its answers, and the LOG of an empty database that it opened."""
+    """The output of a build, and the LOG of an empty database that it opened."""
     with Scratch() as folder:
         database = folder / "database"
         if len(argv) == 1:

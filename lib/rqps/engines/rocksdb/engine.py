@@ -1,4 +1,4 @@
-"""RocksDB, a library without a server: the program that puts the load has it in its own process, step after step."""
+"""RocksDB, a library without a server: it runs in the process of the load generator, which each step starts anew."""
 
 import re
 import shutil
@@ -23,17 +23,18 @@ __all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_byt
 __all__ += ["counted", "foresee"]
 
 counted = Counted("one_operation", "client")
-"""The driver's function. A db_bench has none of that name."""
+"""The driver's function for one operation; db_bench has no function of that name."""
 USUAL_CACHE_BYTES = 1 << 30
 BESIDE_THE_CACHE_BYTES = 256 << 20
-"""Memtables, tables that are being read and written, the program."""
+"""An estimate for memtables, tables that are being read and written, and the program."""
 CACHE_TYPES = {
     "LRUCache": "lru_cache",
     "HyperClockCache": "hyper_clock_cache",
     "FixedHyperClockCache": "hyper_clock_cache",
     "AutoHyperClockCache": "auto_hyper_clock_cache",
 }
-"""db_bench's words for the kinds of block cache that RocksDB's LOG names; OPTIONS files name none."""
+"""Maps the classes of block cache that RocksDB's LOG names to db_bench's values; OPTIONS files do not name the
+class."""
 _CACHE = re.compile(r"block_cache_name: (\w+)")
 _SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
 
@@ -44,7 +45,7 @@ def memory_bytes(asked: Asked) -> int:
 
 
 def foresee(asked: Asked) -> None:
-    """Refuses what `prepare` would, as far as that shows without fetching or making anything: a path without a
+    """Refuses what `prepare` would refuse, as far as that shows without fetching or making anything: a path without a
     library, and flags that db_bench does not have."""
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
@@ -55,7 +56,8 @@ def foresee(asked: Asked) -> None:
 
 
 def prepare(asked: Asked, say: Say) -> "PreparedLibrary":
-    """The dbms of a run, its build fetched if need be, its config checked against what that build has."""
+    """Prepares the dbms of a run: fetches the build if needed, and checks the config against the flags that the build
+    has."""
     build = locate(asked.build, asked.build_spec, say)
     options, left_out = flags.checked(asked.options, build, asked.dbms, build.db_bench)
     return PreparedLibrary(asked.dbms, asked.config, build, options, tuple(left_out))
@@ -63,7 +65,7 @@ def prepare(asked: Asked, say: Say) -> "PreparedLibrary":
 
 @dataclass(frozen=True)
 class PreparedLibrary:
-    """A dbms whose build is here, with the flags of its config."""
+    """A dbms whose build is on this machine, with the flags of its config."""
 
     dbms: str
     config: str
@@ -81,10 +83,11 @@ class PreparedLibrary:
         }
 
     def loaded(self, name: str, load: Callable[["Database"], None], say: Say) -> Path:
-        """A database by its name, which says who wrote it and how: it is the same for whoever opens it.
+        """A directory with a loaded database. The name says who wrote it and how: all builds open the same database.
 
-        Its tables are never written again, so its copies have links to them. All read the same blocks of the disk,
-        and the number of a file, which older releases hash into the keys of the block cache, is the same in each run.
+        A run's copy has links to the database's table files, which are never written again. So all runs read the same
+        disk blocks, and a file's number, which older releases hash into the keys of the block cache, is the same in
+        each run.
         """
         form = self.options.get("format_version")
         folder = (cache_dir() / "data").resolve() / "rocksdb" / (f"{name}-format-{form}" if form else name)
@@ -108,7 +111,8 @@ prepared = PreparedLibrary
 
 
 class _Watch:
-    """The database's account of a step comes with the load's own answer, since both are one process."""
+    """An empty watch: the load generator reports the status of a step itself, since the database is in its
+    process."""
 
     def begin(self) -> Mapping[str, str]:
         return {}
@@ -122,15 +126,15 @@ class _Watch:
 
 @dataclass
 class Database:
-    """A directory with the databases of a run. It is open as long as a step's process runs."""
+    """A directory with the databases of a run. They are open while a step's process runs."""
 
     prepared: PreparedLibrary
     directory: Path
     start: Start
     pids: tuple[int, ...] = field(default=(), init=False)
-    """The process of the step that is under way: it has RocksDB in it."""
+    """The process of the running step, which contains RocksDB."""
     _written: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
-    """The options of each set-up's database."""
+    """Maps each set-up to the options of its database."""
 
     @property
     def build(self) -> Build:
@@ -153,11 +157,13 @@ class Database:
         return {str(self.directory.parent): "<scratch>", str(self.build.directory): "<build>"}
 
     def command(self, asked: Flags, *own: str) -> list[str]:
-        """The call of a step: flags of the config win over the step's, as later ones do in db_bench."""
+        """The command line of a step. Flags of the config override those of the step, as a repeated flag does in
+        db_bench."""
         return [*self.start.under, *self.build.command({**asked, **self.prepared.options}), *own]
 
     def verify(self) -> list[tuple[str, str, str]]:
-        """Opens an empty database with the flags of the config, and compares what RocksDB wrote down of it."""
+        """Opens an empty database with the flags of the config, and compares the flags with the options that RocksDB
+        wrote down."""
         with tempfile.TemporaryDirectory(prefix="rqps-verify-", dir=self.directory.parent) as folder:
             if self.build.db_bench:
                 own = ["--benchmarks=fillseq", "--num=1", f"--db={folder}"]
@@ -192,7 +198,7 @@ class Database:
         return f"change config {self.prepared.config!r} in runs.yaml to what this release can do"
 
     def refused(self, output: str) -> RqpsError:
-        """The error of a database that can't be opened."""
+        """The error for a database that can't be opened."""
         why = (
             "\n".join(line for line in output.splitlines() if "rror" in line or "nvalid" in line)[-600:]
             or output[-300:]
@@ -201,7 +207,7 @@ class Database:
         return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
 
     def way_out(self, output: str) -> str:
-        """The thing to do about words of RocksDB, where it is not the config that has to change."""
+        """The fix for an error message of RocksDB; empty if the config has to change."""
         if no_room(output):
             return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
         if "irect I/O" in output or "O_DIRECT" in output:
@@ -212,7 +218,7 @@ class Database:
         return ""
 
     def settings(self) -> list[dict[str, Any]]:
-        """All options as RocksDB wrote them down, of each set-up where they differ."""
+        """All options as RocksDB wrote them down, with one value per set-up where set-ups differ."""
         self._read_options()
         written = {}
         for name in sorted({name for options in self._written.values() for name in options}):
@@ -227,13 +233,14 @@ class Database:
                 self._written[folder.name] = options
 
     def clear(self) -> None:
-        """Removes all databases; the cached facts about their options stay."""
+        """Removes all databases; the options that were read from them stay in memory."""
         self._read_options()
         for old in self.directory.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
 
     def thread_names(self) -> Mapping[int, str]:
-        """The operating system has them: `client` and `writer` of the driver, `rocksdb:low` and `rocksdb:high`."""
+        """Empty: the operating system has the names. These are `client` and `writer` of the driver, `rocksdb:low` and
+        `rocksdb:high`."""
         return {}
 
     @contextmanager
@@ -250,7 +257,7 @@ class Database:
 
 
 def written_options(folder: Path) -> dict[str, str]:
-    """The options in the newest OPTIONS file of a database, of its default column family and its tables."""
+    """The options in the newest OPTIONS file of a database: its own, and those of column family and tables."""
     written = sorted(folder.glob("OPTIONS-*[0-9]"))
     options, section = {}, ""
     for line in written[-1].read_text(errors="replace").splitlines() if written else ():
@@ -263,7 +270,7 @@ def written_options(folder: Path) -> dict[str, str]:
 
 
 def _same(asked: str, written: str) -> bool:
-    """True if two texts mean one value: 0.5 is 0.500000."""
+    """True if two texts mean the same value, such as 0.5 and 0.500000."""
     try:
         return float(asked) == float(written)
     except ValueError:

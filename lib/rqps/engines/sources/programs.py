@@ -1,7 +1,7 @@
-"""Programs that help to measure (sysbench, perf, Valgrind), and the libraries that a program needs.
+"""Finds programs that help to measure (sysbench, perf, Valgrind), and the libraries that a program needs.
 
-The machine's own is taken where it is good enough; else the package of this machine's distribution is unpacked in the
-cache and run from there. Nothing is installed.
+The machine's own program is taken if it is good enough. Otherwise the package of this machine's distribution is
+unpacked in the cache, and the program is run from there. Nothing is installed.
 """
 
 import os
@@ -27,7 +27,7 @@ _VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a program to its end, its two streams in one. `environment` is added to our own."""
+    """Runs a program to its end and reads stdout and stderr as one text. `environment` is added to our own."""
     return subprocess.run(
         command,
         env={**os.environ, **environment},
@@ -41,7 +41,7 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
 
 
 def answer_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The program's answer, or why there is none."""
+    """The output of a program, or the reason why it can't be run."""
     try:
         return ask(command, environment).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -55,11 +55,11 @@ class Tool:
     argv: tuple[str, ...]
     version: str
     environment: dict[str, str] = field(default_factory=dict)
-    """To be added to the environment."""
+    """Variables to add to the environment."""
 
 
 def sysbench(say: Say = print) -> Tool:
-    """sysbench with MySQL support: the one on PATH if it is recent enough, else one of our own."""
+    """sysbench with MySQL support: the program on PATH if it is recent enough, else one in the cache."""
     fix = f"install sysbench {'.'.join(map(str, OLDEST_SYSBENCH))} or newer (apt install sysbench) and try again"
 
     def good(tool: Tool) -> bool:
@@ -74,14 +74,14 @@ def sysbench(say: Say = print) -> Tool:
 
 
 def perf(say: Say = print) -> Tool:
-    """perf: the one on PATH if it runs, else one of our own, which need not be of the kernel's version."""
+    """perf: the program on PATH if it runs, else one in the cache, whose version may differ from the kernel's."""
     fix = "install perf and try again: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
-    # Ubuntu's is a script that wants to have the very version of the kernel.
+    # Ubuntu's perf is a script that needs exactly the kernel's version.
     return installed("perf") or private("linux-perf", "usr/bin/perf*", say, fix)
 
 
 def valgrind(say: Say = print) -> Tool:
-    """Valgrind with callgrind and vgdb: the one on PATH if it is whole, else one of our own."""
+    """Valgrind with callgrind and vgdb: the program on PATH if it has both, else one in the cache."""
     fix = "install Valgrind (apt install valgrind) and try again"
 
     def good(tool: Tool) -> bool:
@@ -91,14 +91,14 @@ def valgrind(say: Say = print) -> Tool:
     def environment(tree: Path) -> dict[str, str]:
         return {"VALGRIND_LIB": str(next(tree.glob("usr/lib*/**/callgrind-amd64-linux"), tree).parent)}
 
-    # Debian's valgrind is a script that puts a folder of its own on the server's LD_LIBRARY_PATH.
+    # Debian's valgrind is a script that adds its own folder to the server's LD_LIBRARY_PATH.
     if tool := installed("valgrind.bin", "valgrind", good=good):
         return tool
     return private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
 
 
 def compiled(source: Path, flags: Sequence[str] = ("-O2",), libraries: Sequence[str] = (), say: Say = print) -> Path:
-    """A program in C of our own, compiled once by this machine's compiler."""
+    """A C program of rqps, compiled once by this machine's compiler."""
     compiler = next((path for name in COMPILERS if (path := shutil.which(name))), None)
     if compiler is None:
         raise RqpsError(
@@ -110,7 +110,7 @@ def compiled(source: Path, flags: Sequence[str] = ("-O2",), libraries: Sequence[
 
     def make(folder: Path) -> None:
         say(f"compiling {source.name} by {version}")
-        shutil.copy(source, folder)  # debuggers show it
+        shutil.copy(source, folder)  # debuggers show the source
         command = [compiler, *flags, "-o", source.stem, source.name, *libraries]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode != 0:
@@ -123,7 +123,7 @@ def compiled(source: Path, flags: Sequence[str] = ("-O2",), libraries: Sequence[
 
 
 def installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
-    """The first of these on PATH that runs and is good enough."""
+    """The first of these programs on PATH that runs and is good enough."""
     for name in names:
         path = shutil.which(name)
         if path and (version := _VERSION.search(answer_of((path, "--version"), {}))):
@@ -142,7 +142,8 @@ def private(
     *,
     alone: bool = False,
 ) -> Tool:
-    """A program of this machine's distribution, unpacked in the cache; alone, it finds its own libraries."""
+    """A program of this machine's distribution, unpacked in the cache. With `alone`, the packages that it depends on
+    are not fetched, and it finds its libraries by itself."""
     try:
         tree = debian.unpacked(package, None, say, alone=alone)
     except RqpsError as error:
@@ -164,25 +165,26 @@ LIBRARY_PACKAGES = {
     "libjemalloc.so.2": "libjemalloc2",
     "libtcmalloc_minimal.so.4": "libtcmalloc-minimal4",
 }
-"""The Debian package of each library, from a suite that is old enough to run with every machine's libc."""
+"""Maps each library to its Debian package, from a suite that is old enough for the libc of every machine."""
 LIBRARY_SUITE = "bookworm"
 SYSTEM_LOADER = "/lib64/ld-linux-x86-64.so.2"
 SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
-"""Renamed by Debian and Ubuntu for 32-bit machines; on x86-64 nothing else about it changed."""
+"""Maps a library to its new name: Debian and Ubuntu renamed it for 32-bit machines, and on x86-64 only the name
+changed."""
 
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
-    """The libraries that the system's loader does not find for a program, which is not run for it."""
+    """The libraries of a program that the system's loader does not find. The program is not run for this."""
     try:
         listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
-    except FileNotFoundError:  # a system of another kind: the program itself shows whether it runs there
+    except FileNotFoundError:  # another kind of system: the program itself shows if it runs there
         return []
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
 
 def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Locate) -> None:
-    """Refuses a build that is on this machine and is none, or of another version than was promised. Its program is
-    asked for its version if that takes no library that would be fetched first."""
+    """Refuses a path that holds no build, and a build on this machine that is not of the promised version. The
+    version is checked only if all libraries of the program are here, so that none has to be fetched."""
     if origin.kind in ("path", "on_path"):
         origin.fetch(asked.build, lambda _: None)
     if program and not missing_libraries(program, _search(_beside(program))):
@@ -190,7 +192,7 @@ def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Loca
 
 
 def allocator_library(name: str, say: Say) -> Path:
-    """The library of a memory allocator, given by name or by its file; fetched if this machine lacks it."""
+    """The library of a memory allocator, given by its name or its path. It is fetched if this machine lacks it."""
     refuse_allocator(name)
     if name not in ALLOCATORS:
         return Path(name).expanduser().resolve()
@@ -199,7 +201,7 @@ def allocator_library(name: str, say: Say) -> Path:
 
 
 def refuse_allocator(name: str) -> None:
-    """Refuses an allocator that is neither one that rqps knows nor a library on this machine."""
+    """Refuses an allocator that is neither known to rqps nor the path of a library on this machine."""
     known = " or ".join(ALLOCATORS)
     if name.startswith(("/", "~/")):
         if not Path(name).expanduser().is_file():
@@ -212,12 +214,12 @@ def refuse_allocator(name: str) -> None:
 
 
 def _beside(program: Path) -> list[Path]:
-    """The folder of a program, if it brings libraries."""
+    """A list with the folder of a program if it contains libraries; else empty."""
     return [program.parent] if any(program.parent.glob("lib*.so.*")) else []
 
 
 def library_environment(name: str, program: Path, say: Say) -> dict[str, str]:
-    """The environment in which the libraries of a build's program are found, fetched if need be."""
+    """The environment in which a build's program finds its libraries; missing libraries are fetched."""
     beside = _beside(program)
     environment = _search(beside)
     if lacking := missing_libraries(program, environment):
@@ -232,8 +234,8 @@ def _search(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def folder_with(name: str, library: str, say: Say) -> Path:
-    """A folder to put on LD_LIBRARY_PATH so that a library is found, filled if need be. `name` is the key in
-    runs.yaml that asks for it."""
+    """A folder with a library, for LD_LIBRARY_PATH; the library is fetched if needed. `name` is the key in runs.yaml
+    that asks for it, for messages."""
     if other := _of_the_machine(SAME_BY_ANOTHER_NAME.get(library)):
         return made_once(
             cache_dir() / "renamed-libraries" / library, lambda folder: (folder / library).symlink_to(other), say

@@ -1,8 +1,8 @@
 """Readers of results that others have measured. Each format is one module of this folder.
 
-A reader has a `TITLE`, `claims(path)`, which says by a file's name (or a look into it) whether it is of the format,
-and `read(files)`, which gives a `Result` for each step and an `Unread` for whatever it can't read. It knows its
-format and nothing else: rounds, runs and tables are made of the results by `rqps.published.importing`.
+A reader has a `TITLE`, `claims(path)`, which says by a file's name or beginning whether the file is of the format,
+and `read(files)`, which gives a `Result` for each step and an `Unread` for whatever it can't read. A reader knows
+only its format: `rqps.published.importing` makes rounds, runs and tables of the results.
 """
 
 import gzip
@@ -17,10 +17,11 @@ from pkgutil import iter_modules
 from typing import Any, NamedTuple, Protocol, cast
 
 MOST_BYTES = 64_000_000
-"""The most bytes of one text, unpacked. A step's output has a few thousand, with a line per second a million."""
+"""Maximum size of one text, in bytes, unpacked. The output of a step has a few thousand bytes, or a million with a
+line per second."""
 LONGEST_WORD = 120
 WORKLOAD = "sysbench"
-"""The workload of results, if their reader says nothing else."""
+"""The workload of results whose reader names none."""
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _DOTTED = re.compile(r"(?<![\d.])(\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(?![\d.])")
 _DIGITS = (re.compile(r"my(\d)(\d)(\d{2})(?!\d)"), re.compile(r"pg(\d\d)(\d{1,2})(?!\d)"))
@@ -33,9 +34,9 @@ class Result:
 
     file: Path
     origin: Path
-    """The folder or file of one run: the same dbms and step in another one is another round."""
+    """The folder or file of one run: the same dbms and step in another folder or file is another round."""
     dbms: str
-    """Its name in the source: `build.config`, or any other."""
+    """The name of the dbms in the source: `build.config`, or in any other form."""
     step: str
     columns: Mapping[str, Any]
     engine: str = ""
@@ -45,19 +46,19 @@ class Result:
     """None where the source does not number its rounds."""
     workload: str = WORKLOAD
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """The size of the tables, as far as the source says it."""
+    """The size of the tables, as far as the source gives it."""
     machine: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
     intervals: Sequence[Mapping[str, Any]] = ()
     more_files: tuple[Path, ...] = ()
-    """Further files that it was read from."""
+    """Further files that the result was read from."""
     summary: bool = False
-    """True for a number that a summary repeats: it counts only where the result itself is gone."""
+    """True for a number from a summary, which is used only if the result itself is gone."""
 
 
 class Unread(NamedTuple):
-    """Something that is not in the study, with the reason."""
+    """A place that was not read into the study, with the reason."""
 
     place: str
     reason: str
@@ -96,7 +97,7 @@ def name_of(path: Path) -> str:
 
 
 def number(text: str, *, decimal_comma: bool = True) -> float:
-    """A number as printed with a point or, where a comma can't separate columns, with a comma; ValueError if none.
+    """Parses a number with a decimal point or, if a comma can't separate columns, a decimal comma; else ValueError.
 
     >>> number("1234.5"), number("1234,5"), number("1.234,5")
     (1234.5, 1234.5, 1234.5)
@@ -111,7 +112,7 @@ def number(text: str, *, decimal_comma: bool = True) -> float:
 
 
 def one_line(text: str) -> str:
-    """A name of a source as one line of printable characters.
+    """A text from a source as one line of printable characters.
 
     >>> one_line("point\\nquery\\x1b[31m")
     'point query [31m'

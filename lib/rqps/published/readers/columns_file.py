@@ -1,7 +1,7 @@
-"""A table with a row for each dbms, step and round, as CSV or parquet, in the columns of the table `steps`.
+"""Reads a table with a row for each dbms, step and round, as CSV or parquet, in the columns of the table `steps`.
 
-`dbms`, `step`, and either `operations_per_s` or `operations` with `elapsed_s` are needed. A comma may stand in
-numbers where it does not part the columns.
+`dbms`, `step`, and either `operations_per_s` or `operations` with `elapsed_s` are needed. Numbers may have a decimal
+comma if commas do not separate the columns.
 """
 
 import csv
@@ -33,7 +33,7 @@ def claims(path: Path) -> bool:
 
 
 def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
-    """The results of each row; a row with a value that is no number is left out alone."""
+    """The result of each row; a row with an invalid value is left out, and the other rows are read."""
     for path in files:
         try:
             rows, decimal_comma = _rows(path)

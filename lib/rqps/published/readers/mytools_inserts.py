@@ -1,7 +1,8 @@
-"""The insert benchmark of mytools: `mrg.STEP`, a row for each dbms, and the output of clients in folders of steps.
+"""Reads the insert benchmark of mytools: `mrg.STEP` with a row for each dbms, and the output of clients in one folder
+per step.
 
-`mrg.STEP` has the 21 columns of the published report, with the dbms in the last one. `STEP/o.ib.dopD.N` is the output
-of one client: a header and a line for each second.
+`mrg.STEP` has the 21 columns of the published report, with the dbms in the last column. `STEP/o.ib.dopD.N` is the
+output of one client: a header and a line for each second.
 """
 
 import re
@@ -81,7 +82,7 @@ def _of_summary(path: Path, step: str) -> Iterator[Result | Unread]:
 
 
 def _of_clients(folder: Path, clients: int, outputs: Sequence[Path]) -> Iterator[Result | Unread]:
-    """The result of one step: the sums over its clients, over the time of the slowest."""
+    """The result of one step: the sum of the operations of its clients, per time of the slowest client."""
     rows: list[Mapping[str, float]] = []
     ends: list[Mapping[str, float]] = []
     try:
@@ -115,7 +116,7 @@ def _of_clients(folder: Path, clients: int, outputs: Sequence[Path]) -> Iterator
 
 
 def _seconds(text: str) -> Iterator[dict[str, float]]:
-    """The lines of a client's output, each as numbers by their heads; ValueError where columns are missing."""
+    """Yields each line of a client's output as numbers by column; ValueError if columns are missing."""
     heads: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -127,11 +128,12 @@ def _seconds(text: str) -> Iterator[dict[str, float]]:
             try:
                 yield {name: number(word, decimal_comma=False) for name, word in zip(heads, words, strict=True)}
             except ValueError:
-                return  # what stands below the lines of seconds
+                return  # the end of the lines per second
 
 
 def _intervals(step: str, rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
-    """A row for each second and kind of operation, of all clients; none where they report less often."""
+    """A row for each second and kind of operation, over all clients; no rows if the clients report less often than
+    every second."""
     if any(row["i_sec"] > 1.5 for row in rows):
         return []
     done: dict[tuple[str, int], float] = defaultdict(float)

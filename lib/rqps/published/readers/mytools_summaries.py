@@ -1,7 +1,7 @@
-"""Summaries of mytools: `qps.abs.*.tsv`, a row for each step and a column for each dbms, whose names stand above.
+"""Reads summaries of mytools, `qps.abs.*.tsv`: a row for each step, a column for each dbms, and their names on top.
 
-A summary is pasted together by position, so a missing step shifts all rows below it. It is read where folders are
-gone, and compared with them where they are not.
+A summary is pasted together by position, so a missing step shifts all rows below it. A summary is used where the
+result folders are gone, and compared with them where they exist.
 """
 
 import re
@@ -14,11 +14,12 @@ from rqps.published.readers.sysbench_text import step_columns
 
 TITLE = "summaries of mytools"
 PER_ROW = 1000
-"""A step that reads whole tables has thousands of rows per second in a summary."""
+"""The factor for steps that read whole tables: a summary has their rate in thousands of rows per second."""
 TOLERANCE = 0.01
-"""The share by which a rounded number may differ from that of the folder, beside 1 for the rounding."""
+"""Maximum relative difference between a summary's number and the number from the folder, unless rounding explains
+more."""
 FEWEST_SHIFTED = 2
-"""Rows that have to be those of a neighbouring step before a summary is called shifted."""
+"""Minimum number of rows with the numbers of a neighbouring step for a summary that is called shifted."""
 ENGINES = {"my": "mysql", "pg": "postgres"}
 _NAMED = re.compile(r"col-(\d+) : (?:x\.)?(\S.*?)(?:\.pk\d)?")
 _STEP = re.compile(r"(?P<kind>[\w-]+)(?P<moment>\.\w+)?_range=(?P<range>\d{1,9})")
@@ -56,7 +57,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
 def _of_line(
     path: Path, line: int, match: re.Match[str], values: list[str], names: Mapping[int, str], clients: int
 ) -> Iterator[Result | Unread]:
-    """The results of one line; a line with too few or too many numbers is not read, since they may be anyone's."""
+    """The results of one line. A line with too few or too many numbers is not read: they may belong to any dbms."""
     if len(values) != len(names):
         yield Unread(f"{path}, line {line}", f"has {len(values)} numbers, of {len(names)} dbms")
         return
@@ -84,7 +85,8 @@ def _of_line(
 
 
 def without_summaries(results: Sequence[Result]) -> Iterator[Result | Unread]:
-    """The results without the summaries of dbms that have others, and the summaries that contradict those."""
+    """The results without the summaries of dbms that have other results, and an `Unread` for each summary that
+    contradicts those results."""
     measured = {
         (r.dbms, r.columns["clients"], r.step): r.columns["operations_per_s"] for r in results if not r.summary
     }
@@ -103,7 +105,7 @@ def without_summaries(results: Sequence[Result]) -> Iterator[Result | Unread]:
 
 
 def _contradiction(rows: Sequence[tuple[str, float]], folder: Mapping[str, float | None]) -> str:
-    """The way in which a summary's column contradicts its folder, in words; empty where it does not."""
+    """A sentence that says how a summary's column contradicts its folder; empty if it does not."""
     wrong = [at for at, (step, rate) in enumerate(rows) if not _is_alike(rate, folder[step])]
     if not wrong:
         return ""

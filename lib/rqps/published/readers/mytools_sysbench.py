@@ -1,6 +1,7 @@
-"""Result folders of mytools for sysbench: `x.BUILD.CONFIG.pkN`, with files of each step, gzipped or not.
+"""Reads result folders of mytools for sysbench: `x.BUILD.CONFIG.pkN`, with files of each step, gzipped or not.
 
-`sb.o.STEP` has the call and sysbench's output, `sb.met.STEP` averages of iostat and vmstat, my.cnf the options.
+`sb.o.STEP` has the command line and sysbench's output, `sb.met.STEP` the averages of iostat and vmstat, my.cnf the
+options.
 """
 
 import configparser
@@ -24,7 +25,7 @@ _UNUSED = ("o.ini", "o.ini.gz")
 
 
 def claims(path: Path) -> bool:
-    """True for the files of such a folder, also those of other tools, which are not read."""
+    """True for the files of such a folder, and for those of other tools in it, which are skipped."""
     name = name_of(path)
     return name.startswith("sb.") or (
         name in (_OPTIONS, *_UNUSED) and _FOLDER.fullmatch(path.parent.name) is not None
@@ -32,7 +33,7 @@ def claims(path: Path) -> bool:
 
 
 def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
-    """A result for each step whose output came to its end."""
+    """A result for each step whose output is complete."""
     by_name = {(path.parent, name_of(path)): path for path in files}
     options: dict[Path, dict[str, str]] = {}
     for (folder, name), path in by_name.items():
@@ -82,7 +83,8 @@ def step_of(kind: str, moment: str, size: str) -> str:
 
 
 def _columns(report: Report, match: re.Match[str]) -> dict[str, Any]:
-    """Columns of `steps`. A step that reads whole tables counts rows, over the time of its transactions."""
+    """Columns of `steps`. For a step that reads whole tables, operations are rows, and the time is that of its
+    transactions."""
     columns = report.columns() | step_columns(match["kind"], match["moment"] or "", int(match["range"]))
     rows = report.parameters().get("table_rows")
     if columns["unit"] == "row":
@@ -96,7 +98,7 @@ def _columns(report: Report, match: re.Match[str]) -> dict[str, Any]:
 
 def _costs(path: Path, report: Report) -> dict[str, Any]:
     """Counters of the host over a step, from averages per second. User and system CPU are one number, in
-    `host_cpu_user_s`: the source does not part them."""
+    `host_cpu_user_s`, since the source does not separate them."""
     averages: dict[str, float] = {}
     lines = [line.split() for line in text_of(path).splitlines()]
     for head, values in itertools.pairwise(lines):
@@ -120,7 +122,7 @@ def _costs(path: Path, report: Report) -> dict[str, Any]:
 
 
 def _options(path: Path | None) -> dict[str, str]:
-    """The options of the server in a my.cnf, without passwords and places."""
+    """The options of the server in a my.cnf, without passwords and paths."""
     if path is None:
         return {}
     parser = configparser.RawConfigParser(allow_no_value=True, strict=False, comment_prefixes=("#", ";", "!"))

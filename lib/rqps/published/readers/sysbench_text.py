@@ -1,6 +1,6 @@
-"""The output of `sysbench … run`: a file for each step, in a folder for each dbms.
+"""Reads the output of `sysbench … run`: a file for each step, in a folder for each dbms.
 
-A file's name without its ending is the step, the folder's name is the dbms.
+The file's name without its ending is the step, and the folder's name is the dbms.
 """
 
 import re
@@ -40,15 +40,15 @@ _VERSION = re.compile(r"^sysbench (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Report:
-    """The figures that sysbench prints at its end, and its call where a line shows it."""
+    """The figures that sysbench prints at its end, and its command line if the output has it."""
 
     figures: Mapping[str, float]
     call: Mapping[str, str]
-    """Options by their names."""
+    """Maps each option of the command line to its value."""
     version: str
     cpus: int | None
     seconds: tuple[tuple[float, float], ...]
-    """Transactions and queries of each second, if it reported every one of them."""
+    """Transactions and queries of each second; empty unless every second was reported."""
 
     def columns(self) -> dict[str, Any]:
         """Columns of `steps`. An operation is a query, or an event where a script has no queries."""
@@ -94,7 +94,7 @@ class Report:
 
 
 def report_in(text: str) -> Report:
-    """The report in a text; ValueError with the reason where sysbench did not come to its end."""
+    """The report in a text; ValueError with the reason if sysbench did not finish."""
     matches = {name: re.search(form, text) for name, form in _FIGURES.items()}
     figures = {name: number(match[1].rstrip(".,")) for name, match in matches.items() if match}
     if "elapsed_s" not in figures or not figures.keys() & {"queries", "events"}:
@@ -112,7 +112,7 @@ def report_in(text: str) -> Report:
 
 
 def step_columns(kind: str, moment: str = "", size: int | None = None) -> dict[str, Any]:
-    """Columns of `steps` that follow from a step's kind: those of the same step here, if there is one."""
+    """Columns of `steps` that follow from a step's kind: those of our own step of this kind, if there is one."""
     columns = {"kind": kind + moment, "range": size, "group": OTHER_STEPS, "writes": None}
     try:
         known = find(kind)
@@ -161,7 +161,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
 
 
 def _call(line: str) -> dict[str, str]:
-    """The options of a call by their names, without passwords."""
+    """The options of a command line by name, without passwords."""
     try:
         words = shlex.split(line)
     except ValueError:

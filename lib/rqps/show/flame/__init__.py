@@ -1,5 +1,5 @@
-"""Differential flame graphs, an explorer of many of them, and questions to choose from; a small program that each
-page carries draws and chooses."""
+"""Differential flame graphs, and an explorer of many of them. A small script, which each page contains, draws them
+and reacts to clicks."""
 
 from rqps.show.flame.explorer import PARTS_STYLE, address, difference_of, explorer, parts_table
 from rqps.show.flame.frames import Tree, names_of, tree_of

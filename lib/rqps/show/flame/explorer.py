@@ -1,4 +1,4 @@
-"""A map of steps by dbms, with links from each cell to the parts of its difference and its flame graph."""
+"""A heat map of steps by dbms: each cell is a link to the parts of its difference and to its flame graph."""
 
 from collections.abc import Mapping
 from html import escape
@@ -22,7 +22,7 @@ PARTS_STYLE = """
 .rqps-parts i.l { margin-left: calc(60px - var(--w)); }
 .rqps-parts td:has(> i) { min-width: 120px; }
 """
-"""Look of the tables of parts: a bar as long as `--w`, to the left where the part costs less."""
+"""Style of the tables of parts: each row has a bar of length `--w`, which points left if the part costs less."""
 STYLE = """
 .rqps-map { border-collapse: separate; border-spacing: 2px; font-size: 13px; font-variant-numeric: tabular-nums; }
 .rqps-map th { font-weight: normal; text-align: left; padding: 2px 6px 2px 0; }
@@ -50,17 +50,17 @@ def explorer(
     by: str = "",
     fold_below: float | None = None,
 ) -> Drawing | Nothing:
-    """Put the trees of all cells behind their map: `parts` and `functions` break the same costs down.
+    """A heat map of all `operations`, and for each cell its flame graph and tables of its `parts` and `functions`.
 
-    All but the trees are tidy frames of differences; an operation also has its `finding`, a sentence. On a page the
-    address can name a cell: `#step=point-query&dbms=my8033.base`. Where a page has two explorers, `&by=` names one;
-    `&search=` looks for a function.
+    All frames but `trees` are tidy frames of differences; `operations` also has the column `finding`, a sentence. The
+    fragment of a page's address can name a cell: `#step=point-query&dbms=my8033.base`. If a page has two explorers,
+    `&by=` names one of them; `&search=` searches for a function.
     """
     if operations.is_empty():
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
     base, unit = operations.select("base", "unit").row(0)
-    # Where cells have different numbers of rounds, each names its own.
+    # If the numbers of rounds differ, each cell shows its own.
     rounds = rounds_of(operations["n"]) if operations["n"].n_unique() == 1 else ""
     rows = {(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
@@ -91,7 +91,7 @@ def explorer(
 
 
 def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") -> str:
-    """The part of the page's address that names a cell.
+    """The fragment of the page's address that names a cell.
 
     >>> address("range=10", "my8033.base")
     '#step=range%3D10&dbms=my8033.base'
@@ -101,10 +101,10 @@ def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") 
 
 
 def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
-    """One row per part, the greatest difference first, with a bar to either side; small ones are one row together.
-    `what` is component or function.
+    """One row per part, the largest difference first, with a bar for the difference. The parts after the first
+    `MOST_PARTS` share one row. `what` is component or function.
 
-    Its look is `PARTS_STYLE`, which a page of many such tables needs once.
+    The table needs `PARTS_STYLE`, once per page.
     """
     rows = parts.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
     most = float(rows["estimate"].abs().max() or 1.0)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
         more, *sides = others.select(pl.col("estimate", "base_estimate", "me_estimate").sum()).row(0)
         cells = [f"{others.height} others", *[""] * (what == "function"), figure(more, signed=True), ""]
         body += f"<tr>{''.join(f'<td>{text}' for text in (*cells, *map(figure, sides), ''))}</tr>"
-    if what == "component":  # they add up to the operation
+    if what == "component":  # the components add up to the operation
         of_base, of_me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
         sums = ("all", with_error(of_me - of_base, error), "", figure(of_base), figure(of_me), "")
         body += f"<tr>{''.join(f'<td><b>{text}</b></td>' if text else '<td></td>' for text in sums)}</tr>"
@@ -155,14 +155,14 @@ def _map(rows: Mapping[tuple[str, str], Row], first: Row, unit: str, by: str, ro
 
 
 def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
-    # The colours of the heatmap, as if nothing but this cost made rQPS.
+    # The colour is that of the rQPS which would result if throughput depended on this cost alone.
     as_ratio = row["base_estimate"] / row["me_estimate"] if row["me_estimate"] else 1.0
     marks = "rqps-to rqps-first" if is_first else "rqps-to"
     count = "" if rounds else f" · n={row['n']}"
     paper, href = colour_of(as_ratio, row["verdict"]), escape(address(row["step"], row["dbms"], by))
     return (
         f'<td style="background:{paper}">'
-        # Inline, since JupyterLab has a colour of its own for links.
+        # The colour is inline, since JupyterLab sets its own colour for links.
         f'<a class="{marks}" style="color:{ink_on(paper)}" href="{href}">'
         f"<b>{COST_SIGNS[row['verdict']]} {difference_of(row)}</b>"
         f"<small>{figure(row['base_estimate'])} → {figure(row['me_estimate'])}{count}</small></a></td>"
@@ -194,7 +194,7 @@ def _section(
     )
     claim = claim_of(read, **sides)
     drawn = figure_of(read, table, claim, rounds, title=row["step"], **sides, names=names, picture=picture)
-    # Without scripts the address leads to this id, and the browser opens what it is in.
+    # Without scripts, the fragment of the address leads to this id, and the browser opens the `details` around it.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
         f"<summary>{escape(row['step'])}: {escape(row['dbms'])} against {escape(row['base'])}</summary>"

@@ -1,4 +1,4 @@
-"""A tree of frames in pre-order, and the same in few bytes for the program of a page."""
+"""A tree of stack frames in pre-order, and its compressed form for the script of a page."""
 
 import base64
 import json
@@ -12,18 +12,19 @@ from typing import Any
 import polars as pl
 
 COLUMNS = ("name", "component", "base_self", "me_self", "base_total", "me_total", "error")
-# The whole operation in quanta: a millionth of it each, finer than anything that is shown.
+# Number of quanta in the cost of the whole operation: a quantum is about a millionth, less than any shown digit.
 QUANTA = 1 << 20
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Columns of one length: the frames below one follow it; the first frame is the only one without a caller."""
+    """Columns of equal length, one entry per frame: a frame is followed by the frames below it. Only the first frame
+    has no caller."""
 
     name: Sequence[str]
     component: Sequence[str]
     depth: Sequence[int]
-    end: Sequence[int]  # the first frame that is not below this one
+    end: Sequence[int]  # index of the first later frame that is not below this frame
     base_self: Sequence[float]
     me_self: Sequence[float]
     base_total: Sequence[float]
@@ -34,17 +35,17 @@ class Tree:
         return len(self.name)
 
     def difference(self, i: int) -> float:
-        """The cost of me, with all that the frame calls, minus that of the base."""
+        """The difference in the total cost of a frame, including all that it calls: me minus base."""
         return self.me_total[i] - self.base_total[i]
 
     def sign(self, i: int) -> int:
-        """1 where it costs more, -1 where it costs less, 0 where there is no difference or it is within its error."""
+        """The sign of a frame's difference: 1 if me costs more, -1 if less, 0 if it is within its error."""
         by = self.difference(i)
         return 0 if abs(by) <= self.error[i] else 1 if by > 0 else -1
 
     @property
     def operation_cost(self) -> float:
-        """The cost of the operation for the base; or for me, where the base has nothing."""
+        """The cost of the whole operation for the base; if the base has no cost, for me."""
         return self.base_total[0] or self.me_total[0]
 
 
@@ -82,9 +83,9 @@ def _ends_of_subtrees(depth: Sequence[int]) -> list[int]:
 
 
 def packed(tree: Tree, names: Sequence[str] | None = None, **head: Any) -> str:
-    """The tree as compressed JSON in base64: names stand once, costs are whole numbers of quanta.
+    """The tree as compressed JSON in base64: each name is stored once, costs are whole numbers of quanta.
 
-    Of the frames of many trees, `names` are written once by `packed_json`, and the tree only has their numbers.
+    If many trees share their `names`, `packed_json` writes these once, and each tree has only indexes into them.
     """
     quantum = max(tree.base_total[0], tree.me_total[0]) / QUANTA or 1.0
     components, component = _numbered(tree.component)
@@ -106,18 +107,19 @@ def packed_json(value: Any) -> str:
 
 
 def names_of(trees: Iterable[Tree]) -> list[str]:
-    """The names of all frames of some trees, each once, the frequent ones first."""
+    """The distinct names of all frames of some trees, the most frequent first."""
     return [name for name, _ in Counter(chain.from_iterable(tree.name for tree in trees)).most_common()]
 
 
 def _in_quanta(costs: Sequence[float], quantum: float) -> list[int]:
-    """Costs as whole numbers. The running sum is rounded, not each cost, so that no sum is wrong by more than one."""
+    """Costs as whole numbers of quanta. The running sum is rounded instead of each cost, so that the error of the sum
+    of any range is at most one quantum."""
     sums = [0, *(round(total / quantum) for total in accumulate(costs))]
     return [after - before for before, after in pairwise(sums)]
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Each value once, the frequent ones first, so that most numbers are small."""
+    """The distinct values, the most frequent first, and the index of each value: most indexes are small."""
     names = [name for name, _ in Counter(values).most_common()]
     number = {name: i for i, name in enumerate(names)}
     return names, [number[value] for value in values]

@@ -1,4 +1,4 @@
-"""A differential flame graph of base and me, over the stacks of both, as a cell of a notebook shows it."""
+"""A differential flame graph of base and me, made from the stacks of both sides, as the output of a notebook cell."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from rqps.show.flame.frames import Tree, packed, packed_json, tree_of
 from rqps.show.flame.picture import LOOK, figure, svg, with_error, xml
 from rqps.show.words import Sentences
 
-# Of a picture nobody can zoom into, thinner boxes say nothing.
+# Limits on the width of a box: a picture can't be zoomed, so it omits boxes that would be too thin to read.
 PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3
 PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js", "questions.js")
 HOW = (
@@ -31,11 +31,11 @@ _PICTURE = "max-width:100%;min-width:640px;height:auto"
 
 @dataclass(frozen=True)
 class Drawing:
-    """HTML with its own program, for JupyterLab and for a page, with no kernel and no network."""
+    """HTML with its own script, for JupyterLab and for a page; it needs no kernel and no network."""
 
     claim: str
     how: str
-    html: str  # without the program
+    html: str  # without the script
 
     def __repr__(self) -> str:
         return f"{self.claim} {self.how}"
@@ -45,7 +45,8 @@ class Drawing:
 
 
 def flame_graph(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> Drawing | Sentences:
-    """Draw a tree in pre-order: costs of each frame per operation on both sides, and the error of the difference."""
+    """The flame graph of a tree, which has for each frame the cost per operation on both sides and the error of the
+    difference."""
     if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
         return Sentences([f"No stacks of {base} and {me} to draw."])
     read = tree_of(tree)
@@ -54,26 +55,26 @@ def flame_graph(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/oper
 
 
 def flame_svg(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> str:
-    """The same as the text of an SVG file, in which each box shows its numbers when a pointer rests on it."""
+    """The flame graph of a tree as the text of an SVG file, in which each box has a tooltip with its numbers."""
     read = tree_of(tree)
     picture = svg(read, base, unit, narrowest_px=FILE_NARROWEST_PX, titles=True)
     return picture.replace(">", f"><title>{xml(claim_of(read, base, me, unit))}</title>", 1)
 
 
 def how_of(unit: str, fold_below: float | None = None) -> str:
-    """Sentences on reading it."""
+    """Sentences that explain how to read a flame graph."""
     return f"{HOW.format(unit=unit)} {folded_of(fold_below)}".rstrip()
 
 
 def folded_of(fold_below: float | None) -> str:
-    """A sentence on frames that are not drawn by themselves."""
+    """A sentence on the limit below which frames are folded into one frame; empty without such a limit."""
     if not fold_below:
         return ""
     return f"Frames of less than {100 * fold_below:g} % of the cost are folded into one below their caller."
 
 
 def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
-    """The difference of the whole operation, in a sentence."""
+    """A sentence on the difference in the cost of the whole operation."""
     by, error = tree.difference(0), tree.error[0]
     sides = f"{figure(tree.me_total[0])} {unit} in {me}, {figure(tree.base_total[0])} in {base}"
     if not tree.sign(0):
@@ -96,12 +97,12 @@ def figure_of(
     names: Sequence[str] | None = None,
     picture: bool = True,
 ) -> str:
-    """A picture that the program replaces by the drawing, HTML below it, and the tree for the program.
+    """A figure: a picture that the script replaces by its drawing, the HTML `below` it, and the tree for the script.
 
-    `title` begins the names of files that are saved; `names` are those that many drawings share, see `shared_names`.
-    Without `picture`, a sentence stands where no program runs.
+    `title` is the beginning of the names of saved files; `names` are the frame names that many drawings share, see
+    `shared_names`. Without `picture`, a sentence is shown if no script runs.
     """
-    # As high as the drawing, so that nothing moves when it comes.
+    # The placeholder is as high as the drawing, so that the page does not move when the script draws.
     shown = f'<div style="min-height:{LOOK.row * (max(tree.depth) + 1)}px">{NO_PROGRAM}</div>'
     if picture:
         drawn = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
@@ -117,13 +118,14 @@ def figure_of(
 
 
 def shared_names(names: Sequence[str]) -> str:
-    """The names of the frames of many drawings, for the program."""
+    """The script element with the frame names that many drawings share."""
     return f'<script type="application/x-rqps-names">{packed_json(names)}</script>'
 
 
 @cache
 def script_element() -> str:
-    """The drawing's program as one function that is called at once. A page needs it once, a cell by itself."""
+    """The script that draws, as one function that is called at once. A page contains it once, each notebook cell has
+    its own copy."""
     style, *parts = ((_HERE / name).read_text(encoding="utf-8") for name in ("flame.css", *PROGRAM))
     known = {"LOOK": vars(LOOK), "STYLE": style}
     constants = (f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in known.items())
@@ -132,6 +134,6 @@ def script_element() -> str:
 
 
 def without_program(html: str) -> str | None:
-    """The drawing in a cell's output, for a page that has the program once; None for other outputs."""
+    """The HTML of a drawing without its script, for a page that contains the script once; None for other outputs."""
     bare = html.removesuffix(script_element())
     return bare if bare != html else None

@@ -1,4 +1,4 @@
-"""The look of a flame graph, in one place for its program and for the picture where no program runs."""
+"""The look of a flame graph, shared by the script that draws it and by the SVG picture shown without scripts."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from rqps.show.theme import COLOURS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
 from rqps.show.words import COST_SIGNS, digits_of
 from rqps.terminal import formatted
 
-# A difference is strong by its share of what the whole operation costs the base: under 1 %, 1 to 5 %, over 5 %.
+# The shade shows the difference as a share of the base's cost of the whole operation: under 1 %, 1 to 5 %, over 5 %.
 _MORE, _LESS = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6])
 LOOK = SimpleNamespace(
     row=18,
@@ -28,7 +28,7 @@ LOOK = SimpleNamespace(
     less_edges=(*_LESS[1:], "#06413b"),
     grey="#dfe3e6",
     rest="#f0f2f4",
-    in_dark={COLOURS[1]: "#f7b183", COLOURS[5]: "#86c9bf"},  # as page.css has them: ink is read on these
+    in_dark={COLOURS[1]: "#f7b183", COLOURS[5]: "#86c9bf"},  # the same as in page.css: ink is legible on them
     chosen="#0b5c8a",
     faded=0.3,
     faded_text=0.65,
@@ -41,7 +41,7 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def with_error(value: float, error: float) -> str:
-    """A difference in as many digits as its error has any use for.
+    """A difference and its error, with as many digits as the error justifies.
 
     >>> with_error(22.04, 0.31), with_error(1.4, 1.1), with_error(-82.7, 26.1), with_error(1.5, 0.0)
     ('+22.0 ± 0.3', '+1.4 ± 1.1', '−83 ± 26', '+1.50')
@@ -68,7 +68,7 @@ def figure(value: float, *, signed: bool = False) -> str:
 
 
 def xml(text: str) -> str:
-    """Text for XML, in which control characters have no place, not even escaped.
+    """Escapes text for XML and replaces control characters, which XML does not allow even when escaped.
 
     >>> xml('a<b>::"c"' + chr(1))
     'a&lt;b&gt;::&quot;c&quot;\ufffd'
@@ -77,9 +77,10 @@ def xml(text: str) -> str:
 
 
 def svg(tree: Tree, base: str, unit: str, *, narrowest_px: float, titles: bool) -> str:
-    """Every frame that is wide enough, as an SVG file. Widths are the mean of both sides, so that nothing is hidden.
+    """The flame graph as SVG, with all frames of at least `narrowest_px`. The width of a frame is the mean of both
+    sides, so that frames of only one side are visible, too.
 
-    With titles each box shows its numbers when a pointer rests on it; they are most of the file.
+    With `titles`, each box has a tooltip with its numbers; the tooltips are most of the file.
     """
     boxes = list(_boxes(tree, narrowest_px))
     height = HEAD_PX + LOOK.row * (1 + max((tree.depth[box.frame] for box in boxes), default=0))
@@ -103,7 +104,8 @@ class _Box(NamedTuple):
 
 
 def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
-    """A frame stands right of its caller's own cost and of its caller's frames before it."""
+    """The boxes of all frames that are wide enough. A box begins to the right of its caller's own cost and of the
+    frames that the caller called before it."""
     sums = [0.0]
     for base, me in zip(tree.base_self, tree.me_self, strict=True):
         sums.append(sums[-1] + base + me)
@@ -129,7 +131,7 @@ def _shape(tree: Tree, box: _Box, title: str) -> str:
     sign = tree.sign(box.frame)
     if not sign:
         return _rectangle(box, LOOK.grey, 0, LOOK.row - 1, title)
-    # Not everybody sees the colours: a box that costs more has its edge above, one that costs less below.
+    # For the colour-blind: a box that costs more has an edge at its top, a box that costs less at its bottom.
     colours, edges = (LOOK.more, LOOK.more_edges) if sign > 0 else (LOOK.less, LOOK.less_edges)
     edge = _rectangle(box, edges[box.strength], 0 if sign > 0 else LOOK.row - 3, 2)
     return _rectangle(box, colours[box.strength], 0, LOOK.row - 1, title) + edge

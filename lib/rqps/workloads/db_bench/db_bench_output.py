@@ -1,5 +1,5 @@
-"""Reads what RocksDB prints: a db_bench's result, percentiles and report by second, and the statistics of a database,
-in the formats of 6.0 to 11.8."""
+"""Reads the output of RocksDB 6.0 to 11.8: the result, the percentiles and the per-second report of db_bench, and the
+statistics of a database."""
 
 import re
 from collections.abc import Iterable
@@ -26,8 +26,8 @@ OF_THE_TABLE |= {"W-Amp": "compaction_write_amplification"}
 
 
 def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
-    """The columns of `steps` for a benchmark. Releases up to 7.2 report neither duration nor operations; these follow
-    from the histogram.
+    """The columns of `steps` for a benchmark. Releases up to 7.2 report neither duration nor operations; both are
+    computed from the histogram.
 
     >>> result = "readrandom   :  10.218 micros/op 97866 ops/sec; 1254.3 MB/s (9 of 9 found)"
     >>> found = read_output([result, "Count: 9 Average: 10.0  StdDev: 1"], "readrandom")
@@ -96,7 +96,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
             hours, minutes, seconds, percent = map(float, stall.groups())
             stats |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
         elif counts := _COUNTS.match(line):
-            stats.setdefault("stalls", str(_stalls(counts[1])))  # another line has the totals of all databases
+            stats.setdefault("stalls", str(_stalls(counts[1])))  # a later line has the totals of all databases
         elif written := _WRITTEN.match(line):
             stats |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
         elif flushed := _FLUSHED.match(line):
@@ -107,7 +107,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _stalls(text: str) -> int:
-    """The sum of all kinds of waits, without the totals and duplicates in these lines.
+    """The number of write stalls of all kinds, without the totals and duplicates in these lines.
 
     >>> _stalls("1 level0_slowdown, 1 level0_slowdown_with_compaction, 2 memtable_compaction, interval 0 total count")
     3

@@ -1,4 +1,4 @@
-"""Puts the load of a step on a database: the driver with a library in it, or a db_bench."""
+"""Puts the load of a step on a database, by our driver linked with a RocksDB library, or by a db_bench binary."""
 
 import os
 import struct
@@ -16,17 +16,19 @@ from rqps.workloads.db_bench.steps import Setup, Step
 from rqps.workloads.load_generator import LoadGenerator
 
 PATIENCE_S = 600
-"""Added to the expected time of a step, as in the published scripts: reverse scans of 6.10 and 6.11 can hang."""
+"""Seconds added to the expected time of a step to get its time limit, as in the published scripts: reverse scans of
+6.10 and 6.11 can hang."""
 KEYS_PER_S_AT_LEAST = 2_000
 CALLGRIND_TIMES = 60
 WARMUP_SHARE = 10
 CACHE_FILLS = 2
-"""The most times that a warm-up fills the block cache: more changes nothing."""
+"""Maximum number of times that a warm-up fills the block cache: more would change nothing."""
 SLICE_MS = 20
 LOOK_S = 0.01
 """Seconds between checks of a process that does not report its progress."""
 OF_TURNS = struct.Struct("qQ")
-"""The file of a driver that takes turns, as in driver.c: the time for which it was stopped, and its operations."""
+"""Layout of the file shared with a driver that takes turns, as in driver.c: the time for which the driver was
+stopped, and its number of operations."""
 INTERVALS = "intervals.csv"
 OF_DB_BENCH = {
     "statistics": 0,
@@ -36,7 +38,7 @@ OF_DB_BENCH = {
     "histogram": 1,
     "progress_reports": False,
 }
-"""Flags for its report, as in the published scripts."""
+"""Flags for the report of db_bench, as in the published scripts."""
 
 
 WITH_WAITING = (6, 19)
@@ -49,7 +51,7 @@ def folder_of(database: Database, setup: Setup) -> Path:
 
 
 class _Process(LoadGenerator):
-    """A running program that contains the database."""
+    """A running program that has opened the database in its own process."""
 
     def __init__(self, database: Database, setup: Setup, step: Step, call: list[str], how: How) -> None:
         self.database, self.step, self.folder = database, step, folder_of(database, setup)
@@ -74,7 +76,7 @@ class _Process(LoadGenerator):
 
 
 class Driver(_Process):
-    """A running driver, which has opened the database and waits."""
+    """A running driver, which opens the database and waits for our signal to begin."""
 
     program = "the driver"
     begins_by_itself = False
@@ -101,7 +103,7 @@ class Driver(_Process):
             own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            # One thread opens the files, so that each table has the same address again.
+            # One thread opens the files, so that each table has the same address in every run.
             flags |= {"writes": operations, "file_opening_threads": 1}
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")
@@ -115,7 +117,7 @@ class Driver(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_origin(self) -> int:
-        """Wait until it has opened the database. It begins in its first turn."""
+        """Wait until the driver has opened the database. The load begins in the driver's first turn."""
         self.wait_for("ready", 1, self.start_patience_s)
         return time.monotonic_ns()
 
@@ -156,7 +158,7 @@ class DbBench(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_begin(self) -> int:
-        """Waits until our keeper, which moves to the step's CPUs, has become db_bench."""
+        """Waits until our keeper process, which first moves to the step's CPUs, has been replaced by db_bench."""
         program, begun = self.database.build.program.resolve(), Path(f"/proc/{self.pid}/exe")
         while begun.resolve() != program:
             if self._gone():
@@ -166,7 +168,7 @@ class DbBench(_Process):
         return self.origin_ns
 
     def wait_for_end(self) -> None:
-        """Waits until it has ended. Its counters are readable until it is reaped."""
+        """Waits until db_bench has ended. Its counters are readable until the process is reaped."""
         deadline = time.monotonic() + self.patience_s
         while not self._gone():
             if time.monotonic() > deadline:
@@ -178,7 +180,7 @@ class DbBench(_Process):
 
 
 def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float:
-    """The longest time that a step may take."""
+    """Maximum time, in seconds, that a step may take."""
     keys = parameters.keys_of(setup) * {"keys": 1.0, "writes": 0.1}.get(str(step.lasts), 0.0)
     return PATIENCE_S + keys / KEYS_PER_S_AT_LEAST + parameters.seconds
 

@@ -9,14 +9,14 @@ from rqps.study import BuildSpec, Connections, Count, Parameters, Some, one_of
 from rqps.workloads.db_bench.steps import ALL, Setup, Step, common, find, setups, steps
 
 BEGIN_S = 0.5
-"""To open a database, and to close it."""
+"""Estimated seconds to open and to close a database."""
 ROWS_PER_S = 400_000
-"""That one client writes in order, about."""
+"""Approximate number of rows per second that one client writes in key order."""
 BYTES_OF_A_ROW = 420
 ROOM = 2.5
-"""Times the size of its rows that a database takes while it is written and compacted."""
+"""Disk space of a database while it is written and compacted, as a multiple of the size of its rows."""
 OPERATIONS = 20_000
-"""The same number in a step whose instructions are counted."""
+"""Default number of operations of a step whose instructions are counted; the same for every release."""
 
 
 StepName = Annotated[str, *one_of([ALL, *steps()], "step")]
@@ -28,36 +28,40 @@ class DbBenchParameters(Parameters):
     of_a_try: ClassVar[Mapping[str, Any]] = {"steps": ["fillseq", "readrandom"], "keys": 100_000, "seconds": 2}
 
     setups: Some[SetupName] = ("byrx",)
-    """Ways to keep the database. All steps are done on one, then on the next. `byrx` has it in RocksDB's block cache,
-    `byos` in the operating system's; `iobuf` has more than fits, and `iodir` reads that past the system's cache."""
+    """Set-ups of the database: all steps run on one, then on the next. With `byrx` the database fits in RocksDB's
+    block cache, with `byos` in the page cache of the operating system. With `iobuf` and `iodir` it is larger than the
+    block cache; `iodir` bypasses the page cache (O_DIRECT)."""
     steps: Some[StepName] = (ALL,)
-    """Done in the published order, whatever the order here; `all` stands for all of them."""
+    """The steps, which run in the published order whatever their order here; `all` stands for all steps."""
     keys: Count = 500_000
-    """Keys of a database that fits in memory, of 420 bytes with their values. 500,000 have the same four levels below
-    level 0 as the published 20 million, in a config whose sizes are as many times smaller."""
+    """Number of keys of a database that fits in memory; each has 420 bytes with its value. A database of 500,000 keys
+    has the same four levels below level 0 as the published one of 20 million keys, if the sizes in the config are
+    smaller by the same factor."""
     large_keys: Count | None = None
-    """Keys of iobuf and iodir; as many as of the others if not given."""
+    """Number of keys with iobuf and iodir; the same as `keys` if not given."""
     cache_mb: Count = 1024
-    """The block cache where the database is to fit in it; the config may set cache_size instead, for all set-ups."""
+    """Size of the block cache, in MiB, where the database has to fit in it; the config may set cache_size instead,
+    for all set-ups."""
     part_cache_mb: Count = 20
-    """The block cache where it is not."""
+    """Size of the block cache, in MiB, where the database is larger than the cache."""
     threads: Annotated[int, Field(ge=1, le=128)] = 1
-    """Clients of a step; releases take turns with one."""
+    """Number of clients of a step; releases can take turns only with a single client."""
     seconds: Count = 5
-    """The time of each step that lasts for one."""
+    """Duration, in seconds, of each step that runs for a fixed time."""
     warmup_operations: Annotated[int, Field(ge=0)] = 0
-    """Done by each client before a step that reads, not measured: the block cache is empty when a step begins. Fewer
-    are done where these would fill it more than twice. The published steps have none, and last long enough."""
+    """Operations that each client does, unmeasured, before a step that reads, since the block cache is empty when a
+    step begins. The number is reduced if it would fill the cache more than twice. The published steps have no
+    warm-up, and last long enough without one."""
     written_by: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")] | None = None
-    """A release that writes the database, once for all: then the steps that only read are done, on equal files. Their
-    format_version is that of the config, or 4, which all read."""
+    """A release that writes the database once for all releases: then only the steps that only read are run, all on
+    equal files. The files have the format_version of the config, or 4, which all releases can read."""
     files: Count = 512
-    """Files of a database that is written for all, about: as many as those of the published 20 million keys. In few
-    large ones a read costs otherwise."""
+    """Approximate number of files of a database that `written_by` writes for all releases; the default is that of the
+    published 20 million keys. The cost of a read differs in a few large files."""
     slice_ms: Count | None = None
-    """Milliseconds of load on one release before it is the next one's turn; 20 if not given."""
+    """Length of a slice, in milliseconds, in which one release has all the load; 20 if not given."""
     counted_operations: Count | None = None
-    """Operations of a step whose instructions are counted, 20,000 if not given."""
+    """Number of operations of a step whose instructions are counted; 20,000 if not given."""
 
     @model_validator(mode="after")
     def _there_is_something_to_measure(self) -> "DbBenchParameters":
@@ -72,7 +76,7 @@ class DbBenchParameters(Parameters):
 
     @property
     def chosen(self) -> tuple[Step, ...]:
-        """The steps of each set-up in their order, those among them that give no number."""
+        """The steps of each set-up in their order, including the steps that are not measured."""
         every = (step for step in steps().values() if step.reads_only or self.written_by is None)
         named = (step for name, step in steps().items() if name in self.steps)
         return tuple(every if ALL in self.steps else named)
@@ -83,11 +87,11 @@ class DbBenchParameters(Parameters):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """The steps of which a number is kept, as they are called."""
+        """The full names (SETUP.STEP) of the steps that are measured."""
         return tuple(f"{setup}.{step.name}" for setup in self.setups for step in self.chosen if step.measured)
 
     def before(self, name: str) -> tuple[Step, ...]:
-        """The steps without a number between a step and the one that is measured before it."""
+        """The unmeasured steps between a step and the measured step before it."""
         _, step = find(name)
         preceding = self.chosen[: self.chosen.index(step)]
         last = max((place + 1 for place, earlier in enumerate(preceding) if earlier.measured), default=0)
@@ -104,7 +108,7 @@ class DbBenchParameters(Parameters):
         return (self.large_keys or self.keys) if setup.large else self.keys
 
     def flags_of(self, setup: Setup, step: Step) -> dict[str, str | int | float | bool]:
-        """The flags that db_bench would be given for a step, but for where, when and how."""
+        """The flags of db_bench for a step, without those for benchmarks, paths, the seed and reports."""
         cache_mb = self.cache_mb if setup.cache == "whole" else self.part_cache_mb
         sized = {"num": self.keys_of(setup), "threads": self.threads, "cache_size": cache_mb << 20}
         flags = {**common(), **sized, **setup.flags, **step.flags}

@@ -1,4 +1,5 @@
-"""The steps of db-bench and the set-ups that they are done on, as steps.yaml describes them: `byrx.readrandom`."""
+"""The steps of db-bench and the set-ups on which they run, as steps.yaml describes them. `byrx.readrandom` is the
+step readrandom on the set-up byrx."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ _DESCRIBED = table(__package__, "steps")
 
 @dataclass(frozen=True)
 class Setup:
-    """A way to keep the database: its compression and its place in memory."""
+    """A set-up of the database: its compression, and the block cache that holds all or part of it."""
 
     name: str
     does: str
@@ -26,7 +27,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """Something that is done on a database."""
+    """A step: what the load generator does on a database."""
 
     name: str
     does: str
@@ -42,7 +43,7 @@ class Step:
 
     @property
     def writes_beside(self) -> float:
-        """Bytes per second that another thread writes meanwhile."""
+        """Bytes per second that a background thread writes during the step."""
         return float(self.flags.get("benchmark_write_rate_limit", 0))
 
     @property
@@ -67,7 +68,7 @@ def common() -> Values:
 
 
 def find(name: str) -> tuple[Setup, Step]:
-    """The set-up and the step of a name.
+    """The set-up and the step that a name SETUP.STEP stands for.
 
     >>> setup, step = find("iodir.readrandom")
     >>> setup.flags["use_direct_reads"], step.load

@@ -1,4 +1,4 @@
-"""db_bench: its steps on each set-up of a database."""
+"""The db-bench workload: the steps of db_bench on each set-up of a database."""
 
 import hashlib
 import shutil
@@ -23,22 +23,23 @@ from rqps.workloads.db_bench.steps import Step, find, setups, steps
 
 CLIENT, WRITER = "client", "writer"
 WRITES = "writes"
-"""The kind of a background writer's rows in tables by second."""
+"""The value of `kind` for a background writer in the per-second tables."""
 RATE_HELD = 0.95
 WRITER_SEED = 20_240_229
-"""The seed of a database that one release writes for all others."""
+"""The random seed for a database that one release writes for all others."""
 WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_jobs": "2"}
-"""Every release from 6.0 on reads it. A config may choose another format_version."""
+"""Options of a database that every release from 6.0 on can read. A config may choose another format_version."""
 SMALLEST_FILE_BYTES = 65536
 NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
-"""Load and engine are one process, whose counters count as the server's."""
+"""Columns for the client that stay null: load and engine are one process, whose counters count as the server's."""
 
 
 class DbBenchSteps(Workload):
     stoppable = True
 
     def data_name(self, parameters: DbBenchParameters) -> str:
-        """The name includes the writer, since the files depend on it, and not on the reader."""
+        """The name includes the release that writes the files, since they depend on it, not on the release that
+        reads."""
         if parameters.written_by is None:
             return "empty"
         keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
@@ -47,7 +48,8 @@ class DbBenchSteps(Workload):
         return f"{'-'.join(keys)}{files}-by-{parameters.written_by}"
 
     def load(self, server: Database, parameters: DbBenchParameters) -> None:
-        """Writes the databases of all set-ups, if one release writes them for all; otherwise the first step does."""
+        """Writes the databases of all set-ups if one release writes them for all; otherwise each run's first step
+        does."""
         if parameters.written_by is None:
             return
         build = locate("written_by", BuildSpec(rocksdb=parameters.written_by), print)
@@ -65,7 +67,7 @@ class DbBenchSteps(Workload):
                     load.wait_for_all()
 
     def prepare(self, server: Database, parameters: DbBenchParameters) -> None:
-        """Refuses a disk without room for the largest database."""
+        """Raises an error if the disk has no room for the largest database."""
         needed, free = parameters.disk_bytes, shutil.disk_usage(server.directory).free
         if needed > free:
             raise RqpsError(
@@ -84,7 +86,7 @@ class DbBenchSteps(Workload):
     def generating(
         self, servers: Sequence[Database], step: str, parameters: DbBenchParameters, **how: Unpack[How]
     ) -> Iterator[Driver | DbBench]:
-        """The load of a step, after the preceding steps that are not measured."""
+        """The load of a step, which begins after the unmeasured steps before it have run."""
         (database,) = servers
         setup, described = find(step)
         if database.build.db_bench and parameters.written_by is not None:

@@ -1,5 +1,5 @@
-"""Puts the load of an insert benchmark's step: sysbench with our own Lua scripts, which stops when all rows are
-done."""
+"""Puts the load of a step of the insert benchmark: runs sysbench with our own Lua scripts, which stops when all rows
+are done."""
 
 import os
 import struct
@@ -23,18 +23,18 @@ from rqps.workloads.load_generator import DONE_AGAIN, READY_S, LoadGenerator, Op
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 CLOCK_BEGINS = 1_704_067_200
-"""2024-01-01, the beginning of the rows' own clock: rows with the real time would never be the same again."""
+"""The beginning of the rows' own clock, 2024-01-01: with the real time, rows would differ from run to run."""
 CLOCK_ROWS = 10_000
-"""Rows of a client per second of that clock; a step with a rate uses its rate."""
+"""Rows that a client inserts per second of the rows' own clock; a step with a rate uses its rate instead."""
 BYTES_OF_CLIENT = 64
-"""The layout of the file by which threads report their progress to each other, as in shared.lua."""
+"""Bytes per client in the file by which threads report their progress to each other, as in shared.lua."""
 STOPPED = 16
-"""The offset in that file of the time for which the process was stopped."""
+"""Byte offset, in the file by which threads report their progress, of the time for which the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""The beginning of a load that waits for its turn, until its clock is set."""
+"""Seconds by which the beginning of a load lies ahead while it waits for its first turn, which sets its clock."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
-"""Suffix of a kind whose latency is measured since the moment when the limiter let it begin."""
+"""Suffix of a kind whose latency is measured from the time at which the rate limiter let its statement begin."""
 
 
 class Generator(LoadGenerator):
@@ -45,7 +45,7 @@ class Generator(LoadGenerator):
     rows_deleted = 0
     warnings: Sequence[Warning_] = ()
     shared: Path
-    """The file by which its threads report to each other."""
+    """The file by which the threads report their progress to each other."""
 
     def wait_for_origin(self) -> int:
         self.wait_for("origin", 1, self.start_patience_s)
@@ -62,7 +62,7 @@ class Generator(LoadGenerator):
 def generating(
     server: Any, sql: ModuleType, step: Step, parameters: InsertBenchmarkParameters, **how: Unpack[How]
 ) -> Iterator[Generator]:
-    """sysbench putting the load of one step."""
+    """A running sysbench that puts the load of one step."""
     threads = parameters.clients * step.connections
     folder = MEMORY if os.access(MEMORY, os.W_OK) else None
     with Scratch(folder) as scratch:
@@ -75,7 +75,7 @@ def generating(
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """The rows' own clock at the beginning of a step: after the rows of all steps before it."""
+    """The time of the rows' own clock at the beginning of a step, after the rows of all steps before it."""
     before = parameters.before(step)
     return CLOCK_BEGINS + sum(-(-parameters.rows(earlier) // (earlier.rate or CLOCK_ROWS)) for earlier in before)
 
@@ -101,7 +101,7 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, sql: 
         "clock-rows": step.rate or CLOCK_ROWS,
         "rand-seed": seed,
         "mysql-ignore-errors": DONE_AGAIN,
-        "time": 0,  # it stops when the rows are done
+        "time": 0,  # sysbench stops when the rows are done
     }
 
 
@@ -114,13 +114,13 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The seconds of real work, without those that measure latencies from the due time."""
+    """The seconds of actual work, without the duplicates in which latencies are measured from the due time."""
     return [second for second in seconds if not second.kind.endswith(DUE)]
 
 
 def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:
-    """Fails unless every client has inserted with the expected number of statements, or fewer if a rate limits it,
-    and has deleted with as many as it inserted."""
+    """Raises an error unless every client did the expected number of INSERT statements (or fewer, if the step has a
+    rate) and, in a step that deletes, as many DELETE statements."""
     done = Counter[tuple[str, int]]()
     for second in seconds:
         done[second.kind, second.client] += second.transactions

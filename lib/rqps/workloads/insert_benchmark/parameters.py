@@ -11,34 +11,37 @@ from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names
 
 Form = Literal["current", "2023", "2021"]
 MOST_AHEAD = 8
-"""Statements by which a client's inserts or deletes may be ahead of the other, as in the published client."""
+"""Maximum number of statements by which a client's inserts may be ahead of its deletes, or its deletes of its
+inserts, as in the published client."""
 OUR_CONNECTIONS = 2
-"""Connections for control, beside the clients'."""
+"""Number of control connections, in addition to the clients' connections."""
 ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
-"""CPU time of a row, server and load together: for the estimate of a study's time, on a CPU of today."""
+"""Maps steps to their CPU time per row in µs, for server and load generator together, on a current CPU: to estimate a
+study's duration."""
 SETTLING_S = 5.0
 SMALLER_WRITES = 5
-"""One of so many of the rows that are written is written in the smaller transactions, where a form has them."""
+"""One in so many of the written rows is written in l.i2, in smaller transactions, if the form has that step."""
 
 
 class InsertBenchmarkParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
 
     form: Form = "current"
-    """The benchmark as it was done at a time: `current` (since the end of 2023), `2023` (range queries only), or
+    """The published version of the benchmark: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
-    """Some of the form's steps in their order, always on l.i0 and l.x; all of them if not given."""
+    """Some of the form's steps, in the form's order and beginning with l.i0 and l.x; all steps if not given."""
     clients: Count = 1
     shared_table: bool = False
-    """All clients on one table, instead of one for each."""
+    """If true, all clients use one table; otherwise each client has its own table."""
     load_rows: Count = 1_000_000
     """Rows that each client inserts in l.i0."""
     index_rows: Count | None = None
-    """Rows that each client inserts in l.x, before the indexes; one transaction of l.i0 if not given."""
+    """Rows that each client inserts in l.x, before the indexes are created; as many as in a transaction of l.i0 if
+    not given."""
     write_rows: Annotated[int, Field(ge=SMALLER_WRITES)] = 100_000
-    """Rows that each client inserts in l.i1 and l.i2 together: four fifths, and one fifth in smaller transactions.
-    All in l.i1 where a form has no l.i2."""
+    """Rows that each client inserts in l.i1 and l.i2 together: four fifths in l.i1, and one fifth in l.i2, in smaller
+    transactions. If the form has no l.i2, l.i1 inserts all of them."""
     load_rows_per_transaction: Count = 100
     """Rows per transaction in l.i0 and l.x."""
     write_rows_per_transaction: Count = 50
@@ -48,22 +51,24 @@ class InsertBenchmarkParameters(Parameters):
     background_rows_per_transaction: Count = 50
     """Rows per transaction in the steps with queries."""
     rates: tuple[Count, ...] = Field(default=(100, 500, 1000), strict=False, json_schema_extra={"minItems": 1})
-    """Rows a second that each client inserts, and deletes, while it asks its queries. Each rate is a step for every
-    kind of query."""
+    """Rows per second that each client inserts, and deletes, while it runs its queries. There is one step for each
+    rate and kind of query."""
     seconds: Count = 60
-    """Duration of a step with queries if the server reaches the rate; longer if not, until its rows are written."""
+    """Duration, in seconds, of a step with queries if the server reaches the rate; if not, the step lasts until its
+    rows are written."""
     most_seconds: Count | None = None
-    """Limit for the duration of such a step; three times `seconds` if not given."""
+    """Maximum duration, in seconds, of a step with queries; three times `seconds` if not given."""
     limiter: Literal["forgiving", "catching-up"] = "forgiving"
     """Treatment of rows that were not written in their second: `forgiving`, as published, begins the next second
     late; `catching-up` writes them as soon as it can."""
     query_rows: Count = 10
-    """Rows that a range query asks for at most, and ids in a point query."""
+    """Maximum number of rows that a range query asks for, and number of ids in a point query."""
     wait: Literal["settled", "published"] = "settled"
-    """The wait before the first step with queries: until nothing is left to purge and to flush, or as published."""
+    """The wait before the first step with queries: `settled` until nothing is left to purge and to flush, `published`
+    for a fixed time."""
     wait_seconds: Count | None = None
-    """Duration of that wait: the limit, or always so long if as published. If not given, 60 and one more for every
-    million loaded rows, but not over 1200."""
+    """Duration of that wait, in seconds: the maximum if `settled`, the exact duration if `published`. If not given,
+    60 plus one for every million loaded rows, but at most 1200."""
 
     @model_validator(mode="after")
     def _steps_and_rates_fit(self) -> "InsertBenchmarkParameters":
@@ -100,7 +105,7 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """The steps that are done, by their names."""
+        """The names of the steps that are run."""
         return names(self.form, self.rates) if self.steps is None else self.steps
 
     @property
@@ -145,13 +150,13 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def connections(self) -> Connections:
-        """A client has up to three at once."""
+        """A client has up to three connections at once."""
         most = max(step.connections for step in self.described)
         return Connections("clients", self.clients, OUR_CONNECTIONS + (most - 1) * self.clients)
 
     @property
     def limit_s(self) -> float:
-        """Limit for the duration of a step with queries."""
+        """Maximum duration, in seconds, of a step with queries."""
         return self.most_seconds or 3 * self.seconds
 
     @property

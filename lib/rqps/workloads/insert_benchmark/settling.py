@@ -1,8 +1,8 @@
-"""Reads a server's debt around the steps of the insert benchmark (rows of the table `engine`) and waits until it is
-paid.
+"""Reads a server's debt before and after the steps of the insert benchmark, as rows of the table `engine`, and waits
+until the server has worked it off.
 
 Before the first step with queries the published client waits a time that depends on the size of the tables. Here
-that time is the limit, and the wait ends when hardly anything is left to do.
+that time is the maximum, and the wait ends when hardly any debt is left.
 """
 
 import time
@@ -22,7 +22,7 @@ LOOK_S = 0.25
 
 
 def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping[str, Any] | None = None) -> Row:
-    """The debt now. While it settles no table is read, since some releases flush everything only when idle."""
+    """The current debt. While the server settles, no table is read: some releases flush everything only when idle."""
     low, high = (None, None) if moment == SETTLING else ids(connection)
     return {
         "step": step,
@@ -38,7 +38,7 @@ def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping
 
 
 def ids(connection: Any, tables: Sequence[str] | None = None) -> tuple[int | None, int | None]:
-    """The lowest and the highest primary key of tables, by default of all existing ones."""
+    """The lowest and the highest primary key of these tables, by default of all existing tables."""
     sql = connection.dialect
     tables = sql.tables_of(connection, DATABASE) if tables is None else tables
     both = f"SELECT MIN({KEY}), MAX({KEY}) FROM {DATABASE}."
@@ -48,8 +48,8 @@ def ids(connection: Any, tables: Sequence[str] | None = None) -> tuple[int | Non
 
 
 def settle(server: Any, parameters: InsertBenchmarkParameters, step: str) -> tuple[list[Row], list[Warning_]]:
-    """Waits as the study asks; returns rows of `engine` until the step begins, and a warning if the debt was not
-    paid in time."""
+    """Waits as the parameters say; returns the rows of the table `engine` from before the step, and a warning if the
+    debt was not worked off in time."""
     rows: list[Row] = []
     begun, wait_s = time.monotonic(), parameters.wait_s
     fixed, tables = parameters.wait == "published", [f"{DATABASE}.{name}" for name in parameters.tables]

@@ -11,7 +11,7 @@ from rqps.errors import instead
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 GROUPS = {"query": "Queries beside writes", "row": "Writes"}
-"""The headings in tables, by the unit of a step."""
+"""Maps the unit of a step to its heading in tables."""
 LOAD, INDEX = "l.i0", "l.x"
 """The steps that all others depend on."""
 
@@ -19,7 +19,7 @@ _DESCRIBED = table(__package__, "steps")
 KEY: str = _DESCRIBED["key"]
 INDEXES: dict[str, list[str]] = _DESCRIBED["indexes"]
 COLUMNS = {KEY: "bigint", **{name: kind.split()[0].lower() for name, kind in _DESCRIBED["columns"].items()}}
-"""The types of a table's columns, as the engines describe them."""
+"""Maps the columns of a table to their types, as the engines describe them."""
 BY_INDEX = re.compile(r" \{by (\w+)\}")
 
 
@@ -33,7 +33,7 @@ class Step:
     """Rows that each client inserts per second; None without a limit."""
     deletes: bool
     queries: tuple[str, ...]
-    """The queries, one of which is drawn each time; none in a step that only writes."""
+    """The queries, of which each execution draws one; empty in a step that only writes."""
 
     @property
     def unit(self) -> str:
@@ -46,12 +46,12 @@ class Step:
 
     @property
     def connections(self) -> int:
-        """Connections of each client: one inserts, one deletes, one queries."""
+        """Number of connections per client: one inserts, one deletes, one queries, as far as the step has these."""
         return 1 + self.deletes + bool(self.queries)
 
 
 def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
-    """All steps of a form in their order.
+    """The names of all steps of a form, in their order.
 
     >>> names("current", [100, 500])
     ('l.i0', 'l.x', 'l.i1', 'l.i2', 'qr100', 'qp100', 'qr500', 'qp500')
@@ -65,8 +65,8 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
 
 
 def part(asked: Sequence[str], known: Sequence[str]) -> None:
-    """ValueError unless the requested steps are some of the known ones in their order, with the load and its
-    indexes."""
+    """Raises a ValueError unless the requested steps are known ones in their order, beginning with the load and the
+    creation of its indexes."""
     for name in asked:
         if name not in known:
             raise ValueError(f"unknown step {name!r}; {instead(name, known, 'steps')}")
@@ -106,5 +106,5 @@ def statement(purpose: str, sql: ModuleType) -> str:
 
 
 def in_sql(query: str, sql: ModuleType) -> str:
-    """A query of a step in a server's SQL."""
+    """Translates a query of a step into a server's SQL."""
     return BY_INDEX.sub(lambda index: str(sql.by_index(index[1])), query)

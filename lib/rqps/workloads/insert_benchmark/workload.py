@@ -36,11 +36,11 @@ from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be
 
 ENOUGH_OF_RATE = 0.95
-"""The share of its rate that a step's inserts have to reach, as published."""
+"""Minimum share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
-"""A share of the requested rows that queries have to find: with fewer, most queries were for deleted rows."""
+"""Minimum share of the requested rows that queries have to find: with less, most queries were for deleted rows."""
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
-"""Values with which a query is explained."""
+"""Maps the markers of a query to the values with which its plan is requested."""
 LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
 
 
@@ -120,7 +120,7 @@ class InsertBenchmark(Workload):
 
 
 def check_empty(connection: Any) -> None:
-    """Refuses a server that has tables already: l.i0 begins without tables."""
+    """Raises an error if the server already has tables: l.i0 begins without tables."""
     sql = connection.dialect
     if tables := sql.tables_of(connection, DATABASE):
         counts = [sql.query(connection, f"SELECT COUNT(*) FROM {DATABASE}.{name}")[0][0] for name in tables]
@@ -141,13 +141,13 @@ def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParamet
         check_table(connection, DATABASE, name, sql.STORED_BY, COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
         row_count = 0 if low is None or high is None else high - low + 1
-        # A retried INSERT may have left a gap in the ids, so that these may overstate the rows of a later step.
+        # A retried INSERT may leave a gap in the ids, so that in later steps ids may overstate the rows.
         if row_count < rows or (step.kind == INDEX and row_count > rows + gaps):
             must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 
 
 def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """The fewest rows of a table before a step: those that steps without deletes and without a time limit insert.
+    """Minimum number of rows of a table before a step: the rows of earlier steps that neither delete nor have a rate.
 
     >>> asked = InsertBenchmarkParameters(form="2021", load_rows=3000, write_rows=500)
     >>> [loaded_rows(find(name, "2021"), asked) for name in ("l.x", "l.i1", "q100.1", "q100.2")]
@@ -161,7 +161,7 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
 
 
 def explained(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
-    """The plans of a step's queries on the first table, as rows of `plans`. Fails if a plan is wrong."""
+    """The plans of a step's queries on the first table, as rows of `plans`. Raises an error if a plan is wrong."""
     low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
     some = ", ".join(str(low + number) for number in range(parameters.query_rows))
     for query_ in step.queries:
@@ -220,7 +220,7 @@ def warnings_of(
         yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(second.transactions for second in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
-    if deleted < (due := total(seconds, "delete").operations):  # more may be: rows of the server's own tables
+    if deleted < (due := total(seconds, "delete").operations):  # it may report more: rows of its own tables
         text = f"deletes found {deleted:,} rows, and {due:,} were to be deleted: the tables have grown"
         yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")

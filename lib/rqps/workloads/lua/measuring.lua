@@ -1,4 +1,4 @@
--- What every script of ours shares: the clock, counters by seconds, and what is said to the observer and heard from it.
+-- Shared by all our scripts: the clock, counters per second, and the messages to and from the observer.
 
 local ffi = require("ffi")
 
@@ -14,12 +14,12 @@ local measuring = {}
 
 local time = ffi.new("rqps_time[1]")
 
--- Nanoseconds for which this process was stopped, so that others could have their turns: they are no time of ours.
--- Whoever stops it writes them.
+-- Nanoseconds for which this process was stopped while other servers had their turns. They do not count as our time.
+-- The process that stops us writes this number.
 measuring.stopped = ffi.new("double[1]")
 
--- Nanoseconds on CLOCK_MONOTONIC, less those; or on another clock of the kernel. Read again where we were stopped in
--- the middle of it.
+-- The time in ns of CLOCK_MONOTONIC, minus the time for which we were stopped; or of another clock of the kernel. It
+-- is read again if we were stopped during the reading.
 function measuring.now(clock)
    local stopped = measuring.stopped
    local before
@@ -32,11 +32,11 @@ end
 
 measuring.OUR_CPU = 3 -- the clock of this thread's CPU time
 
--- CPU time of a server in ns by process: its first one and that one's children, each with all its threads.
+-- Maps the processes of a server (the first one and its children) to their CPU time in ns, with all threads.
 function measuring.cpu_of(pid)
    local used, pids = {}, tostring(pid)
    local file = io.open(("/proc/%d/task/%d/children"):format(pid, pid))
-   if file then -- else it has ended, which a connection will notice
+   if file then -- if not, the server has ended, which a connection will notice
       pids = pids .. " " .. file:read("*a")
       file:close()
    end
@@ -48,7 +48,7 @@ function measuring.cpu_of(pid)
    return used
 end
 
--- CPU time of that server since then, without that of processes which ended meanwhile.
+-- CPU time of a server in ns since `earlier`, without that of processes which have ended since then.
 function measuring.cpu_since(earlier, pid)
    local ns = 0
    for process, used in pairs(measuring.cpu_of(pid)) do
@@ -57,38 +57,38 @@ function measuring.cpu_since(earlier, pid)
    return ns
 end
 
--- In one piece, so that threads don't mix their lines.
+-- Writes a line in one piece, so that the lines of several threads don't mix.
 local function write_line(form, ...)
    io.stdout:write((form .. "\n"):format(...))
    io.stdout:flush()
 end
 measuring.write_line = write_line
 
--- Says that a moment is there, such as the origin of the measured part.
+-- Reports a moment, such as the origin of the measured part, to the observer.
 function measuring.report(name, moment)
    write_line("rqps %s %.0f", name, moment)
 end
 
--- Waits until the observer has read the counters of all threads and ends our input: this thread's go with it. It must
--- not read there: the line that lets another thread begin may still be in it.
+-- Waits until the observer has read the counters of all threads and closes our input: a thread's counters are lost
+-- when it ends. It must not read the input: the line that lets another thread begin may still be in it.
 function measuring.stay()
-   ffi.C.poll(ffi.new("struct rqps_pollfd[1]"), 1, -1) -- input is file 0; its end comes without being asked for
+   ffi.C.poll(ffi.new("struct rqps_pollfd[1]"), 1, -1) -- input is file 0; poll reports its end unasked
 end
 
--- Says that this thread is done, and stays.
+-- Reports that this thread has ended its work, and waits until its counters have been read.
 function measuring.ended(moment)
    measuring.report("ended", moment)
    measuring.stay()
 end
 
--- Latency buckets: 32 for every doubling, so that a bucket is 2.2 % wide. Bucket b holds 2^(b/32) µs and up.
+-- Latency buckets: 32 for each factor of two, so that a bucket is 2.2 % wide. Bucket b begins at 2^(b/32) µs.
 local BUCKETS_PER_DOUBLING = 32
 local LOG_SCALE = BUCKETS_PER_DOUBLING / math.log(2)
 local BUCKETS = 40 * BUCKETS_PER_DOUBLING
 
--- Counts what a client does of one kind, by seconds since an origin, the first of which may be below 0, and how long
--- each statement or transaction took. `add` counts one by the moment of its end; it returns true if it had to write
--- seconds that were over, a JSON line each. `write` writes the second that it is in, and `finish` what is left.
+-- Counts a client's operations of one kind per second since an origin, with the latency of each statement or
+-- transaction. The first second may be negative. `add` counts one operation in the second of its end; it returns true
+-- if it wrote seconds that were over, each as a JSON line. `write` writes the current second, and `finish` the rest.
 function measuring.counter(client, kind, origin, first)
    local counts = ffi.new("uint32_t[?]", BUCKETS)
    local operations, transactions, retries, found, sum_us, max_us = 0, 0, 0, 0, 0, 0
@@ -133,7 +133,7 @@ function measuring.counter(client, kind, origin, first)
       return over
    end
 
-   -- `refused`: how often what was not done in time had been.
+   -- `refused`: the number of refusals of the transaction that did not end in time.
    local function finish(at, refused)
       retries = retries + (refused or 0)
       write_until(at)

@@ -1,1 +1,1 @@
-"""A user's own statements, on tables that come as a dump."""
+"""A user's own statements, on tables from a dump or on generated tables."""

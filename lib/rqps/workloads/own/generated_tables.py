@@ -1,4 +1,4 @@
-"""Tables that are made of a few words in runs.yaml: a number of rows, and for each column what it is drawn from."""
+"""Generates tables from a description in runs.yaml: the number of rows, and what each column is drawn from."""
 
 import random
 import re
@@ -38,7 +38,7 @@ def _days(text: str) -> tuple[date, date]:
 
 
 def _column(given: Any) -> Any:
-    """A column as a text of what it is, or as values to draw from."""
+    """Checks the description of a column: a text such as `key` or `text 20`, or the values to draw from."""
     if not isinstance(given, str):
         return values(given)
     if _DAYS.fullmatch(given):
@@ -74,16 +74,16 @@ Index = Annotated[
 
 
 class TableSpec(Strict):
-    """A table whose rows are made."""
+    """A table whose rows are generated."""
 
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
     """The number of rows."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
-    """The columns by name. `key` is 1, 2, 3 and so on, and the primary key; `text 20` has up to twenty random
-    letters; 2020-01-01..2024-12-31 are days; or values as a statement draws them: a range, a list, or a column of
-    this table or one above."""
+    """Maps the name of each column to its content. `key` is the primary key: 1, 2, 3 and so on. `text 20` is up to
+    twenty random letters. 2020-01-01..2024-12-31 is a random day between these. Other columns draw values as a
+    statement does: from a range, a list, or a column above, of this table or another one."""
     indexes: Annotated[tuple[Index, ...], Field(strict=False)] = ()
-    """Secondary indexes: the name of a column, or the names of several."""
+    """Secondary indexes; each is the name of a column, or a list of several names."""
 
     @model_validator(mode="after")
     def _has_what_it_names(self) -> Self:
@@ -104,11 +104,11 @@ Tables = Annotated[
     | Annotated[dict[Name, TableSpec], Field(min_length=1), Tag("more")],
     Discriminator(_text_or_more),
 ]
-"""The name of a file of tables, or tables by name."""
+"""The name of a file with tables, or a mapping of table names to descriptions of tables."""
 
 
 class _Drawn(NamedTuple):
-    """The values of a column, row by row, and the place of each in what it was drawn from."""
+    """The values of a column, row by row; `places` has the position of each value in the values to draw from."""
 
     values: Sequence[Scalar]
     places: Sequence[int]
@@ -116,7 +116,7 @@ class _Drawn(NamedTuple):
 
 
 def checked(tables: Mapping[str, TableSpec]) -> None:
-    """Refuses columns of tables or columns that do not stand above, and places that belong to another table."""
+    """Raises an error if a column draws from one that is not above it, or takes rows of a column of another table."""
     above = set[str]()
     for table, spec in tables.items():
         for name, column in spec.columns.items():
@@ -151,7 +151,7 @@ def digest_of(tables: Mapping[str, TableSpec]) -> str:
 
 
 def load(server: Any, database: str, tables: Mapping[str, TableSpec]) -> None:
-    """Makes the tables in this database of an empty server; the same rows on every server and every day."""
+    """Creates and fills the tables in this database of an empty server; the rows are the same on every server."""
     drawn: dict[str, _Drawn] = {}
     with closing(server.connect()) as connection:
         connection.dialect.query(connection, f"CREATE SCHEMA {database}")
@@ -172,7 +172,7 @@ def load(server: Any, database: str, tables: Mapping[str, TableSpec]) -> None:
 
 
 def statements(sql: Any, table: str, spec: TableSpec, drawn: Sequence[_Drawn]) -> Iterator[str]:
-    """The statements that make a table, in an engine's dialect: its indexes come after its rows."""
+    """The statements that create and fill a table, in an engine's dialect: its indexes are created after its rows."""
     described = [f"{sql.quoted(name)} {of.type} NOT NULL" for name, of in zip(spec.columns, drawn, strict=True)]
     described += [f"PRIMARY KEY ({sql.quoted(name)})" for name, column in spec.columns.items() if column == KEY]
     yield f"CREATE TABLE {sql.quoted(table)} ({', '.join(described)}){sql.TABLE_OF_ANY_TEXT}"
@@ -185,7 +185,7 @@ def statements(sql: Any, table: str, spec: TableSpec, drawn: Sequence[_Drawn]) -
 
 
 def columns_of(table: str, spec: TableSpec, above: Mapping[str, _Drawn]) -> Iterator[tuple[str, _Drawn]]:
-    """The columns of a table. Each has a seed of its own, so that a further one changes no other."""
+    """The columns of a table. Each column has its own seed, so that adding a column changes no other column."""
     own = dict(above)
     for name, column in spec.columns.items():
         seeded = random.Random(f"{table}.{name}")

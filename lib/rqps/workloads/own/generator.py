@@ -1,4 +1,4 @@
-"""The load of a step of one's own: its statements and values in a file for sysbench's generator."""
+"""Puts the load of a user's own step: writes its statements and values into a Lua file that sysbench executes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,15 +20,15 @@ from rqps.workloads.sysbench.steps import Step
 
 GROUP = "Own statements"
 MOST_VALUES = 100_000
-"""Values of a column that are drawn from; of one with more rows, as many evenly spread ones."""
+"""Maximum number of rows of a column that values are drawn from; of more rows, evenly spaced ones are taken."""
 MOST_EXPLAINED = 100
-"""Shapes of statements of a log whose plans are asked for."""
+"""Maximum number of statement shapes of a log whose plans are requested."""
 ITEMS_AT_ONCE = 10_000
-"""A function of LuaJIT has at most 65,536 constants."""
+"""Maximum number of items in one function of the Lua file: LuaJIT allows 65,536 constants per function."""
 
 
 class Generator(sysbench.Generator):
-    """A running sysbench that does the transactions of a step of one's own."""
+    """A running sysbench that executes the transactions of a user's own step."""
 
     script = sysbench.LUA / "program.lua"
 
@@ -62,7 +62,7 @@ class Generator(sysbench.Generator):
 
 
 def _of_log(log: StatementLog, step: str, done: int | None) -> Iterator[Warning_]:
-    """Warnings of a log that has more than what was done of it."""
+    """Warns of statements of a log that can't be replayed, or that were not reached."""
     if log.left_out:
         of = ", ".join(f"{count:,} {reason}" for reason, count in log.left_out.items())
         yield Warning_(kind="log", text=f"statements of {log.form} that are not done again: {of}", step=step)
@@ -74,7 +74,7 @@ def _of_log(log: StatementLog, step: str, done: int | None) -> Iterator[Warning_
 
 
 def described(name: str, parameters: OwnParameters, options: dict[str, str | int | float]) -> Step:
-    """A step of one's own as one of sysbench."""
+    """Describes a user's own step as a step of the sysbench workload."""
     of = [parameters.step(member) for member in parameters.members(name)]
     return Step(
         name=name,
@@ -89,7 +89,7 @@ def described(name: str, parameters: OwnParameters, options: dict[str, str | int
 
 
 def program_of(connection: Any, name: str, parameters: OwnParameters) -> bytes:
-    """The transactions of a step in Lua."""
+    """The Lua file with the transactions of a step."""
     values, transactions = list[str](), list[str]()
     if log := parameters.step(name).log:
         listed = _list(_text(one.text) for one in log.statements)
@@ -131,7 +131,7 @@ end
 
 
 def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
-    """The values that lists and columns have; those of one row stand at the same place."""
+    """Maps the name of each value to the items of its list or column; items of one row have the same position."""
     items: dict[str, list[Scalar]] = {}
     for name, spec in step.values.items():
         if spec.list:
@@ -145,7 +145,7 @@ def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
 
 
 def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
-    """Rows of these columns of one table, none of them null."""
+    """Rows of these columns of one table, without rows in which one of the columns is null."""
     sql = connection.dialect
     table = sql.quoted(columns[0].split(".")[0])
     named = ", ".join(sql.quoted(column.split(".")[1]) for column in columns)
@@ -165,7 +165,7 @@ def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar,
 
 
 def _scalar(value: Any) -> Scalar:
-    """A value of a control connection as a number or a text."""
+    """Converts a value from a control connection to a number or a text."""
     if isinstance(value, str) and value.lstrip("-").isdecimal() and value == str(int(value)):
         return int(value)
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
@@ -195,7 +195,7 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _text(text: str) -> str:
-    r"""A text of Lua.
+    r"""Quotes a text as a string literal of Lua.
 
     >>> print(_text("it's 5\n"))
     "it's 5\010"
@@ -205,14 +205,14 @@ def _text(text: str) -> str:
 
 
 def _prepares(statement: Statement) -> bool:
-    """True if a server may prepare it: what begins and ends transactions is sent as text."""
+    """True if a server can prepare the statement. BEGIN, COMMIT and the like are sent as text."""
     words = statement.texts[0].split(None, 1)
     return not words or words[0].upper().rstrip(";") not in {"BEGIN", "COMMIT", "ROLLBACK", "START", "SET", "CALL"}
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """The statements of a step with values in them from the middle of those that are drawn, and the names of their
-    steps; of a log the first one of each shape, and its shape."""
+    """Yields the statements of a step, each after the name of its step; their values are from the middle of those to
+    draw from. For a log, yields the first statement of each shape, after the shape."""
     literal = connection.dialect.literal
     for member in parameters.members(name):
         step = parameters.step(member)

@@ -22,24 +22,28 @@ class OwnParameters(Parameters):
     steps_stand_alone: ClassVar[bool] = True
 
     tables: Tables
-    """The file with tables and rows, from the root, or beside runs.yaml: SQL, or a dump by mysqldump or pg_dump in
-    plain text, gzipped or not; or the folder of a dump by mydumper. Or tables by name, whose rows are made."""
+    """The file with tables and rows: SQL, or a dump by mysqldump or pg_dump in plain text, gzipped or not; or the
+    folder of a dump by mydumper. The path is absolute, or relative to the folder of runs.yaml. Or a mapping of table
+    names to descriptions of tables, whose rows are generated."""
     digest: str | None = None
-    """The first digits of the SHA-256 of `tables`, which rqps writes: other tables are another study."""
+    """The first digits of the SHA-256 of `tables`, which rqps adds: a study with other tables is another study."""
     steps: Annotated[dict[Annotated[str, Field(pattern=_NAME)], Step], Field(min_length=1)]
-    """The steps by name, done in this order. A statement alone is a step without values."""
+    """Maps the name of each step to its description; the steps run in this order. A bare SQL text is a step without
+    values."""
     threads: Count = 1
     """Number of clients."""
     seconds: Count = 5
-    """The measured part of a step."""
+    """Duration of the measured part of a step, in seconds."""
     warmup_seconds: Annotated[int, Field(ge=0)] = 1
-    """Before the measured part of every step, not measured."""
+    """Duration of the warm-up before the measured part of every step, in seconds."""
     slice_ms: Count | None = None
-    """Milliseconds of a slice, in which one of the servers of a duet has all the load; 20 if not given."""
+    """Length of a slice, in milliseconds, in which one server of a duet has all the load; 20 if not given."""
     counted_operations: Count | None = None
-    """Statements of a step whose instructions are counted; 2000 if not given. The same for every dbms."""
+    """Number of statements of a step whose instructions are counted; if not given, 2000, or 1000 per client if that
+    is more. The same for every dbms."""
     patience_seconds: Count = 60
-    """The longest time of a transaction: one that takes longer fails the run."""
+    """Maximum time of a transaction, in seconds: a duet fails if its last cycle takes longer than this time for each
+    of its slices."""
 
     @model_validator(mode="before")
     @classmethod
@@ -66,7 +70,8 @@ class OwnParameters(Parameters):
 
     @property
     def every(self) -> dict[str, StepSpec]:
-        """The steps by name, with those of a log's most frequent shapes after the log's own."""
+        """Maps each step's name to its description. The steps of a log's most frequent shapes follow the log's
+        step."""
         steps: dict[str, StepSpec] = {}
         for name, step in self.steps.items():
             steps[name] = step
@@ -74,21 +79,21 @@ class OwnParameters(Parameters):
         return steps
 
     def step(self, name: str) -> StepSpec:
-        """The step of this name, which may be that of one shape of a log."""
+        """The step of this name, which may be the step of a single shape of a log."""
         log, _, shape = name.rpartition(".")
         if name not in self.steps and log in self.steps and self.steps[log].file:
             return self.steps[log].model_copy(update={"only": shape[-DIGITS:]})
         return self.steps[name]
 
     def members(self, step: str) -> dict[str, int]:
-        """The steps that a step consists of, with their weights: itself, unless it is a mix."""
+        """Maps the names of the steps that make up a mix to their weights; for any other step, its own name to 1."""
         return dict(self.step(step).mix or {step: 1})
 
     def writes(self, step: str) -> bool:
         return any(self.step(member).writes for member in self.members(step))
 
     def only(self, step: str) -> "OwnParameters":
-        """The parameters of one step, and of those that it mixes."""
+        """These parameters with only this step, and the steps that it mixes."""
         if step not in self.every:
             raise RqpsError(f"no step {step!r}", fix=instead(step, self.every, "steps"))
         needed = {name: self.step(name) for name in (step, *self.members(step))}
@@ -97,7 +102,7 @@ class OwnParameters(Parameters):
 
     @property
     def in_sysbench(self) -> SysbenchParameters:
-        """The same for the generator of sysbench's steps."""
+        """These parameters in the form that the generator of the sysbench workload takes."""
         return SysbenchParameters(
             threads=self.threads,
             seconds=self.seconds,

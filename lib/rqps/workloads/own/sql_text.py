@@ -1,4 +1,4 @@
-"""Text in SQL: statements apart, with quoted text and comments left as they are, and places for values in them."""
+"""Splits SQL text into statements, with regard to quoted text and comments, and finds the places for values."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -13,21 +13,21 @@ _TEXT_ENDS = {True: re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL), False: re
 _DELIMITER = re.compile(r"\s*DELIMITER\s+(\S+)\s*$", re.IGNORECASE)
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}|\?")
 READS = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE|SHOW)\b", re.IGNORECASE)
-"""The begin of a statement that returns rows and changes none."""
+"""Matches the beginning of a statement that returns rows and changes none."""
 
 
 class Piece(NamedTuple):
-    """A part of a text: `code`, something `quoted`, a `comment`, or the `end` of a statement."""
+    """A part of an SQL text. Its kind is `code`, `quoted`, `comment`, or `end` (the delimiter of a statement)."""
 
     kind: str
     text: str
 
 
 class Scanner:
-    """Splits lines into pieces, and remembers what is open at the end of a line: a quote, a comment, or nothing."""
+    """Splits lines into pieces. `open` is the quote or comment that is still open at the end of a line, if any."""
 
     def __init__(self, *, backslash: bool = True, hash_comments: bool = False) -> None:
-        """`backslash` escapes in text, and # begins a comment: both as the server reads it."""
+        """`backslash`: a backslash escapes in quoted text; `hash_comments`: # begins a comment."""
         self.open = ""
         self.backslash = backslash
         self._hash = r"|\#" if hash_comments else ""
@@ -76,7 +76,7 @@ class Scanner:
 
 
 class Line(NamedTuple):
-    """A statement with the number of its first line; `ended` if its delimiter came."""
+    """A statement with the number of its first line; `ended` is true if its delimiter was found."""
 
     number: int
     text: str
@@ -84,8 +84,9 @@ class Line(NamedTuple):
 
 
 def statements(lines: Iterable[str], scanner: Scanner, *, psql: bool = False) -> Iterator[Line]:
-    """The statements of a text, without comments that -- or # begin; those between /* and */ stay. What follows the
-    last delimiter comes as one that has not ended. Lines that begin with a backslash are orders to `psql`."""
+    """Yields the statements of a text, without comments that begin with -- or #; comments between /* and */ are kept.
+    Text after the last delimiter is yielded as a statement that has not ended. For `psql`, lines that begin with a
+    backslash are its commands, and are skipped."""
     begun = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -109,7 +110,7 @@ def statements(lines: Iterable[str], scanner: Scanner, *, psql: bool = False) ->
 
 
 class Statement(NamedTuple):
-    """A statement as the texts around its values, and the name of each value."""
+    """A statement, as the texts before, between and after its values, and the name of each value."""
 
     texts: tuple[str, ...]
     names: tuple[str, ...]
@@ -128,7 +129,7 @@ class Statement(NamedTuple):
 
 
 def parse(sql: str, names: Collection[str]) -> list[Statement]:
-    """The statements of a step. {name} stands for a value, and ? for the next one that has no {name}.
+    """The statements of a step. {name} stands for the value of that name, ? for the next value without a {name}.
 
     >>> parse("SELECT c FROM t WHERE id = ? AND d = '?'; COMMIT", ["id"])[0]
     Statement(texts=('SELECT c FROM t WHERE id = ', " AND d = '?'"), names=('id',))
@@ -143,7 +144,7 @@ def parse(sql: str, names: Collection[str]) -> list[Statement]:
                 at = 0
                 for match in _PLACE.finditer(piece.text) if piece.kind == "code" else ():
                     name = str(match[1] or next(in_order, "?"))
-                    if name == "?" and named:  # an operator
+                    if name == "?" and named:  # here ? is an operator
                         continue
                     if name not in names:
                         known = f"the values are {', '.join(names)}" if names else "there are no values"

@@ -1,5 +1,5 @@
-"""Statements that a server logged, to be done again in their order: from a slow or general log of MySQL, a log of
-PostgreSQL, or a file of SQL."""
+"""Reads statements that a server logged, so that they can be replayed in their order: from a slow or general log of
+MySQL, a log of PostgreSQL, or a file of SQL."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ from rqps.workloads.own.sql_text import READS, Scanner, statements
 from rqps.workloads.own.tables_file import Lines
 
 Reader = Callable[[Iterable[str]], Iterator[tuple[str, bool]]]
-"""Reads the lines of a log as statements, and says of each whether it is whole."""
+"""Splits the lines of a log into statements; yields each with True if the log has all of its text and values."""
 SLOW_LOG, GENERAL_LOG = "MySQL's slow log", "MySQL's general log"
 POSTGRES_LOG, FILE_OF_SQL = "PostgreSQL's log", "a file of SQL"
 DIGITS, LONGEST_WORD = 8, 30
@@ -23,9 +23,9 @@ _VERB, _TABLE = (
     re.compile(r"\b(?:FROM|INTO|UPDATE)\s+(?:[`\"(]*\w+[`\"]*\.)?[`\"(]*(\w+)", re.IGNORECASE),
 )
 _FIRST_LINES = 200
-"""Lines in which a log shows what it is."""
+"""Number of lines at the beginning of a log from which its format is recognized."""
 _DONE_AGAIN = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE|INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
-"""The first word of a statement that is done again. All others are left out: some hold passwords."""
+"""Matches the first word of a statement that is replayed. Others are left out, since some contain passwords."""
 _TO_A_FILE = re.compile(r"\bINTO\s+(?:OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _SLOW = re.compile(r"# (?:Time|User@Host|Query_time|Thread_id|Schema|Bytes_sent|administrator command)\b")
 _GENERAL = re.compile(
@@ -54,7 +54,7 @@ _SHORTENED = (
 
 
 class Logged(NamedTuple):
-    """A statement of a log; `shape` is its text without values, and `digest` names all of that shape."""
+    """A statement of a log; `shape` is its text without values, and `digest` identifies the shape."""
 
     text: str
     shape: str
@@ -66,21 +66,21 @@ class Logged(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The verb, the table and the digest: `select-orders-1a2b3c4d`."""
+        """The name of the shape: the verb, the table and the digest, as in `select-orders-1a2b3c4d`."""
         verb, table = _VERB.search(self.shape), _TABLE.search(self.shape)
         words = [match[1][:LONGEST_WORD] for match in (verb, table) if match]
         return "-".join([*words, self.digest]).lower()
 
 
 class StatementLog(NamedTuple):
-    """The statements of a log that can be done again, and how many others it has, by the reason why not."""
+    """The statements of a log that can be replayed; `left_out` maps reasons to the number of other statements."""
 
     form: str
     statements: tuple[Logged, ...]
     left_out: dict[str, int]
 
     def most_frequent(self, count: int) -> list[Logged]:
-        """A statement of each of the shapes that the log has most often."""
+        """One statement of each of the `count` most frequent shapes in the log."""
         examples = {one.digest: one for one in self.statements}
         return [examples[digest] for digest, _ in Counter(one.digest for one in self.statements).most_common(count)]
 
@@ -102,7 +102,7 @@ def shape_of(text: str, *, postgres: bool = False) -> str:
 
 @cache
 def log_of(path: Path, digest: str, most: int, *, reads_only: bool) -> StatementLog:  # noqa: ARG001 of the cache
-    """The first `most` statements of a log that can be done again."""
+    """The first `most` statements of a log that can be replayed."""
     lines = iter(Lines(path))
     first = list(islice(lines, _FIRST_LINES))
     form, read = _form_of(first)
@@ -149,7 +149,7 @@ def _of_sql(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _of_slow_log(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Statements, each after the comment lines of its entry. One that has no end there is cut off."""
+    """Each statement follows the comment lines of its entry. A statement without a delimiter there is cut off."""
     between = list[str]()
     for line in chain(lines, ["# Time: end"]):
         if not _SLOW.match(line):
@@ -173,7 +173,7 @@ def _of_general_log(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _of_postgres(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """A statement stands in an entry, and its values, if it was prepared, in the details that follow."""
+    """Each statement is in a LOG entry; if it was prepared, its values are in the DETAIL entry that follows."""
     statement, entry, kind = "", "", ""
     for line in chain(lines, [" LOG:  end"]):
         match = _BACKEND.match(line)

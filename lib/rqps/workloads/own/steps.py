@@ -1,4 +1,4 @@
-"""A step of one's own as runs.yaml describes it: statements, the values in them, and the rows that come back."""
+"""A user's own step as runs.yaml describes it: its statements, their values, and the number of rows they return."""
 
 import re
 from typing import Annotated, Any, Self
@@ -25,9 +25,9 @@ _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
 _ROWS = re.compile(r"(\d+)(?:\.\.(\d*))?")
 _COLUMN = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 LARGEST = 2**53
-"""Whole numbers beyond it are no numbers of LuaJIT."""
+"""The largest whole number that is allowed: LuaJIT does not represent all larger ones exactly."""
 WIDEST = 2**32 - 1
-"""sysbench draws from no more."""
+"""Maximum number of values from which sysbench can draw."""
 MOST_LOGGED, MOST_ALONE = 10_000, 8
 
 
@@ -57,7 +57,7 @@ def _column(text: str) -> str:
 
 
 def values(given: Any) -> Any:
-    """A range, a column or a list in short."""
+    """Expands the short form of a range, a column or a list."""
     if isinstance(given, list):
         return {"list": given}
     if isinstance(given, str):
@@ -66,7 +66,7 @@ def values(given: Any) -> Any:
 
 
 class _Given(Strict):
-    """A part of a step; what is not given is not written down, so that a further key changes no study."""
+    """A part of a step. Keys that are not given are not written down, so that a new key changes no old study."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -74,18 +74,19 @@ class _Given(Strict):
 
 
 class ValuesSpec(_Given):
-    """The values for a place in a statement: one of a range, a list or a column is drawn for each transaction."""
+    """The values for a place in a statement: each transaction draws one from a range, a list or a column."""
 
     range: Annotated[str, AfterValidator(_of_range)] | None = None
     """The smallest and the largest whole number, such as 1..100000."""
     list: Annotated[tuple[Scalar, ...], Field(strict=False, min_length=1)] | None = None
-    """These numbers or texts; a text is sent as text, never as SQL."""
+    """The numbers or texts to draw from; a text is sent as a string value, never as SQL."""
     column: Annotated[str, AfterValidator(_column)] | None = None
-    """The values of a column of a table, such as orders.customer_id, as often as they are there."""
+    """The column of a table to draw from, such as orders.customer_id; a value in more rows is drawn more often."""
     same_row_as: str | None = None
-    """The name of another value of the same table: both come from one row, or from one place of two lists."""
+    """The name of another value: both come from the same row of a table, or from the same position of two lists."""
     zipf: Annotated[float, Field(gt=0, le=4)] | None = None
-    """The nth value is drawn as often as 1/n to this power; all alike if not given."""
+    """Exponent of Zipf's law: the nth value is drawn in proportion to 1/n to this power. If not given, all values are
+    equally likely."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -114,34 +115,35 @@ Rows = Annotated[
 
 
 class StepSpec(_Given):
-    """A transaction: its statements, the values in them, and the rows that come back. Or the statements of a log in
-    their order, or a mix of other steps."""
+    """A step: a transaction with its statements, their values and the number of rows they return; or the statements
+    of a log in their order; or a mix of other steps."""
 
     sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
-    """One statement, or several with ; between them. ? or {name} stands for a value."""
+    """One statement, or several separated by ;. ? or {name} stands for a value."""
     values: dict[str, Values] = Field(default_factory=dict)
-    """The values by name: those for ? in their order. A value is drawn once for each transaction."""
+    """Maps the name of each value to what it is drawn from; values for ? are used in this order. A value is drawn
+    once per transaction."""
     rows: Rows | None = None
-    """The rows that each statement which reads has to return, such as 1, 0..10 or 1.. for one or more; a transaction
-    with other ones fails the run."""
+    """The number of rows that each statement that reads has to return: such as 1, 0..10, or 1.. for one or more. The
+    run fails if a statement returns another number."""
     prepared: bool = True
-    """Statements are prepared once, and sent with their values; as text if false."""
+    """If true, statements are prepared once and executed with their values; if false, they are sent as text."""
     mix: Annotated[dict[str, Count], Field(min_length=1)] | None = None
-    """The weights of other steps by name, in place of sql: each transaction is one of theirs."""
+    """Maps names of other steps to their weights, in place of sql: each transaction is drawn from these steps."""
     file: Annotated[str, Field(min_length=1, examples=["slow.log"])] | None = None
-    """A log of statements to do again in their order, in place of sql, from the root or beside runs.yaml: MySQL's
-    slow or general log, PostgreSQL's log, or SQL; gzipped or not."""
+    """A log whose statements are replayed in their order, in place of sql: MySQL's slow or general log, PostgreSQL's
+    log, or SQL; gzipped or not. The path is absolute, or relative to the folder of runs.yaml."""
     digest: str | None = None
-    """The first digits of the SHA-256 of `file`, which rqps writes: another log is another study."""
+    """The first digits of the SHA-256 of `file`, which rqps adds: a study with another log is another study."""
     reads_only: bool | None = None
-    """Leave out the statements of the log that write."""
+    """If true, the statements of the log that write are left out."""
     most: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """The most statements that are taken from the begin of the log; 10,000 if not given."""
+    """Maximum number of statements that are taken from the beginning of the log; 10,000 if not given."""
     alone: Annotated[int, Field(ge=0, le=100)] | None = None
-    """The number of shapes of statements that are also steps of their own, those that the log has most often; 8 if
-    not given. They are called as in replay.select-orders-1a2b3c4d, with the digest of the shape."""
+    """Maximum number of statement shapes, the most frequent ones of the log, that are also steps of their own; 8 if
+    not given. These are named as in replay.select-orders-1a2b3c4d, with the digest of the shape at the end."""
     only: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = None
-    """The digest of the one shape whose statements are done."""
+    """The digest of a shape: only the statements of this shape are executed."""
 
     @model_validator(mode="before")
     @classmethod
@@ -176,12 +178,12 @@ class StepSpec(_Given):
 
     @property
     def log(self) -> StatementLog | None:
-        """The statements of the file, if the step has one."""
+        """The statements of the step's file; None if the step has no file."""
         return logged(self) if self.file else None
 
     @property
     def logged_alone(self) -> "dict[str, StepSpec]":
-        """The steps of the most frequent shapes of the file, by the names of these."""
+        """Maps the names of the most frequent shapes of the file to their steps."""
         if self.file is None or self.only:
             return {}
         shapes = logged(self).most_frequent(MOST_ALONE if self.alone is None else self.alone)
@@ -213,7 +215,7 @@ def _table(spec: ValuesSpec) -> str | int:
 
 
 def logged(step: StepSpec) -> StatementLog:
-    """The statements of a step's file, or those of its one shape."""
+    """The statements of a step's file; if the step has `only`, the statements of that shape."""
     path = unchanged(str(step.file), str(step.digest), "file")
     log = log_of(path, str(step.digest), step.most or MOST_LOGGED, reads_only=bool(step.reads_only))
     taken = tuple(one for one in log.statements if step.only in (None, one.digest))

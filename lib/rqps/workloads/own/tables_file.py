@@ -1,4 +1,4 @@
-"""Tables and rows from a file: SQL or a dump, read statement by statement and checked to be complete."""
+"""Loads tables and rows from a file of SQL or a dump, statement by statement, and checks that it is complete."""
 
 import gzip
 import hashlib
@@ -17,20 +17,20 @@ from rqps.workloads.own.sql_text import Scanner, statements
 
 DIGITS = 16
 SHOWN = 120
-"""Characters of a statement in an error: the rest may be rows."""
+"""Maximum number of characters of a statement in an error message: the rest may be rows."""
 PATIENCE_S = 3600.0
 _GZIP = b"\x1f\x8b"
 _BEGINS = {
     re.compile(r"^-- (?:MySQL|MariaDB) dump "): "-- Dump completed",
     re.compile(r"^-- PostgreSQL database dump\s*$"): "-- PostgreSQL database dump complete",
 }
-"""The line with which a dump begins, and the begin of the one with which it ends."""
+"""Maps the line with which a dump begins to the beginning of the line with which a complete dump ends."""
 _FIRST_LINES = 20
 _SCHEMA_FILES, _DATA_FILES = ("*-schema.sql*",), ("*.sql*",)
 
 
 def find(name: str) -> Path:
-    """The file or folder of this name, from the root or beside runs.yaml."""
+    """The file or folder of this name: an absolute path, or one relative to the folder of runs.yaml."""
     path = Path(name).expanduser()
     path = path if path.is_absolute() else beside_runs_yaml(name)
     if not path.exists():
@@ -43,7 +43,7 @@ def find(name: str) -> Path:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a dump in the order of loading: in a folder those with tables, then those with rows."""
+    """The files of a dump in the order of loading: in a folder, files with tables come before files with rows."""
     if path.is_file():
         return [path]
     tables = sorted({file for form in _SCHEMA_FILES for file in path.glob(form)})
@@ -67,7 +67,7 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 def unchanged(name: str, digest: str, key: str = "tables") -> Path:
-    """The file of this name, which must be the one that the study was written for; `key` is where it is named."""
+    """The path of this file, which must be the one that the study was written for; `key` is the parameter's name."""
     try:
         path = find(name)
     except ValueError as error:
@@ -81,7 +81,7 @@ def unchanged(name: str, digest: str, key: str = "tables") -> Path:
 
 
 def load(server: Any, database: str, path: Path) -> None:
-    """Loads a dump into this database of an empty server, whatever its own is called."""
+    """Loads a dump into this database of an empty server, whatever database the dump was taken from."""
     with closing(server.connect()) as connection:
         connection.dialect.query(connection, f"CREATE SCHEMA {database}")
     with closing(server.connect(database, patience_s=PATIENCE_S)) as connection:
@@ -138,7 +138,7 @@ def _rows(source: Iterator[str], file: Path, number: int) -> Iterator[str]:
 
 
 class Lines(Iterable[str]):
-    """The lines of a file, gzipped or not. It remembers how the file promised to end."""
+    """The lines of a file, gzipped or not. `refuse_cut_off` fails if a dump lacks the line that ends such a dump."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

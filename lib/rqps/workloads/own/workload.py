@@ -1,4 +1,5 @@
-"""A user's own statements on tables of their own, by sysbench with our Lua: one server, or several in turns."""
+"""The workload of a user's own statements on their own tables, by sysbench with our Lua scripts, on one server or
+several that take turns."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -47,14 +48,14 @@ class Own(Workload):
         return True
 
     def check(self, server: Any, step: str, parameters: OwnParameters) -> Checked:
-        """The plans of a step's statements, which may differ between servers: that is a finding, no error."""
+        """The plans of a step's statements. Plans may differ between servers, which is a finding and not an error."""
         plans: list[dict[str, Any]] = []
         with closing(server.connect(DATABASE)) as connection:
             sql = connection.dialect
             for member, statement in explained(connection, step, parameters):
                 if EXPLAINED.match(statement):
                     try:
-                        # No index is promised by a step of one's own: one that is not used leaves it out of no mean.
+                        # A user's own step promises no index: a plan without one excludes the step from no mean.
                         plans += [row | {"possible_keys": None} for row in sql.plan(connection, step, statement)]
                     except sql.REFUSALS as error:
                         words = ": ".join(map(str, error.args))[:300]

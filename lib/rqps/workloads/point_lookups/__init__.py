@@ -1,1 +1,1 @@
-"""Point lookups: each client repeats the same query, by mysqlslap, or in duets by sysbench."""
+"""Point lookups: each client repeats the same query, by mysqlslap, or by sysbench in duets and on PostgreSQL."""

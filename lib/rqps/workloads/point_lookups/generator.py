@@ -1,7 +1,7 @@
-"""Runs mysqlslap: it waits before its clients start and after they have ended, so that counters can be read.
+"""Runs mysqlslap, which waits before its clients start and after they have ended, so that counters can be read.
 
-One binary puts the load on all servers of a study, so that the client is the same. The time is mysqlslap's own;
-the server counts the queries.
+The same mysqlslap binary puts the load on all servers of a study. Its report gives the duration; the server's
+counters give the number of queries.
 """
 
 import re
@@ -26,9 +26,10 @@ from rqps.workloads.point_lookups.steps import Step
 
 SSL_MODE_SINCE = (5, 7, 11)
 SHORTEST_REPORTED_S = 0.1
-"""Below it, mysqlslap's milliseconds are too coarse: our own clock is used, which includes its shell."""
+"""Minimum duration, in seconds, for which mysqlslap's milliseconds are exact enough. A shorter one is taken from our
+clock, which includes the time of mysqlslap's shell commands."""
 CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
-"""The largest difference between the two clocks."""
+"""Maximum difference between our clock and mysqlslap's without a warning: seconds, plus a share of the duration."""
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
 
@@ -40,19 +41,19 @@ class Slap:
     path: Path
     version: str
     without_tls: str
-    """The option for it in this version."""
+    """The option that switches TLS off in this version."""
     digest: str
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
-        """Its version and its digest, since two of the same version may differ."""
+        """The version and the digest, since two binaries of the same version may differ."""
         return f"{self.version} (sha256 {self.digest[:12]})"
 
     def argv(self, server: Server, database: str, query: str, clients: int, queries: int) -> list[str]:
-        """The command line for that many queries of each client, which creates and drops nothing.
+        """The command line for `queries` queries per client, which creates and drops nothing.
 
-        mysqlslap's --number-of-queries is for all clients together; it divides the number among them.
+        mysqlslap's --number-of-queries is the total, which it divides among the clients.
         """
         options = {
             "socket": server.socket,
@@ -68,7 +69,7 @@ class Slap:
 
 @cache
 def mysqlslap(asked: str) -> Slap:
-    """The mysqlslap of a version in the catalogue, fetched if necessary, or at a path."""
+    """The mysqlslap that is asked for: a version in the catalogue, which is fetched if necessary, or a path."""
     versions = ", ".join(with_mysqlslap())
     if asked.startswith(("/", "~")):
         path = Path(asked).expanduser()
@@ -102,14 +103,14 @@ def with_mysqlslap() -> list[str]:
 
 
 class Counted(NamedTuple):
-    """Counts of the server."""
+    """Counters of the server."""
 
     selects: int
-    """SELECT statements, including failed ones; none of ours for control is one."""
+    """SELECT statements, including failed ones. Our control connections run none."""
     refused: int
-    """Connections. mysqlslap retries after a tenth of a second and does not report it."""
+    """Refused connections. mysqlslap retries after a tenth of a second and does not report the refusal."""
     threads_ended: int
-    """Threads of ended connections that were not cached for the next; their counters are gone, too."""
+    """Threads that ended with their connections instead of being cached for new ones; their counters are lost."""
 
 
 def _count(server: Server) -> Counted:
@@ -124,23 +125,23 @@ def _count(server: Server) -> Counted:
 
 
 class Generator(LoadGenerator):
-    """A running mysqlslap, which runs a shell command before its clients start and one after they have gone."""
+    """A running mysqlslap, which runs a shell command before its clients start and another after they have ended."""
 
     program = "mysqlslap"
     begins_by_itself = False
 
     def __init__(self, slap: Slap, server: Server, step: Step, queries: int, **how: Unpack[How]) -> None:
-        """Starts it with that many queries of each client."""
+        """Starts mysqlslap with `queries` queries per client."""
         self.step = step
         self.queries = queries
         self.counted = _count(server)
-        """The server's counts so far; at the end, since mysqlslap was started."""
+        """The server's counters at the start of mysqlslap; after its end, their increase since then."""
         shell = ["--pre-system=echo rqps ready; read -r go", "--post-system=echo rqps ended; read -r go; true"]
         argv = [*slap.argv(server, step.database, step.kind.query, step.clients, queries), *shell]
         super().__init__((argv, slap.environment), (server,), step.name, 1, how)
 
     def wait_until_gone(self) -> None:
-        """Waits until mysqlslap has ended well, and asks the server for the number of queries."""
+        """Waits until mysqlslap has ended without an error, and reads the number of queries from the server."""
         super().wait_until_gone()
         self.counted = Counted(*(now - then for now, then in zip(_count(self.servers[0]), self.counted, strict=True)))
 
@@ -148,7 +149,7 @@ class Generator(LoadGenerator):
         return complaints(self.lines)
 
     def answers(self, step: str, columns: Mapping[str, Any]) -> list[Answer]:
-        """The result of a step, which these columns describe."""
+        """The result of a step; `columns` describe the step."""
         report, clients = read_report(self.lines), self.step.clients
         if report is None or (report.clients, report.queries) != (clients, self.queries):
             raise RqpsError(
@@ -167,7 +168,7 @@ class Generator(LoadGenerator):
             "transactions": done,
             "operations_per_s": done / elapsed_s if done else None,
             "errors": asked - done + self.counted.refused,
-            "client_context_switches": None,  # its threads have ended, and so have their counters
+            "client_context_switches": None,  # its threads have ended, and their counters are lost
             **({"server_context_switches": None} if self.counted.threads_ended else {}),
         }
         warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in self._warnings(report)]
@@ -197,8 +198,8 @@ class Generator(LoadGenerator):
 
 
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
-    """Seconds per query of one client, before anything is measured. It also shows that this mysqlslap works with
-    this server.
+    """Runs `queries` queries from one client before anything is measured, and returns the seconds that this took. An
+    error shows that this mysqlslap does not work with this server.
     """
     began = time.monotonic()
     done = run_to_its_end(slap.argv(server, step.database, step.kind.query, 1, queries), slap.environment, cpus)
@@ -214,16 +215,16 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
 
 
 class Report(NamedTuple):
-    """mysqlslap's result line: its time runs from when its clients may connect until all have ended."""
+    """mysqlslap's result line. Its time begins when the clients may connect, and ends when all clients have ended."""
 
     elapsed_s: float
     clients: int
     queries: int
-    """Queries that each client should do. mysqlslap does not check that it did."""
+    """The number of queries that each client should run. mysqlslap does not check that they were run."""
 
 
 def read_report(lines: list[str]) -> Report | None:
-    """Its line of comma-separated values, if it got that far."""
+    """The values from mysqlslap's line of comma-separated values; None if it did not print the line."""
     for line in lines:
         if match := _CSV.match(line.rstrip("\n")):
             return Report(float(match[1]), int(match[4]), int(match[5]))
@@ -237,5 +238,5 @@ def complaints(lines: list[str]) -> list[str]:
 
 
 def failed(lines: list[str]) -> int:
-    """Queries that returned an error: the last of a client, which then stops."""
+    """The number of queries that returned an error. A client stops after its first error."""
     return sum("mysqlslap: Cannot run query" in line for line in lines)

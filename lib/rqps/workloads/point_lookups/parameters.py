@@ -20,9 +20,9 @@ from rqps.workloads.point_lookups.steps import (
 )
 
 LOOKUP_US = 30.0
-"""CPU time of a query, server and mysqlslap together: for the estimate of a study's time, on a CPU of today."""
+"""CPU time of a query in µs, of server and mysqlslap together, on a current CPU: to estimate a study's time."""
 SCANNED_ROW_US = 0.08
-"""CPU time per row of a table that is read to its end."""
+"""CPU time in µs per row of a full table scan."""
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 ROWS_LIKE_A_QUERY = 100
 QUERIES = 100_000
@@ -30,9 +30,9 @@ WARMUP_QUERIES = 1000
 MYSQLSLAP = "8.0.33"
 DUET_SECONDS = 1
 OTHER_CONNECTIONS = 3
-"""Connections beside the clients': mysqlslap has one more, and two are for control."""
+"""Number of connections in addition to the clients': one more of mysqlslap, and two for control."""
 STEP_S = 0.25
-"""Time to start the load generator and to look at the plan."""
+"""Seconds to start the load generator and to read the plan."""
 
 
 ENGINE = r"[a-z][a-z0-9_]*"
@@ -40,7 +40,7 @@ SLAP = r"\d+\.\d+\.\d+|[/~].*"
 
 
 def _matches(form: str, otherwise: str) -> Any:
-    """A text of this form, or an error with its words after the text."""
+    """Validates that a text matches a regular expression; the error is the text, followed by `otherwise`."""
 
     def check(given: str) -> str:
         if not re.fullmatch(form, given):
@@ -67,39 +67,43 @@ class PointLookupsParameters(Parameters):
     of_engines: ClassVar[tuple[str, ...]] = ("mysql", "postgres")
 
     engines: Some[Engine] = ("innodb", "memory")
-    """Storage engines, as SHOW ENGINES of the servers names them, in small letters; `heap` of PostgreSQL."""
+    """Storage engines, by their names in SHOW ENGINES, in small letters; for PostgreSQL, `heap`."""
     kinds: Some[KindName] = PUBLISHED
-    """Kinds of query. Each is done on every engine, from every number of clients. The published five if not given, on
-    heap those without a hint and nocover-noforce."""
+    """Kinds of query. Each kind runs on every engine with every number of clients. If not given: the five published
+    kinds; on heap, the kinds without an index hint, including nocover-noforce."""
     clients: Some[Count] = (1, 4, 32)
-    """Numbers of clients that ask at once."""
+    """Numbers of concurrent clients; every kind of query runs with each number."""
     seconds: Count | None = None
-    """For duets and heap, where sysbench asks: the measured part of a step, for each server; 1 if not given."""
+    """For duets and heap, where sysbench puts the load: duration of the measured part of a step, in seconds per
+    server; 1 if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] | None = None
-    """For duets and heap: before the measured part of every step, not measured; none if not given."""
+    """For duets and heap: duration of the warm-up before the measured part of every step, in seconds per server; 0 if
+    not given."""
     slice_ms: Count | None = None
-    """For duets: milliseconds of a slice, in which one of the servers has all the load; 20 if not given."""
+    """For duets: length of a slice, in milliseconds, in which one server has all the load; 20 if not given."""
     queries: Count | None = None
-    """For rounds, where mysqlslap asks one server: queries of each client in a step; 100,000 if not given."""
+    """For rounds, where mysqlslap puts the load on one server: number of queries per client in a step; 100,000 if not
+    given."""
     most_queries: Count | None = None
-    """For rounds: queries of all clients together in a step, where that is fewer."""
+    """For rounds: maximum number of queries of all clients together in a step."""
     scan_queries: Count | None = None
-    """For rounds: the same for a step whose plan reads all rows for each query."""
+    """For rounds: maximum number of queries of all clients together in a step whose plan reads all rows per query."""
     warmup_queries: Annotated[int, Field(ge=0)] | None = None
-    """For rounds: queries of one client before each step, not measured; 1000 if not given."""
+    """For rounds: number of unmeasured queries that one client runs before each step; 1000 if not given."""
     mysqlslap: Program | None = None
-    """For rounds: the program that puts the load on all servers of the study, a version in the catalogue or a path;
-    8.0.33 if not given."""
+    """For rounds: the mysqlslap that puts the load on all servers of the study, as a version in the catalogue or a
+    path; 8.0.33 if not given."""
     counted_operations: Count | None = None
-    """Queries of all clients together in a step whose instructions are counted, 2000 or 1000 a client if not given;
-    fewer where all rows are read, of which a hundred weigh as much as a query. The same for every dbms."""
+    """Number of queries of all clients together in a step whose instructions are counted; if not given, 2000, or 1000
+    per client if that is more. It is reduced for queries that read all rows: a hundred rows count as one query. The
+    same for every dbms."""
     table_rows: Count = 64_000
-    """1000 rows, doubled as often as it takes."""
+    """Number of rows of the table: 1000, doubled any number of times."""
 
     @model_validator(mode="before")
     @classmethod
     def _kinds_without_hints(cls, given: Any) -> Any:
-        """The kinds of a server that takes no hints, where none are asked for."""
+        """Sets the kinds without hints if no kinds are given and the server takes no hints."""
         if isinstance(given, dict) and "kinds" not in given and given.get("engines") in ([ALONE], (ALONE,)):
             return {**given, "kinds": UNHINTED}
         return given
@@ -133,7 +137,8 @@ class PointLookupsParameters(Parameters):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """Engines, of each its numbers of clients, of each the kinds: these are compared, so they are neighbours."""
+        """The names of the steps, by engine, number of clients and kind: kinds are compared, so they are
+        neighbours."""
         return tuple(
             f"{engine}.{kind}@{clients}" for engine in self.engines for clients in self.clients for kind in self.kinds
         )
@@ -153,7 +158,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def by_sysbench(self) -> bool:
-        """True if sysbench asks single servers, too: mysqlslap can't."""
+        """True if sysbench puts the load on single servers, too, because mysqlslap can't."""
         return ALONE in self.engines
 
     @property
@@ -165,7 +170,7 @@ class PointLookupsParameters(Parameters):
         return self.seconds or DUET_SECONDS
 
     def warmup_of(self, scans: bool) -> int:
-        """Queries of one client before a step."""
+        """The number of warm-up queries that one client runs before a step."""
         usual = WARMUP_QUERIES if self.warmup_queries is None else self.warmup_queries
         return min(usual, 1) if scans else usual
 
@@ -174,7 +179,7 @@ class PointLookupsParameters(Parameters):
         return min([self.queries or QUERIES, *(max(1, limit // clients) for limit in limits if limit is not None)])
 
     def counted_of(self, clients: int, scans: bool) -> int:
-        """Queries of each client in a step whose instructions are counted.
+        """The number of queries per client in a step whose instructions are counted.
 
         >>> PointLookupsParameters().counted_of(4, False), PointLookupsParameters().counted_of(4, True)
         (1000, 1)
@@ -185,7 +190,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        """The rows count where a query is known to read all of them; clients share this host's CPUs."""
+        """Rows count only for queries that are known to read all of the table. Clients share this host's CPUs."""
 
         def seconds_of(step: Step) -> float:
             scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]

@@ -1,4 +1,4 @@
-"""The kinds of query, and the steps from them: `innodb.pk@1`, `memory.cover-force@32`."""
+"""The kinds of query, and the steps ENGINE.KIND@CLIENTS made of them: `innodb.pk@1`, `memory.cover-force@32`."""
 
 import re
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ TABLE = "foo"
 ROW = 100
 """The row that every query finds."""
 FIRST_ROWS = 1000
-"""The first rows; the table is then inserted into itself until it is large enough."""
+"""Number of rows that are inserted first; the table is then inserted into itself until it is large enough."""
 VOLATILE = ("memory",)
-"""Engines that lose their rows when the server ends."""
+"""Storage engines that lose their rows when the server ends."""
 ALONE = "heap"
-"""The storage of a server that has no other: its queries take no hints, and mysqlslap can't ask them."""
+"""The storage engine of PostgreSQL, which has no other: its queries take no hints, and mysqlslap can't run them."""
 NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[1-9]\d*)")
 
 
@@ -22,9 +22,9 @@ class Kind:
     name: str
     query: str
     indexes: tuple[str, ...]
-    """One of them has to be used."""
+    """The indexes of which the plan has to use one."""
     covers: bool
-    """True if the index alone answers, as its name says; InnoDB's primary key is the row itself."""
+    """True if the kind is named for a covering index. A primary key is none: InnoDB stores the rows in it."""
 
     @property
     def hinted(self) -> bool:
@@ -35,7 +35,7 @@ class Kind:
 J, K = f"select j from {TABLE}", f"select k from {TABLE}"
 KINDS = {
     kind.name: kind
-    for kind in (  # in the order of the published study; the last is not of it
+    for kind in (  # in the order of the published study, which does not have the last one
         Kind("pk", f"{J} where i = {ROW}", ("PRIMARY",), covers=False),
         Kind("pk-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", ("PRIMARY",), covers=False),
         Kind("cover-noforce", f"{K} where j = {ROW}", ("xjk",), covers=True),
@@ -68,7 +68,7 @@ class Step:
 
 
 def database(engine: str) -> str:
-    """The database of an engine's table: each engine has its own, since the queries name no other table than foo."""
+    """The database of an engine's table. Each engine has its own database, since all queries name the table foo."""
     return "rqps" if engine == ALONE else f"rqps_{engine}"
 
 
@@ -85,7 +85,7 @@ def find(name: str) -> Step:
 
 
 def possible_rows(near: int) -> list[int]:
-    """The nearest sizes that doubling can make; just `near` if it is one of them."""
+    """The two nearest sizes that doubling can make, the first at most `near`; below 1000 only the smallest size."""
     size = FIRST_ROWS
     while size * 2 <= near:
         size *= 2

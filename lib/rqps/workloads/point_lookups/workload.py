@@ -1,7 +1,7 @@
-"""The point lookups: a table made and filled as published, and each query asked again and again.
+"""The point lookups: a table is created and filled as published, and each query is repeated.
 
-One server is asked by mysqlslap, as published. It can't change servers and asks only MySQL, so the servers of a duet,
-and PostgreSQL, are asked by sysbench.
+mysqlslap puts the load on a single server, as published. mysqlslap can't switch servers and works only with MySQL, so
+sysbench puts the load on the servers of a duet and on PostgreSQL.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 10
 COLUMNS = {"i": "int", "j": "int", "k": "int", "l": "int"}
 INDEXES = {"PRIMARY": ["i"], "xj": ["j"], "xjk": ["j", "k"]}
 WHOLE_TABLE_PATIENCE_S = 3600.0
-"""The longest wait for a statement that makes or reads the whole table."""
+"""Maximum time, in seconds, of a statement that makes or reads the whole table."""
 
 
 class PointLookups(Workload):
@@ -54,7 +54,7 @@ class PointLookups(Workload):
         return servers > 1
 
     def check(self, server: Any, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
-        """The plan of a step. One that differs from what the kind is named for is a finding: a warning, no error."""
+        """The plan of a step. A plan that the kind is not named for gives a warning, not an error."""
         described = find(step)
         access = _access(server, described)
         differs = difference(described, access)
@@ -65,9 +65,9 @@ class PointLookups(Workload):
     def generating(
         self, servers: Sequence[Any], step: str, parameters: PointLookupsParameters, **how: Unpack[How]
     ) -> Iterator[Generator | Sysbench]:
-        """The load of a step after its warm-up, by mysqlslap on one server, and by sysbench on others.
+        """The load of a step after its warm-up: by mysqlslap on a single MySQL server, otherwise by sysbench.
 
-        The queries of mysqlslap are fewer where each reads all rows.
+        mysqlslap may run fewer queries if each query reads all rows.
         """
         asked, server = find(step), servers[0]
         scans = _access(server, asked).scans
@@ -104,7 +104,7 @@ class PointLookups(Workload):
 def _for_sysbench(
     step: Step, parameters: PointLookupsParameters, scans: bool
 ) -> tuple[SysbenchStep, SysbenchParameters]:
-    """The same queries as a step of sysbench: as text, not prepared, on the same table."""
+    """Describes a step as one of the sysbench workload: the same query on the same table, as text, not prepared."""
     described = SysbenchStep(
         name=step.name,
         kind=step.kind.name,
@@ -126,12 +126,12 @@ def _for_sysbench(
 
 
 def _lasting(parameters: PointLookupsParameters) -> list[str]:
-    """Engines whose rows are there again when a server starts on a copy of the loaded data."""
+    """Engines whose rows are still there when a server starts on a copy of the loaded data."""
     return [engine for engine in parameters.engines if engine not in VOLATILE]
 
 
 def statements(engine: str, rows: int, sql: Any) -> Iterator[str]:
-    """The statements in a server's SQL that make the table, in their order."""
+    """The statements that create and fill the table, in their order, in the server's SQL."""
     number = sql.NEXT_NUMBER.format(table=TABLE, key="i")
     yield f"create table {TABLE} (i {sql.NUMBERED}, j int, k int, l int){sql.stored_by(engine)}"
     for _ in range(FIRST_ROWS // ROWS_AT_ONCE):
@@ -157,7 +157,7 @@ def make_table(server: Any, engine: str, rows: int) -> None:
 
 
 def check_engine(connection: Any, engine: str, build: str) -> None:
-    """Refuse an engine that the server does not have, or that its config forbids."""
+    """Raise an error if the server does not have this engine, or if its config forbids it."""
     engines = connection.dialect.storage_engines(connection)
     if reason := engines.get(engine, "it has no such engine"):
         usable = ", ".join(name for name, why_not in engines.items() if not why_not)
@@ -168,7 +168,7 @@ def check_engine(connection: Any, engine: str, build: str) -> None:
 
 
 def check_rows(server: Any, engine: str, rows: int) -> None:
-    """Refuse a table that is not what was asked for; every row is read for it."""
+    """Raise an error if the table is not what was asked for; this reads every row."""
     schema = database(engine)
     where = f"{schema}.{TABLE}"
     with closing(server.connect(patience_s=WHOLE_TABLE_PATIENCE_S)) as connection:
@@ -184,7 +184,7 @@ def check_rows(server: Any, engine: str, rows: int) -> None:
 
 
 def difference(step: Step, access: Access) -> str:
-    """The difference of a plan from what the kind is named for, in words; empty where there is none."""
+    """The difference between a plan and the plan that the kind is named for, in words; empty if there is none."""
     kind, key = step.kind, access.key
     if key not in kind.indexes:
         by = f"by index {key}" if key else f"all of about {access.row['rows']} rows by no index"

@@ -1,4 +1,4 @@
-"""The load of a step: sysbench doing its transactions for some seconds or a number of times, and what it reports."""
+"""Puts the load of a step: runs sysbench for some seconds or a number of transactions, and reads its reports."""
 
 import time
 from collections import Counter
@@ -36,15 +36,15 @@ from rqps.workloads.sysbench.steps import Step
 
 SLICE_MS = 20
 SLICED_PATIENCE_S = 300.0
-"""The longest wait for the last slice. A statement that takes minutes is none to take turns with."""
+"""Maximum wait, in seconds, for the last slice. Statements that take minutes are not suitable for duets."""
 LUA = Path(str(files(__package__) / "lua"))
 
 
 class Generator(LoadGenerator):
-    """A running sysbench that does the transactions of a step for some seconds, or a number of times."""
+    """A running sysbench that executes the transactions of a step for some seconds, or a number of them."""
 
     patience_s = 3600.0
-    """Seconds to wait for the last transaction, such as a scan, or for a server under callgrind."""
+    """Maximum wait, in seconds, for the last transaction, which may be a scan or run on a server under callgrind."""
     slice_patience_s = SLICED_PATIENCE_S
     script = LUA / "statements.lua"
 
@@ -57,7 +57,8 @@ class Generator(LoadGenerator):
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
-        """Seconds within which the last transactions begin, if transactions are measured whole."""
+        """Seconds within which the last transactions begin, if transactions are measured as a whole; otherwise
+        None."""
         if self.sliced:
             self.patience_s = self.slice_patience_s
             self.warmup_s = float(parameters.warmup_seconds)
@@ -87,7 +88,7 @@ class Generator(LoadGenerator):
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
             "mysql-ignore-errors": DONE_AGAIN,
-            "time": 0,  # our own loop stops by the clock or by its count
+            "time": 0,  # our own loop ends after a time or a number of transactions
             **duration,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }
@@ -104,7 +105,7 @@ class Generator(LoadGenerator):
         return origin_ns
 
     def wait_for_end(self) -> None:
-        """Wait until the measured part has ended: by the clock, or with every thread's last transaction."""
+        """Wait until the measured part has ended: at a fixed time, or with the last transaction of every thread."""
         if self.sliced:
             self.let_begin(1)
         if self.begins_by_itself:
@@ -162,8 +163,9 @@ def read_seconds(
     whole_within_s: int | None = None,
     side: int = 0,
 ) -> list[Second]:
-    """Yields every second of one server, added up over the threads. A second that a thread did not report is an
-    error. If transactions are measured whole, threads end one after the other after `whole_within_s` seconds.
+    """Returns every second of one server, added up over the threads. It is an error if a thread did not report a
+    second. If transactions are measured as a whole, threads may end at different times after `whole_within_s`
+    seconds.
     """
     reported = [
         replace(second, kind=kind, operations=second.transactions * per_transaction)
@@ -182,7 +184,7 @@ def read_seconds(
 
 
 def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_transaction: int) -> list[dict[str, Any]]:
-    """Rows of the table `slices` of one server, with all clients of a slice added up."""
+    """Rows of the table `slices` for one server; each adds up all clients in a slice."""
     begin_end: dict[int, list[float]] = {}
     for line in lines:
         if line.startswith("slice "):

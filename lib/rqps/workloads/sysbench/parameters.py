@@ -18,11 +18,11 @@ from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, 
 
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 ROWS_LIKE_A_STATEMENT = 100
-"""Rows that a range reads in the time of a statement, under callgrind as without it."""
+"""Number of rows that a range query reads in the time of one statement, with and without callgrind."""
 OUR_CONNECTIONS = 2
-"""Connections for control, beside the load's."""
+"""Number of control connections, in addition to those of the load."""
 WARMUP_SHARE = 4
-"""One transaction of the warm-up for so many that are counted."""
+"""Number of counted transactions for each transaction of the warm-up."""
 
 
 def _exists(name: str) -> str:
@@ -32,7 +32,7 @@ def _exists(name: str) -> str:
 
 
 def _numbers(value: Any) -> int | tuple[int, ...]:
-    """A number, or several of them that are not the same."""
+    """Validates a number, or a list of different numbers."""
     counts = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not counts or any(type(count) is not int or count < 1 for count in counts):
         raise ValueError(f"is {value!r}; a whole number of at least 1 is due, or a list of them, such as [1, 8, 64]")
@@ -46,7 +46,7 @@ _COUNTS = {"anyOf": [_A_COUNT, {"type": "array", "items": _A_COUNT, "minItems": 
 Threads = Annotated[
     int | tuple[int, ...],
     PlainValidator(_numbers),
-    PlainSerializer(lambda counts: counts),  # as they are: written down, a tuple is a list, and pydantic warns of it
+    PlainSerializer(lambda counts: counts),  # unchanged: pydantic would warn of a tuple that is written as a list
     WithJsonSchema(_COUNTS),
 ]
 
@@ -72,32 +72,34 @@ class SysbenchParameters(Parameters):
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
-    """Done in this order, on the same server, one after the other. A list's name stands for all of its steps."""
+    """The steps, which run one after the other in this order on the same server. The name of a list stands for all of
+    its steps."""
     tables: Count = 1
     table_rows: Count = 100_000
     index_first: bool = False
-    """Create the secondary index before the rows are loaded. After them, as the published tests do, its pages are
-    full: on a small table a short update step then measures how they split and merge again."""
+    """If true, the secondary index is created before the rows are loaded. If it is created after them, as in the
+    published tests, its pages are full: on a small table a short update step then measures page splits and merges."""
     threads: Threads = 1
-    """Number of clients. With a list, every step is measured with each number and called STEP@THREADS; the server
-    starts once for all."""
+    """Number of clients. With a list, every step is measured with each number and named STEP@THREADS; the server
+    starts only once for all numbers."""
     seconds: Count = 30
-    """The measured part of a step."""
+    """Duration of the measured part of a step, in seconds."""
     write_seconds: Count | None = None
-    """The measured part of a step that writes; as long as the others if not given."""
+    """Duration of the measured part of a step that writes, in seconds; the same as `seconds` if not given."""
     warm_seconds: Count | None = None
-    """A warm-up step; as long as the others if not given."""
+    """Duration of a warm-up step, in seconds; the same as `seconds` if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] = 5
-    """Before the measured part of every step, not measured."""
+    """Duration of the warm-up before the measured part of every step, in seconds."""
     slice_ms: Count | None = None
-    """Milliseconds of a slice, in which one of the servers of a duet has all the load; 20 if not given."""
+    """Length of a slice, in milliseconds, in which one server of a duet has all the load; 20 if not given."""
     flush_seconds: Count | None = None
-    """Limit for a flush; 60 and one more for every million rows if not given, but not over 1200."""
+    """Maximum duration of a flush, in seconds; if not given, 60 plus one for every million rows, but at most 1200."""
     prepared: bool = True
-    """Prepared statements, where the step has them."""
+    """If true, statements are prepared in all steps that allow it."""
     counted_operations: Count | None = None
-    """Statements of a step whose instructions are counted, 2000 or 1000 a client if not given, or fewer that read
-    many rows: a hundred rows weigh as much as a statement. The same for every dbms."""
+    """Number of statements of a step whose instructions are counted; if not given, 2000, or 1000 per client if that
+    is more. It is reduced for statements that read many rows: a hundred rows count as one statement. The same for
+    every dbms."""
 
     @field_validator("steps")
     @classmethod
@@ -126,26 +128,26 @@ class SysbenchParameters(Parameters):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """The steps of which a number is kept."""
+        """The names of the steps that are measured, without flushes and warm-ups."""
         return tuple(filter(is_measured, self.steps))
 
     @property
     def sweep(self) -> tuple[str, ...]:
-        """The steps as they are called, with each number of clients where several are asked for."""
+        """The full names of the measured steps, one for each number of clients if `threads` is a list."""
         if isinstance(self.threads, int):
             return self.measured
         return tuple(called(name, count) for count in self.threads for name in self.measured)
 
     @property
     def in_tables(self) -> tuple[str, ...]:
-        """The same in the order of tables."""
+        """The names in `sweep`, in the order in which tables show them."""
         names = in_tables(self.measured)
         if isinstance(self.threads, int):
             return tuple(names)
         return tuple(called(name, count) for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
-        """The step of this name, and the parameters with the one number of clients that the name has."""
+        """The step of this name, and the parameters with only the number of clients that the name has."""
         if isinstance(self.threads, int):
             return find(step), self
         known = {called(name, count): (name, count) for count in self.threads for name in self.measured}
@@ -158,12 +160,12 @@ class SysbenchParameters(Parameters):
 
     @property
     def clients(self) -> int:
-        """The most clients that there are at once."""
+        """Maximum number of concurrent clients."""
         return self.threads if isinstance(self.threads, int) else max(self.threads)
 
     @property
     def connections(self) -> Connections:
-        """A warm-up step has a thread for each table."""
+        """The connections of the clients, or of a warm-up step if that has more: it has a thread for each table."""
         warming = self.tables if self.steps != self.measured else 1
         most = ("tables", warming) if warming > self.clients else ("threads", self.clients)
         return Connections(*most, ours=OUR_CONNECTIONS)
@@ -173,13 +175,13 @@ class SysbenchParameters(Parameters):
         return self.flush_seconds or min(60 + self.tables * self.table_rows / 1e6, 1200)
 
     def seconds_of(self, step: Step) -> int:
-        """Seconds that a step is measured, or warms up."""
+        """Duration, in seconds, of a step's measured part, or of a warm-up step."""
         if not is_measured(step.name):
             return self.warm_seconds or self.seconds
         return (self.write_seconds or self.seconds) if step.seconds == "write" else self.seconds
 
     def transactions_of(self, step: Step) -> int:
-        """Transactions of a step whose instructions are counted.
+        """The number of transactions of a step whose instructions are counted.
 
         >>> asked = SysbenchParameters(counted_operations=1000)
         >>> [asked.transactions_of(find(name)) for name in ("point-query", "read-only", "scan")]
@@ -190,7 +192,7 @@ class SysbenchParameters(Parameters):
         return max(1, round((self.counted_operations or usual) / weight))
 
     def warmup_transactions_of(self, step: Step) -> int:
-        """Transactions of the warm-up, which each client does before the counted ones."""
+        """The number of warm-up transactions that each client does before the counted ones."""
         return max(1, self.transactions_of(step) // (WARMUP_SHARE * self.clients))
 
     @property

@@ -15,16 +15,16 @@ WARM = ".warm"
 USUAL_RANGE = 100
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
 MOST_IDS = 5000
-"""The longest list that fits into a statement's text and LuaJIT's stack."""
+"""Maximum number of ids in a list, so that it fits into a statement's text and LuaJIT's stack."""
 REPEATS = re.compile(r"(?:(\d+) x )?")
-"""The beginning of a statement that is repeated."""
+"""Matches the beginning of a statement that is repeated, such as `10 x `."""
 
 _DESCRIBED = table(__package__, "steps")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A measured step: the statements of a transaction, and how its result is read."""
+    """A step: the statements of a transaction, the plans that they should have, and the way to measure them."""
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Step:
 
     @property
     def queries(self) -> int:
-        """Statements of a transaction, including BEGIN and COMMIT.
+        """The number of statements of a transaction, including BEGIN and COMMIT.
 
         >>> find("read-only").queries, find("read-write").queries, find("write-only").queries
         (16, 20, 6)
@@ -61,13 +61,13 @@ class Step:
 
     @property
     def rows_needed(self) -> int:
-        """The fewest rows of a table with which a transaction finds all that its name promises."""
+        """Minimum number of rows of a table for a transaction to find as many rows as its name promises."""
         text = " ".join(self.statements)
         ids = [int(count) * (2 if hot else 1) for count, hot in re.findall(r"\{(\d+) (hot )?ids\}", text)]
         return max([1, *ids, *(int(distance) + 1 for distance in re.findall(r"\{x\+(\d+)\}", text))])
 
     def rows_read(self, table_rows: int) -> int:
-        """Rows that a transaction reads, roughly: the sizes of its ranges and lists, or all rows of the table.
+        """Approximate number of rows that a transaction reads: the size of its ranges and lists, or the whole table.
 
         >>> find("point-query").rows_read(500), find("read-only").rows_read(500), find("scan").rows_read(500)
         (0, 396, 500)
@@ -122,17 +122,17 @@ def lists() -> tuple[str, ...]:
 
 
 def listed() -> list[str]:
-    """Every name to suggest: lists, kinds without their range, and the published labels."""
+    """All names that can be suggested: those of lists, kinds without their range, and the published labels."""
     return [*lists(), *_DESCRIBED["steps"], *dict.fromkeys(_DESCRIBED["order"])]
 
 
 def pattern() -> str:
-    """The form of a step's name with any range, as an ECMA regular expression."""
+    """An ECMA regular expression that matches the name of a step with any range."""
     return rf"^({'|'.join(_DESCRIBED['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
 
 
 def is_measured(name: str) -> bool:
-    """True if a number is recorded for it: false for a flush or a warm-up.
+    """True if the step is measured; False for a flush or a warm-up.
 
     >>> is_measured("scan"), is_measured("scan.warm"), is_measured("flush")
     (True, False, False)
@@ -149,7 +149,7 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def in_tables(names: Iterable[str]) -> list[str]:
-    """Steps in the order of tables: by group, kind and range, with those before all writes first."""
+    """Sorts steps as tables show them: by group, kind and range, and for each of these the `.pre` step first."""
     kinds = [kind for group in _DESCRIBED["groups"].values() for kind in group]
 
     def place(step: Step) -> tuple[int, int, bool]:

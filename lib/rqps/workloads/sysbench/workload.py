@@ -18,10 +18,10 @@ from rqps.workloads.table_check import check_table, must_be
 
 COLUMNS = {"id": "int", "k": "int", "c": "char(120)", "pad": "char(60)"}
 WHOLE_TABLE_PATIENCE_S = 3600.0
-"""The longest wait for a statement that reads whole tables."""
+"""Maximum time, in seconds, of a statement that reads whole tables."""
 SECONDS_BETWEEN_LOOKS = 0.2
 LOAD_SEED = 20_240_229
-"""The seed of the rows, which is the same for every build and study, so that all work on equal tables."""
+"""The random seed for the rows, the same for every build and study, so that all work on equal tables."""
 
 
 class Sysbench(Workload):
@@ -72,7 +72,7 @@ class Sysbench(Workload):
                 warming.wait_for_all()
         if FLUSH in preceding:
             for server in servers:
-                self.check(server, step, asked)  # with the new statistics
+                self.check(server, step, asked)  # again, since the flush has renewed the statistics
         with Generator(servers, described, asked, **how) as load:
             yield load
 
@@ -112,10 +112,10 @@ def warm(connection: Any, parameters: SysbenchParameters) -> None:
 
 
 def flush(server: Any, parameters: SysbenchParameters) -> None:
-    """Waits until the server has done what its writes put off, between steps that write and steps that read.
+    """Waits until the server has worked off its debt, between steps that write and steps that read.
 
-    The published tests wait a time that depends on the size of the tables. Here that time is the limit: the server
-    reports when it is done, and a server that is not done in time fails the run.
+    The published tests wait a time that depends on the size of the tables. Here that time is the maximum: the
+    server reports when it is done, and if it is not done in time, the run fails.
     """
     tables = [f"{DATABASE}.sbtest{number}" for number in range(1, parameters.tables + 1)]
     limit_s, begun = parameters.flush_limit_s, time.monotonic()
@@ -144,7 +144,7 @@ def check_plan(connection: Any, step: Step) -> list[dict[str, Any]]:
             f"{DATABASE}.{name}",
         )
         rows = int(sql.query(connection, f"SELECT MAX(id) FROM {table}")[0][0] or 1)
-        # An existing row, also after deletes: for a missing one EXPLAIN shows no plan.
+        # A row that exists even after deletes: for a missing row EXPLAIN shows no plan.
         row = int(sql.query(connection, f"SELECT MAX(id) FROM {table} WHERE id <= {1 + rows // 2}")[0][0] or 1)
         for statement in step.each_statement:
             if "WHERE" in statement:

@@ -1,4 +1,4 @@
--- What a client asks while it writes: one query after the other, until all clients have written.
+-- The queries of a client: one after the other, while the clients write and until all of them have written.
 
 local ffi = require("ffi")
 
@@ -7,12 +7,12 @@ local rows = require("rows")
 local shared = require("shared")
 local statements = require("statements")
 
-local HIGHEST_EVERY = 100 -- point queries
-local LOOK_NS = 1e6 -- for whether all is written
-local LONGEST_NUMBER = 24 -- with what is between two
+local HIGHEST_EVERY = 100 -- point queries: the highest id is read again after so many
+local LOOK_NS = 1e6 -- time between checks whether all clients have written
+local LONGEST_NUMBER = 24 -- including the separator between two numbers
 local COMMA, SPACE = (","):byte(), (" "):byte()
 
--- A function that writes ids between the ends of a client's table.
+-- Returns a function that writes random ids between the lowest and the highest of a client's table.
 local function ids(client, below)
    local highest, made = 0, 0
    return function(buffer, at)
@@ -32,12 +32,13 @@ local function ids(client, below)
    end
 end
 
--- A function that writes a whole number below this one.
+-- Returns a function that writes a random whole number below `most`.
 local function number(most, below)
    return function(buffer, at) return rows.put_number(buffer, at, below(most)) end
 end
 
--- A function that makes one query, by its text with one value in braces: a buffer, and the length of its text.
+-- Returns a function that makes one query from `text`, which has one marker in braces: it returns a buffer and the
+-- length of the query in it.
 local function maker(text, client, below)
    local writers = {
       product = number(rows.PRODUCTS, below),
@@ -58,7 +59,7 @@ local function maker(text, client, below)
    end
 end
 
--- `writers` are the threads of each client that write.
+-- Runs the queries of a client. `writers` is the number of threads of each client that write.
 local function ask(client, origin, writers)
    local opt = sysbench.opt
    local below = rows.source(opt.rand_seed, opt.clients + client)

@@ -1,5 +1,5 @@
--- A step of the insert benchmark: each client inserts from one thread, deletes from another and asks from a third, as
--- far as the step has it. Options say all that differs between steps; steps.yaml has the statements.
+-- A step of the insert benchmark: each client inserts from one thread and, if the step does so, deletes from a second
+-- and queries from a third thread. Steps differ only in their options; steps.yaml has the statements.
 
 local ask = require("asking")
 local measuring = require("measuring")
@@ -27,8 +27,8 @@ sysbench.cmdline.options = {
    ready_seconds = {"From the last connection to the beginning", 1},
 }
 
--- What the threads of a client do: each a function of the client and the moment at which the step begins. It gives
--- what writes the last of what was counted.
+-- The roles of a client's threads. Each is a function of the client and of the time at which the step begins; it
+-- returns a function that writes the counts that are left.
 local function roles()
    local opt = sysbench.opt
    local found = {writing.insert}
@@ -69,7 +69,7 @@ local function run(thread)
    measuring.ended(ended)
 end
 
--- The first thread that fails says why; the others end without a word.
+-- The first thread that fails reports the error; the other threads end without a message.
 local function failing(work, thread)
    local done, problem = pcall(work, thread)
    if not done and problem ~= shared.OTHER_FAILED then
@@ -83,7 +83,7 @@ function thread_init()
    failing(statements.connect)
 end
 
--- Takes the place of sysbench's own loop.
+-- Replaces sysbench's own loop.
 function thread_run(thread)
    failing(run, thread)
 end

@@ -1,7 +1,7 @@
--- Rows as text, each drawn from the seed of its client and from nothing else: the same seed gives the same rows.
+-- Makes rows as text. They depend only on the seed and the number of the client: the same seed gives the same rows.
 --
--- They are written into one buffer, some bytes at once and without a branch: what follows is written over what was too
--- much. The time that this takes is the load generator's own.
+-- Rows are written into one buffer, several bytes at once and without branches: surplus bytes are overwritten by what
+-- follows. The time that this takes counts as the load generator's.
 
 local bit = require("bit")
 local ffi = require("ffi")
@@ -12,13 +12,13 @@ local REGISTERS, CUSTOMERS, PRODUCTS, PRICES = 1000, 100000, 10000, 500
 rows.REGISTERS, rows.PRODUCTS, rows.PRICES = REGISTERS, PRODUCTS, PRICES
 
 local SHORTEST, LONGEST, RANDOM_SHARE = 10, 20, 0.75 * 0.5 -- of `data`
-local LONGEST_ROW = 80 -- and what is written beyond it
+local LONGEST_ROW = 80 -- including surplus bytes that are written beyond its end
 
 local TWO, EIGHT = ffi.typeof("uint16_t *"), ffi.typeof("uint64_t *")
 local FOUR = ffi.typeof("uint32_t *")
 
--- Whole numbers as text: the digits of what is below 1000, four bytes each, and how many there are. Of a number alone;
--- from 1000 on, behind thousands, with zeros in front; and of thousands, where 0 has none.
+-- Maps numbers below 1000 to their digits, in four bytes each, and to the number of digits: at 0 to 999 without
+-- leading zeros, at 1000 to 1999 with leading zeros, to follow thousands. As thousands, 0 has no digits.
 local written, lengths = ffi.new("uint32_t[2000]"), ffi.new("uint8_t[2000]")
 local thousands_lengths = ffi.new("uint8_t[1000]")
 for number = 0, 999 do
@@ -42,7 +42,7 @@ local function put_below_1000000(buffer, at, number)
    return at + lengths[rest]
 end
 
--- Of any size.
+-- Writes a whole number of any size.
 function rows.put_number(buffer, at, number)
    if number < 1000000 then
       return put_below_1000000(buffer, at, number)
@@ -56,7 +56,7 @@ function rows.put_number(buffer, at, number)
    return at + 6
 end
 
--- Well mixed bits of a number: the finish of splitmix64.
+-- Mixes the bits of a number: the last part of splitmix64.
 local function mixed(number)
    local z = (number + 1) * 0x9E3779B97F4A7C15ULL
    z = bit.bxor(z, bit.rshift(z, 30)) * 0xBF58476D1CE4E5B9ULL
@@ -68,8 +68,8 @@ local function word(number)
    return bit.tobit(tonumber(number % 0x100000000ULL))
 end
 
--- Two functions that draw: whole numbers from 0 to below n, and 32 bits (xorshift128, Marsaglia 2003). Every `stream`
--- of a seed is another source.
+-- Returns two functions that draw: whole numbers from 0 to below n, and 32 random bits (xorshift128, Marsaglia 2003).
+-- Each `stream` of a seed is another sequence.
 function rows.source(seed, stream)
    local first = mixed(mixed(seed + 0ULL) + stream)
    local second = mixed(first)
@@ -89,7 +89,7 @@ function rows.source(seed, stream)
    return below, bits
 end
 
--- Every two letters of the alphabet, for 12 bits.
+-- Maps 12 bits to two letters of the alphabet.
 local ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 local pairs_of_letters = ffi.new("uint16_t[4096]")
 for number = 0, 4095 do
@@ -97,7 +97,7 @@ for number = 0, 4095 do
    ffi.copy(pairs_of_letters + number, ALPHABET:sub(first, first) .. ALPHABET:sub(second, second), 2)
 end
 
--- By the length of `data`, how many of its letters are random.
+-- Maps the length of `data` to the number of its random letters.
 local random_letters = ffi.new("uint8_t[?]", LONGEST + 1)
 for length = SHORTEST, LONGEST do
    random_letters[length] = math.floor(length * RANDOM_SHARE)
@@ -107,14 +107,14 @@ local function eight_bytes(text)
    return ffi.cast(EIGHT, ffi.cast("const uint8_t *", text))[0]
 end
 
-local ALIKE, AFTER_PRICE, CLOSING = eight_bytes("aaaaaaaa"), eight_bytes(".00,'..."), 0x2927 -- the last is ')
+local ALIKE, AFTER_PRICE, CLOSING = eight_bytes("aaaaaaaa"), eight_bytes(".00,'..."), 0x2927 -- CLOSING is ')
 local COMMA, SPACE = (","):byte(), (" "):byte()
 
 local function put_two_letters(buffer, at, drawn)
    ffi.cast(TWO, buffer + at)[0] = pairs_of_letters[bit.band(drawn, 4095)]
 end
 
--- Letters a, and random ones at the end.
+-- Writes `data`: letters a, and random letters at the end.
 local function put_data(buffer, at, below, bits)
    local length = SHORTEST + below(LONGEST - SHORTEST + 1)
    local random = random_letters[length]
@@ -130,7 +130,8 @@ local function put_data(buffer, at, below, bits)
    return at + random
 end
 
--- A function that gives a statement of `count` rows, all of one moment: the buffer, and the length of its text.
+-- Returns a function that makes an INSERT of `count` rows with the same timestamp: it returns the buffer, and the
+-- length of the statement in it.
 function rows.writer(insert, most, below, bits)
    local head = #insert
    local buffer = ffi.new("uint8_t[?]", head + LONGEST_ROW * most)

@@ -1,6 +1,7 @@
--- What the threads of a step let each other know: numbers in a small file that all of them have mapped into memory.
+-- Numbers by which the threads of a step report to each other, in a small file that all threads map into memory.
 --
--- Each number has one writer, and 8 bytes in their place are written at once. They are doubles: whole below 2^53.
+-- Each number has one writer. Aligned 8 bytes are written atomically. Numbers are doubles, exact for integers below
+-- 2^53.
 
 local ffi = require("ffi")
 
@@ -16,12 +17,12 @@ local shared = {}
 
 local READ_WRITE, PROT_READ_WRITE, MAP_SHARED, PAGE = 2, 3, 1, 4096
 local WORDS_OF_CLIENT = 8 -- a cache line
-local ORIGIN, FAILED, STOPPED = 0, 1, 2 -- in the first line; then one for each client
+local ORIGIN, FAILED, STOPPED = 0, 1, 2 -- in the first cache line; then each client has one
 
--- Of a client: statements done, the lowest id that is not deleted yet, how many statements there will be in all, and
--- how far each of its threads has come.
+-- The numbers of a client: statements done, the lowest id that is not deleted yet, the total number of statements to
+-- do, and the state of each of its threads.
 shared.INSERTED, shared.DELETED, shared.LOW, shared.LAST, shared.STATE = 0, 1, 2, 3, 4
-local WANTED = 7 -- what the one of its threads that waits wants the other to have done; 0 if none waits
+local WANTED = 7 -- the number of statements of the other thread for which a thread waits; 0 if no thread waits
 local READY, DONE = 1, 2
 
 local words
@@ -76,13 +77,13 @@ local FUTEX, WAIT, WAKE = 202, ffi.cast("int", 0), ffi.cast("int", 1) -- of Linu
 local LONGEST_WAIT = ffi.new("rqps_time", {0, LONGEST_NAP_US * 1000})
 local expected = ffi.new("double[1]")
 
--- The half of a whole number that is 0 for 0 alone.
+-- The upper half of a double with a whole number, which is 0 only for the number 0.
 local function half(number)
    return ffi.cast("int *", number) + 1
 end
 
--- Sleeps until the other thread has done so many statements. It looks by itself, too: of two threads that look at each
--- other at the same moment, neither may see the other yet.
+-- Sleeps until the other thread has done so many statements. It also checks periodically, without being woken: of two
+-- threads that check each other at the same time, neither may see the other's write yet.
 function shared.wait_for(client, field, done)
    local wanted = words + (client + 1) * WORDS_OF_CLIENT + WANTED
    while shared.get(client, field) < done do
@@ -95,7 +96,7 @@ function shared.wait_for(client, field, done)
    wanted[0] = 0
 end
 
--- Reports how many statements are done, and wakes the other thread if it waits for that many.
+-- Reports the number of statements done, and wakes the other thread if it waits for this number.
 function shared.report(client, field, done)
    shared.set(client, field, done)
    local wanted = words + (client + 1) * WORDS_OF_CLIENT + WANTED
@@ -116,7 +117,7 @@ local function all(clients, roles, state)
    return true
 end
 
--- Waits for all threads; the first one then sets the moment at which they begin.
+-- Waits for all threads; the first thread then sets the time at which all begin. Returns that time.
 function shared.begin(client, role, clients, roles, ready_s)
    shared.set(client, shared.STATE + role, READY)
    if client == 0 and role == 0 then
@@ -135,7 +136,7 @@ function shared.done(client, role)
    shared.set(client, shared.STATE + role, DONE)
 end
 
--- True if the first so many roles of all clients are done.
+-- True if the first `roles` roles of all clients are done.
 function shared.all_done(clients, roles)
    return all(clients, roles, DONE)
 end

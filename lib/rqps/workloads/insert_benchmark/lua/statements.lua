@@ -1,4 +1,4 @@
--- A thread's connection, and what it does on it.
+-- The connection of a thread, and the statements that the thread executes on it.
 
 local ffi = require("ffi")
 
@@ -20,14 +20,14 @@ function statements.table_of(client)
    return "pi" .. (sysbench.opt.shared_table and 1 or client + 1)
 end
 
--- A statement with what stands in braces in place.
+-- Replaces the markers in braces of a statement by their values.
 function statements.with(text, values)
    return (text:gsub("{(%w+)}", values))
 end
 
--- What connection:query does, for the text in a buffer too. Lua would keep a string of each, and look for it among all
--- that are the same to its hash, which for texts that differ in the middle are very many. Some drivers read a text to
--- its closing zero.
+-- Does the same as connection:query, but also takes a text in a buffer. Lua interns strings, and its hash is the same
+-- for very many texts that differ only in the middle, so that each text would be compared with all of these. Some
+-- drivers read a text up to a closing zero.
 local function query(text, length)
    if type(text) == "cdata" then
       text[length] = 0
@@ -35,7 +35,7 @@ local function query(text, length)
    return connection:check_error(ffi.C.db_query(connection, text, length), text)
 end
 
--- A statement that was refused, until it is not. Gives what the server answered, and how often it had refused.
+-- Repeats a refused statement until the server accepts it. Returns the server's answer and the number of refusals.
 local function again(text, length, problem)
    local refused = 0
    while type(problem) == "table" and problem.errcode == sysbench.error.RESTART_EVENT do
@@ -50,9 +50,9 @@ local function again(text, length, problem)
    error(problem, 0)
 end
 
--- Does a statement, which is a string or so many bytes of a buffer; again if the server refused it for a reason that
--- goes away, such as a deadlock. Any other error ends the step. Gives what the server answered, and how often it had
--- refused. It has no loop of its own, since around one LuaJIT compiles no other.
+-- Executes a statement, which is a string or the first `length` bytes of a buffer; repeats it if the server refused
+-- it for a temporary reason, such as a deadlock. Any other error ends the step. Returns the server's answer and the
+-- number of refusals. It has no loop of its own, since LuaJIT does not compile a loop that contains another one.
 function statements.execute(text, length)
    length = length or #text
    local done, answer = pcall(query, text, length)

@@ -1,4 +1,4 @@
--- What a client writes, and when: rows inserted, as many deleted, indexes.
+-- The writes of a client and their timing: it inserts rows, deletes as many, and creates indexes.
 
 local measuring = require("measuring")
 local rows = require("rows")
@@ -8,10 +8,10 @@ local statements = require("statements")
 local writing = {}
 
 local MOST_AHEAD, NEAR_AGAIN = 8, 4 -- statements
-local SHORTEST_INTERVAL = 0.95 -- of a second: after a longer one the limiter lets the next begin at once
-local LOOK_UP_EVERY = 1000 -- deletes: ids may have gaps
+local SHORTEST_INTERVAL = 0.95 -- in seconds: after a longer second, the limiter begins the next one at once
+local LOOK_UP_EVERY = 1000 -- deletes: the lowest id is read again, since ids may have gaps
 
--- Statements in which a client inserts all its rows, and the rows of one of them.
+-- The number of statements in which a client inserts all its rows.
 function writing.all_statements()
    return math.ceil(sysbench.opt.rows / sysbench.opt.rows_per_transaction)
 end
@@ -21,8 +21,8 @@ local function rows_of(statement)
    return math.min(each, sysbench.opt.rows - (statement - 1) * each)
 end
 
--- A function that waits until the next statement is due, and gives that moment: what belongs to a second is due at
--- its beginning. Nil where there is no limit.
+-- Returns a function that waits until the next statement is due and returns the time when it was due: all statements
+-- of a second are due at the beginning of the second. Nil if there is no limit.
 local function limiter(origin)
    if sysbench.opt.rows_per_second == 0 then
       return nil
@@ -46,7 +46,7 @@ local function limiter(origin)
    end
 end
 
--- Waits until the other thread of a client has come near to a statement that this one is about to do.
+-- Returns a function that waits until the client's other thread has come near to the statement that is next here.
 local function near(client, other)
    return function(statement)
       if statement - shared.get(client, other) > MOST_AHEAD then
@@ -57,14 +57,14 @@ end
 
 local function at_once() return 0 end
 
--- False when the step was ended for taking too long: what is left to do is late enough.
+-- False if the step is being ended because it takes too long: then the remaining statements do not wait.
 local function in_time(client)
    return shared.get(client, shared.LAST) == writing.all_statements()
 end
 
--- Does the statements of a thread, each when it is due and the client's other thread is near. Reports each as done, and
--- how late it ended where there is a time at which it is due. `thread` has its kind, a function that gives a
--- statement's text, and what it does before that and after the statement.
+-- Executes the statements of a thread, each when it is due and the client's other thread is near. Reports each
+-- statement as done, and with a rate limit counts its latency from its due time. `thread` has the kind of its
+-- statements, a function that returns a statement's text, and functions to call before that and after the statement.
 local function write(client, origin, thread)
    local limit = limiter(origin)
    local wait, near = limit or at_once, thread.other and near(client, thread.other) or at_once
@@ -93,7 +93,7 @@ local function write(client, origin, thread)
       statement = statement + 1
    end
    if in_time(client) then
-      wait() -- to the end of the last second
+      wait() -- until the end of the last second
    end
    return function(at)
       counter.finish(at)
@@ -103,7 +103,8 @@ local function write(client, origin, thread)
    end
 end
 
--- A function that gives the moment of a statement's rows, by their own clock: it goes on with their number.
+-- Returns a function that returns the timestamp of a statement's rows, by the rows' own clock, which follows from the
+-- number of rows before them.
 local function clock()
    local second, moment = -1, ""
    return function(statement)
@@ -116,8 +117,8 @@ local function clock()
    end
 end
 
--- The rows of a client. They end with their number; in a limited step that takes too long, soon after its time is
--- over.
+-- Inserts the rows of a client. It ends when all are inserted or, in a step with a rate that takes too long, soon
+-- after the step's maximum time.
 function writing.insert(client, origin)
    local opt = sysbench.opt
    local deletes, moment = opt.delete ~= "", clock()
@@ -130,7 +131,7 @@ function writing.insert(client, origin)
       other = deletes and shared.DELETED or nil,
       before = function(statement)
          if measuring.now() >= deadline and in_time(client) then
-            -- Inserts that belong to deletes which are ahead are done, too.
+            -- The deletes may be ahead: the inserts that belong to them are still done.
             local last = statement - 1 + (deletes and MOST_AHEAD or 0)
             shared.set(client, shared.LAST, math.min(writing.all_statements(), last))
          end
@@ -140,7 +141,7 @@ function writing.insert(client, origin)
    })
 end
 
--- As many statements as are inserted, each of the oldest rows.
+-- Executes as many DELETE statements as there are INSERT statements; each deletes the oldest rows.
 function writing.delete(client, origin)
    local form = statements.with(sysbench.opt.delete,
       {table = statements.table_of(client), low = "%.0f", rows = "%d"})
@@ -162,7 +163,7 @@ function writing.delete(client, origin)
    })
 end
 
--- The indexes of a client's table; of a shared one the first client makes them, when all rows are in.
+-- Creates the indexes of a client's table. On a shared table, the first client creates them when all rows are in.
 function writing.make_indexes(client, origin)
    local opt = sysbench.opt
    if opt.shared_table then

@@ -1,4 +1,4 @@
--- What the drivers of sysbench, and the servers behind them, have of their own.
+-- The differences between the drivers of sysbench, and between their servers.
 
 local ffi = require("ffi")
 
@@ -10,7 +10,8 @@ local mysql = {
    begins = "SET NAMES utf8mb4",
 }
 
--- The driver gives each new connection the next socket of its list, whichever thread asks for it: one at a time does.
+-- The driver gives each new connection the next socket of its list, whichever thread asks: threads connect one by
+-- one.
 function mysql.connect(driver, socket, others)
    while not others[socket] do
       local new = driver:connect()
@@ -27,19 +28,19 @@ end
 -- All connections are served by one process.
 function mysql.process_of(_, pid) return pid end
 
--- No server prepares BEGIN; the driver would send it as text after asking in vain.
+-- No server can prepare BEGIN: the driver would try to, and then send it as text.
 function mysql.prepares(parsed) return parsed.text[1] ~= "BEGIN" end
 
 function mysql.mark() end
 
 function mysql.spelled(sql) return sql end
 
--- Its driver prepares with the first values that are bound: without any it never does. A text bound as CHAR would be
--- one character. The process that serves a connection serves no other.
+-- The driver prepares a statement when values are first bound, so never if there are none. A text bound as CHAR would
+-- be cut to one character. Each connection has a server process of its own.
 local pgsql = {id = "SERIAL", stored = "", analyze = "VACUUM (ANALYZE)", text = "VARCHAR", process_each = true,
    begins = "SET client_encoding = 'UTF8'"}
 
--- The driver takes one host; without one, libpq asks the environment.
+-- The driver takes a single host; without one, libpq reads it from the environment.
 function pgsql.connect(driver, socket)
    ffi.C.setenv("PGHOST", socket:match("^(.*)/"), 1)
    return driver:connect()
@@ -49,7 +50,7 @@ function pgsql.process_of(connection)
    return connection:query_row("SELECT pg_backend_pid()")
 end
 
--- A text of one's own may be a date or a number to the statement, which as VARCHAR it would not be.
+-- A statement may take a user's text value as a date or a number, which a value bound as VARCHAR can't be.
 function pgsql.prepares(parsed)
    for _, maker in ipairs(parsed.makers) do
       if type(maker) == "table" and maker.form then
@@ -59,10 +60,10 @@ function pgsql.prepares(parsed)
    return #parsed.makers > 0
 end
 
--- Callgrind writes what it has counted before each call of this function.
+-- Callgrind writes its counts before each call of this function in the server.
 function pgsql.mark(connection) connection:query("SELECT pg_sleep(0)") end
 
--- There an id of 0 is an id.
+-- PostgreSQL takes an id of 0 as it is, and DEFAULT for the next id.
 function pgsql.spelled(sql) return (sql:gsub("VALUES %(0,", "VALUES (DEFAULT,")) end
 
 local drivers = {mysql = mysql, pgsql = pgsql}

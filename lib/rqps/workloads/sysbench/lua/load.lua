@@ -1,4 +1,4 @@
--- Makes the tables: rows in the order of their ids from one thread, so that a seed gives the same bytes again.
+-- Creates and fills the tables, in the order of ids and from one thread, so that a seed always gives the same bytes.
 local dialect = require("dialect")
 local rqps = require("rqps")
 local C, PAD = rqps.form(10), rqps.form(5)
@@ -32,7 +32,7 @@ local function load_table(connection, number)
    connection:query(dialect.analyze .. " " .. name)
 end
 
--- As a run, since sysbench seeds the threads of a run and nothing else.
+-- Loads in a `run` of sysbench, since sysbench seeds random numbers only in the threads of a run.
 function thread_run()
    local connection = sysbench.sql.driver():connect()
    for number = 1, sysbench.opt.tables do

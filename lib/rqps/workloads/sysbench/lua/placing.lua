@@ -1,5 +1,5 @@
--- Each client shares a CPU with the server's thread that serves it, and the clients are shared out among the CPUs. The
--- kernel would place them anew in every slice, and two servers of one release would differ by that.
+-- Pins each client, and the server thread that serves it, to one CPU, and distributes the clients over the CPUs. The
+-- kernel would place the threads anew in every slice, so that even two servers of one release would differ.
 
 local ffi = require("ffi")
 
@@ -27,7 +27,7 @@ local function cpu_of_threads(pid)
    while entry ~= nil do
       local thread = tonumber(ffi.string(entry.name))
       local file = thread and io.open(("%s/%d/schedstat"):format(path, thread))
-      if file then -- else it has ended meanwhile
+      if file then -- if not, the thread has ended meanwhile
          found[thread] = file:read("*n")
          file:close()
       end
@@ -37,8 +37,8 @@ local function cpu_of_threads(pid)
    return found
 end
 
--- The thread that serves a connection: the one that works while we ask for something long. Performance schema knows it,
--- but not of every release, and not where it is off.
+-- The thread that serves a connection: the thread that uses CPU time during a long query. Performance schema knows
+-- it, too, but not in every release, and not if it is off.
 local function serving(connection, pid)
    for _ = 1, TRIES do
       local before = cpu_of_threads(pid)
@@ -65,8 +65,8 @@ local function pin(thread, cpu)
    assert(ffi.C.sched_setaffinity(thread, SET_BYTES, cpus) == 0, ("thread %d can't have CPU %d"):format(thread, cpu))
 end
 
--- Puts a client, which asks for it, and the thread that serves its connection, which may be known, on one of the CPUs
--- of --cpus.
+-- Pins the calling client, and the thread that serves its connection, to one of the CPUs of --cpus. `thread` is that
+-- thread if it is known.
 function placing.beside(connection, pid, client, thread)
    local cpus = {}
    for cpu in sysbench.opt.cpus:gmatch("%d+") do

@@ -1,10 +1,10 @@
--- Transactions of one's own, as the file of --program describes them: each has a weight, the values that it draws, and
--- its statements. Or the statements of a log, which are done in their order, again and again.
+-- A user's own transactions, as the file of --program describes them: each has a weight, the values that it draws,
+-- and its statements. Or the statements of a log, which are replayed in their order, again and again.
 local dialect = require("dialect")
 local rqps = require("rqps")
 
--- A value that is drawn anew for each transaction: `draw` does it, `maker` is what a statement asks for it. `chosen`
--- are the places that were drawn in the lists of others.
+-- A value that each transaction draws: `draw` draws it, and `value` and `literal` give it to a statement. `chosen`
+-- maps the number of each value to the position that was drawn in its list.
 local function value_of(described, number, chosen)
    local items, literals, drawn = described.items, described.literals, 0
    local count = items and #items or described.to - described.from + 1
@@ -31,7 +31,7 @@ local function rows_differ(statement, count)
    error(("%d rows came back, and %s were asked for: %s"):format(count, statement.asked, table.concat(statement.text, "?")), 0)
 end
 
--- The function that does a statement, and gives the number of rows that came back.
+-- Returns a function that executes a statement and returns the number of rows that came back.
 local function statement_of(described, values)
    local makers = {}
    for i, number in ipairs(described.values) do
@@ -69,7 +69,7 @@ local function transaction_of(described, values)
    end
 end
 
--- The function that does the next statement of a log. Each client begins at another place of it.
+-- Returns a function that executes the next statement of a log. Each client begins at another position in the log.
 local function next_of(log)
    local at = math.floor(#log / sysbench.opt.threads * sysbench.tid)
    local statements = {}
@@ -82,7 +82,7 @@ local function next_of(log)
    end
 end
 
--- The function that does one transaction on the connection that is open.
+-- Returns a function that executes one transaction on the open connection.
 function rqps.declare()
    local program = dofile(sysbench.opt.program)
    local values, chosen, transactions, limits, total = {}, {}, {}, {}, 0

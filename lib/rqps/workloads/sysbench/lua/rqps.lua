@@ -1,7 +1,7 @@
--- What every step shares: options, tables, statements, and the loop that measures.
+-- Shared by all steps: options, tables, statements, and the loop that measures.
 --
--- A step's script declares its statements and defines event(), which does one transaction. Each thread counts its own
--- transactions, so that nothing is shared between threads and nothing but counting is done while the clock runs.
+-- A step's script defines rqps.declare(), which returns a function that executes one transaction. Each thread counts
+-- its own transactions, so that threads share no counters, and only counting is done while the clock runs.
 
 local ffi = require("ffi")
 
@@ -31,7 +31,7 @@ sysbench.cmdline.options = {
 
 local GROUP = "###########"
 
--- The form of `groups` groups of eleven random digits, with dashes between.
+-- The form of a text of `groups` groups of eleven random digits, separated by dashes.
 function rqps.form(groups)
    return GROUP .. string.rep("-" .. GROUP, groups - 1)
 end
@@ -44,20 +44,20 @@ function rqps.random_table()
    return sysbench.rand.uniform(1, sysbench.opt.tables)
 end
 
--- An id of a row that is there, or a value of k: both have the same range.
+-- A random id of a loaded row, or a random value of k: both have the same range.
 function rqps.random_id()
    return sysbench.rand.default(1, sysbench.opt.table_size)
 end
 
--- Draws 1 to n, n as often as 1 / n^exponent says, by inversion of the integral and rejection (Hörmann and Derflinger,
--- 1996). sysbench has it since 1.1 only.
+-- Returns a function that draws from 1 to n, each number x in proportion to 1 / x^exponent, by inversion of the
+-- integral and rejection (Hörmann and Derflinger, 1996). sysbench has this only since 1.1.
 function rqps.zipf(exponent, n)
    local rest = 1 - exponent
    local function density(at) return at ^ -exponent end
    local function integral(at) return (at ^ rest - 1) / rest end
    local function inverse(area) return (1 + area * rest) ^ (1 / rest) end
    local from, to = integral(1.5) - 1, integral(n + 0.5)
-   local sure = 2 - inverse(integral(2.5) - density(2)) -- so near to a whole number nothing is refused
+   local sure = 2 - inverse(integral(2.5) - density(2)) -- a draw this near to a whole number is never rejected
    return function()
       while true do
          local area = to + sysbench.rand.uniform_double() * (from - to)
@@ -118,14 +118,14 @@ local function as_text(parsed)
    end
 end
 
--- The function that does a statement. It is given as text around its values and what makes each of these: a function
--- that gives a number, the form of a random text, or a table of functions: `value`, which gives a number, or a text no
--- longer than `form`, and `literal`, which gives the same as SQL.
+-- Returns a function that executes a statement. `parsed` has the texts around the values, and a maker of each value:
+-- a function that returns a number, the form of a random text, or a table with two functions: `value`, which returns
+-- a number, or a text no longer than `form`, and `literal`, which returns the same value as SQL.
 function rqps.statement(parsed, is_text)
    return not is_text and sysbench.opt.prepared and dialect.prepares(parsed) and prepared(parsed) or as_text(parsed)
 end
 
--- What the threads of a load share. They have nothing in common but the process and its environment.
+-- Data shared by the threads of a load, which have only the process and its environment in common.
 ffi.cdef [[
 typedef struct { char barrier[64], connecting[64]; double origin, slice, slice_ends; int turn; } rqps_shared;
 void *calloc(size_t count, size_t size);
@@ -151,7 +151,7 @@ end
 -- The servers of the load, each with its connection and the function that does a transaction on it.
 local sides = {}
 
--- Both the driver's list and the environment belong to all threads: one at a time connects.
+-- All threads share the driver's list of sockets and the environment, so they connect one at a time.
 local function connect_to_all(thread)
    local driver, shared, others = sysbench.sql.driver(), shared_by_threads(), {}
    local several = sysbench.opt.servers:find(",")
@@ -178,19 +178,19 @@ function thread_done()
    end
 end
 
-function event() end -- sysbench asks for one, and never calls it
+function event() end -- sysbench requires this function, but never calls it
 
-local at_work -- the server that has the load now, as its place among several
+local at_work -- the position of the server that has the load now, among several
 
--- One transaction; again from its start if the server refused it for a reason that goes away, such as a deadlock.
--- Any other error ends us. sysbench's own loop counts the statements that were done before a refusal; this one does not.
--- Gives how often it was refused, and the rows that it says it returned.
+-- Executes one transaction, and repeats it from its start if the server refused it for a temporary reason, such as a
+-- deadlock. Any other error ends the process. sysbench's own loop counts the statements that ran before a refusal;
+-- this loop does not. Returns the number of refusals, and the number of rows that `event` reports.
 local function transaction(event)
    local refused = 0
    while true do
       local done, problem = pcall(event)
       if done then
-         return refused, type(problem) == "number" and problem or 0 -- rows, where it counts them
+         return refused, type(problem) == "number" and problem or 0 -- rows, if `event` counts them
       end
       if type(problem) ~= "table" or problem.errcode ~= sysbench.error.RESTART_EVENT then
          if at_work then
@@ -202,8 +202,8 @@ local function transaction(event)
    end
 end
 
--- Seconds before the origin are the warm-up and are below zero. Where
--- transactions are to be whole, nothing is done before the origin, and the last one may end after the measured seconds.
+-- Measures for a fixed time. Seconds before the origin are the warm-up and have negative numbers. With --whole, no
+-- transaction begins before the origin, and the last transaction may end after the measured seconds.
 local function run_by_the_clock(thread)
    local opt, whole = sysbench.opt, sysbench.opt.whole
    local origin = measuring.now() + opt.warmup_seconds * 1e9
@@ -219,7 +219,7 @@ local function run_by_the_clock(thread)
    while true do
       local refused, rows = transaction(event)
       local to = measuring.now()
-      if to >= end_ns and not whole then -- it is not in the measured part
+      if to >= end_ns and not whole then -- this transaction does not count: it ended after the measured part
          counter.finish(end_ns, refused)
          measuring.stay()
          return
@@ -230,11 +230,11 @@ local function run_by_the_clock(thread)
          measuring.ended(to)
          return
       end
-      from = wrote and measuring.now() or to -- what writing took is no transaction's
+      from = wrote and measuring.now() or to -- the time for writing belongs to no transaction
    end
 end
 
--- A number of transactions instead of seconds, the same on every server however slow, shared out among the threads.
+-- Runs a fixed number of transactions, the same on every server however slow it is, distributed over the threads.
 -- They begin when our observer writes a line for each thread.
 local function run_counted(thread)
    local event = sides[1].event
@@ -258,10 +258,11 @@ local function run_counted(thread)
    measuring.ended(measuring.now())
 end
 
-local WARM, OVER = -1e9, 1e9 -- numbers of the first slice of the warm-up, and of none any more
+local WARM, OVER = -1e9, 1e9 -- numbers of the warm-up's first slice, and of the end of all slices
 
--- The turns of a cycle, two for each side: two sides there and back, so that each follows itself once, with warm caches.
--- More sides come in two random orders in which none follows itself: there and back would favour the first and the last.
+-- The turns of a cycle, two for each side. Two sides go there and back, so that each side once follows itself and
+-- finds warm caches. More sides take turns in two random orders in which no side follows itself: there and back would
+-- favour the first and the last side.
 local function turns_of_cycle(count, latest)
    if count == 2 then
       return {1, 2, 2, 1}
@@ -280,9 +281,10 @@ local function turns_of_cycle(count, latest)
    return turns
 end
 
--- Servers take turns: one has all the load for a slice, then another one. Two turns of each are a cycle. A slice ends
--- with a transaction of every thread, however long that takes: they wait for each other, and the first one decides for
--- all. The time of a slice is that of its transactions, so that waiting costs no server anything.
+-- Servers take turns: one server has all the load for a slice, then another one. Two turns of each server are a
+-- cycle. In every thread a slice ends with the end of a transaction, however long that takes. Threads wait for each
+-- other, and the first thread decides which server is next. Only the time of transactions counts, so waiting costs no
+-- server time.
 local function run_in_slices(thread)
    local now, opt = measuring.now, sysbench.opt
    local shared = shared_by_threads()
@@ -305,7 +307,7 @@ local function run_in_slices(thread)
    end
 
    local turns, server, cpu_before, server_ns = nil, nil, nil, 0
-   -- Between two slices: counts the CPU time of the server whose slice ended, and says which one begins.
+   -- Runs between two slices: reads the CPU time of the server whose slice ended, and chooses the next server.
    local function lead(number)
       if server then
          server_ns = measuring.cpu_since(cpu_before, server)
@@ -345,7 +347,7 @@ local function run_in_slices(thread)
       local turn = shared.turn
       at_work = turn - 1
       local event, add, slice_ends = sides[turn].event, counters[turn].add, shared.slice_ends
-      local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up belongs to it
+      local latest = number < 0 and origin - 1 or math.huge -- what began in the warm-up counts as warm-up
       local done, busy_ns, wrote = 0, 0, false
       local client_ns, from = now(measuring.OUR_CPU), now()
       repeat
@@ -375,7 +377,7 @@ local function run_in_slices(thread)
    measuring.ended(ended)
 end
 
--- Takes the place of sysbench's own loop.
+-- Replaces sysbench's own loop.
 function thread_run(thread)
    if sysbench.opt.slice_us > 0 then
       run_in_slices(thread)

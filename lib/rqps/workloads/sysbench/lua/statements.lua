@@ -1,12 +1,12 @@
--- One transaction of a step: its statements, as steps.yaml has them, one after the other.
+-- A transaction of a step: executes the statements that steps.yaml has for it, one after the other.
 --
--- A statement's markers stand for values that are made anew each time, in the order in which they stand.
+-- The markers of a statement stand for values, which are made anew for each execution, in the order of the markers.
 local dialect = require("dialect")
 local rqps = require("rqps")
 
-local FORMS = {c = rqps.form(10), pad = rqps.form(5)} -- of text
+local FORMS = {c = rqps.form(10), pad = rqps.form(5)} -- of random texts
 
-local id, x -- the last ones drawn
+local id, x -- the values that were drawn last
 
 local makers = {
    id = function() id = rqps.random_id() return id end,
@@ -15,7 +15,7 @@ local makers = {
    x = function() x = rqps.random_id() return x end,
 }
 
--- What makes each value of a marker: a function that gives a number, or the form of a random text.
+-- The makers of a marker's values: each is a function that returns a number, or the form of a random text.
 local function values_of(marker)
    if makers[marker] or FORMS[marker] then
       return {makers[marker] or FORMS[marker]}
@@ -40,7 +40,7 @@ local function values_of(marker)
    return values
 end
 
--- A statement on one table as text around its values: {text = {...}, makers = {...}}.
+-- Splits a statement on one table into the texts around its values and the makers of the values.
 local function parse(sql, number)
    local parsed = {text = {}, makers = {}}
    local text = ""
@@ -63,7 +63,7 @@ end
 
 local last_table = 1
 
--- The function that does a statement as often as it is said to.
+-- Returns a function that executes a statement `repeats` times.
 local function runner(thread, repeats, sql)
    local on = {}
    for number = 1, sysbench.opt.tables do
@@ -93,7 +93,7 @@ local function runner(thread, repeats, sql)
    end
 end
 
--- The function that does one transaction on the connection that is open.
+-- Returns a function that executes one transaction on the open connection.
 function rqps.declare(thread)
    local transaction = {}
    for line in sysbench.opt.statements:gmatch("[^;]+") do
