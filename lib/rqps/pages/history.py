@@ -81,11 +81,14 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Sets the headline of a study with counted instructions only: the step that changed most."""
+    """Sets the headline of a study with counted instructions only: the mean of all steps, where it changed, and then
+    the step that changed most."""
     if page.study.card.rounds != 0:
         return page
-    sentences = [*_changed(page.study), *_flat(page.study)]
-    if not sentences:
+    changed = list(_changed(page.study))
+    of_all = [sentence for sentence in changed if sentence.startswith(stats.ALL_STEPS)]
+    first, *others = [*of_all, *(sentence for sentence in changed if sentence not in of_all), *_flat(page.study), ""]
+    if not first:
         return page
-    headline = phrase("{} {}", sentences[0], ASSUMED) if once(page.study) else sentences[0]
-    return replace(page, headline=headline, row=None)
+    headline = phrase("{} {}", first, ASSUMED) if once(page.study) else first
+    return replace(page, headline=headline, explanation=others[0] if of_all else "", row=None)

@@ -42,7 +42,7 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
         ("when", _when(runs, "Imported; files of" if study.card.imported else "Measured on")),
         ("compared", f"{', '.join(card.dbms)}; base is {card.base}"),
         ("load", f"{card.workload}: {parameters}"),
-        ("runs", "; ".join([_rounds(study), *_others(runs)]) + failed),
+        ("runs", "; ".join(filter(None, [_rounds(study), *_others(runs)])) + failed),
     ]
     facts += [(name, text) for name, kind in OF_DBMS.items() for text in _by_dbms(study, kind)]
     parameters_of = study.conditions.filter(kind="parameter").select("host", "name", "value").unique().sort("name")
@@ -83,6 +83,8 @@ def _when(runs: pl.DataFrame, measured: str) -> str:
 def _rounds(study: Study) -> str:
     """The planned rounds, or the time budget, and the runs that finished."""
     card, finished = study.card, study.runs.height
+    if card.rounds == 0:
+        return ""
     if card.rounds is not None:
         hosts = max(study.runs["host"].n_unique(), 1)
         planned = (len(card.dbms) - len(card.absent)) * card.rounds * hosts
@@ -124,7 +126,8 @@ def _others(runs: pl.DataFrame) -> list[str]:
     counts = Counter(
         runs.select(pl.when("twin", mode="throughput").then(pl.lit("twin")).otherwise("mode")).to_series()
     )
-    return [f"{counts[mode]} more {what}" for mode, what in OTHER_RUNS.items() if counts[mode]]
+    more = "more " * (counts["throughput"] > 0)
+    return [f"{counts[mode]} {more}{what}" for mode, what in OTHER_RUNS.items() if counts[mode]]
 
 
 def _listed(value: Any) -> str:

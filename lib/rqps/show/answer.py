@@ -10,6 +10,7 @@ import polars as pl
 from rqps.errors import RqpsError, instead
 from rqps.show.words import NOT_COMPARED, Row, by_host, coverage_of, in_order, rounds_of, signs_of, sized
 from rqps.stats import COMPARED, THROUGHPUTS, TITLES, holds_for
+from rqps.study import ROUNDS_FOR_A_VERDICT
 
 GAP = "  "
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
@@ -50,13 +51,14 @@ def answer_text(
     rows = by_host(compared.filter(pl.col("step").is_in(asked)))
     order = {metric: place for place, metric in enumerate(COMPARED)}
     metrics = sorted(in_order(rows["metric"]), key=lambda metric: order.get(metric, 0))
+    only_counted = not set(metrics) & set(THROUGHPUTS)
     means = compared.clear() if means is None or steps else by_host(means)
     parts = []
     if names:
         widest = max(map(len, names))
         parts.append("\n".join(f"{dbms:{widest}}{GAP}{name}" for dbms, name in names.items()))
     for metric in metrics:
-        if every or metric in THROUGHPUTS:
+        if every or only_counted or metric in THROUGHPUTS:
             of_metric = rows.filter(metric=metric)
             cells = _cells(of_metric, means.filter(metric=metric))
             shown = as_markdown(cells) if markdown else in_columns(cells, width)
@@ -104,10 +106,12 @@ def _head(rows: pl.DataFrame) -> str:
     metric, base = rows["metric"][0], rows["base"][0]
     signs = signs_of(metric)
     for_hours = f" for {holds_for(rows)}" if rows["coverage"].max() else ""
+    few = (rows["n"] < ROUNDS_FOR_A_VERDICT).all()
+    takes = f"; a verdict takes {ROUNDS_FOR_A_VERDICT} rounds" if few else ""
     return (
         f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}, ± half the width of "
         f"{coverage_of(rows['coverage'])}{for_hours}; {signs['slower']} worse, {signs['faster']} better, "
-        "= the same, ~ unsure"
+        f"= the same, ~ unsure{takes}"
     )
 
 
