@@ -237,7 +237,7 @@ WRONG = {
     "snakeless": "Python: none, and this machine has 3.",
     "asks": "asks asks for a password, or does not know your key\n  what to do: see that `ssh asks true`",
     "closed": "closed is not reachable:",
-    "unknown": "unknown is a machine that you have not been at",
+    "unknown": "unknown is a machine that you have not logged in to",
     "other": "versions: rqps 0.1.0 (",
 }
 """Hosts that can't measure, and the reason that is said."""

@@ -151,7 +151,7 @@ def test_a_level_is_found_by_its_name(data: Path, measured: Path) -> None:
 
 def test_a_study_that_is_called_as_a_level_is_refused(data: Path) -> None:
     (data.parent / "runs.yaml").write_text(f"{RUNS}  parts-1: {{extends: parts}}\n")
-    with pytest.raises(RqpsError, match=r"studies\.parts-1: rqps gives this name to a level of parts"):
+    with pytest.raises(RqpsError, match=r"studies\.parts-1: this name is reserved for a study that rqps makes"):
         study_of(read_runs_file(data.parent / "runs.yaml", PARAMETERS), "parts")
 
 

@@ -114,7 +114,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     if arguments.what == "list":
         if len(names) > 1 or not set(names) <= set(ENGINES):
             what = f"servers list: {' '.join(names)} is no engine"
-            raise RqpsError(what, fix=f"rqps servers, or with one of the engines: {', '.join(ENGINES)}")
+            raise RqpsError(what, fix=f"rqps servers, alone or with one of the engines: {', '.join(ENGINES)}")
         return lambda: _print(servers_text(builds, catalogue, *names))
     if not 0 < len(names) <= 2:
         fix = "rqps servers fetch NAME with a build of runs.yaml, or rqps servers fetch ENGINE VERSION"
@@ -307,7 +307,7 @@ def run(arguments: argparse.Namespace) -> Call:
     _bought(runs_file, arguments.study, data, afresh=arguments.archive)
     hours = _hours(arguments)
     if arguments.scheduler and not runs_file.studies[arguments.study].hosts:
-        fix = "name them in runs.yaml; each is the worker of its name"
+        fix = "add hosts: to the study in runs.yaml; the Dask worker of a host has the host's name"
         raise RqpsError(f"--scheduler {arguments.scheduler}: {arguments.study} names no hosts", fix=fix)
     if arguments.rebuilt and (arguments.archive or runs_file.studies[arguments.study].hosts):
         what = "--archive measures builds as they are now" if arguments.archive else "hosts have builds of their own"
@@ -363,7 +363,7 @@ def bisect(arguments: argparse.Namespace) -> Call:
     if arguments.checkout and arguments.builds:
         raise RqpsError("--builds names builds, and --checkout is of commits", fix="give one of them")
     if arguments.every < 1:
-        raise RqpsError(f"--every {arguments.every}: 1 or more is due", fix="--every 5 takes each fifth")
+        raise RqpsError(f"--every {arguments.every}: 1 or more is due", fix="--every 5 takes each fifth build")
     asked = bisection(
         runs_file,
         arguments.study,
@@ -394,7 +394,9 @@ def watch(arguments: argparse.Namespace) -> Call:
     if bool(arguments.acknowledge) != bool(arguments.remark):
         raise RqpsError("--acknowledge and --remark go together", fix="--acknowledge STEP --remark 'why it is so'")
     if len({bool(arguments.branch), bool(arguments.checkout), bool(arguments.make)}) > 1:
-        raise RqpsError("--branch, --checkout and --make go together", fix="give all three, or build it before")
+        raise RqpsError(
+            "--branch, --checkout and --make go together", fix="give all three, or none and install it yourself"
+        )
     asked = watch_of(runs_file, arguments.study, runs_yaml.parent / FILE, data)
 
     def call() -> int:
@@ -624,10 +626,10 @@ def report(arguments: argparse.Namespace) -> Call:
     data, studies, checked = _data(arguments, _nearest()), arguments.study, arguments.check
     to_send = arguments.single_file or arguments.with_data or arguments.without_statements
     if len(studies) not in ((0, 1) if checked else (1,) if to_send else (1, 2)):
-        fix = "name one; two, without options of what to send, set side by side; none or one with --check"
+        fix = "name one study; two to compare them, without options such as --single-file; at most one with --check"
         raise RqpsError(f"report: {len(studies)} studies", fix=fix)
     if checked and to_send:
-        raise RqpsError("report: --check makes nothing to send", fix="leave out options of what to send")
+        raise RqpsError("report: --check makes nothing to send", fix="leave out options such as --single-file")
     for study in studies:
         place_of(study, data)
     root = data if data.is_dir() else Path()  # a packed file needs no data folder

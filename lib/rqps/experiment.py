@@ -73,7 +73,7 @@ def _measured(
     nearest = next((candidate for at in places if (candidate := at / "runs.yaml").is_file()), None)
     file = Path(runs_yaml) if runs_yaml else nearest
     if file is None:
-        raise RqpsError(f"{root.parent}: no runs.yaml beside the data", fix="name one: runs_yaml='PATH'")
+        raise RqpsError(f"{root.parent}: no runs.yaml beside the data", fix="name the file: runs_yaml='PATH'")
     name, asked = _asked(read_runs_file(file, PARAMETERS), card, step, build, config, base or card.base)
     notebooks = file.absolute().parent / "notebooks"
     runner = LocalRunner(notebooks if (notebooks / "run").is_dir() else ROOT / "notebooks", file)
@@ -109,7 +109,7 @@ def _asked(
         configs[its_config] = ConfigSpec(extends=now)
     for kind, name, known in (("build", its_build, builds), ("config", its_config, configs)):
         if name not in known:
-            fix = f"add the {kind}s of the study {card.study}"
+            fix = f"add the {kind}s of the study {card.study} to runs.yaml"
             raise RqpsError(f"runs.yaml has no {kind} {name!r}, which {base} is of", fix=fix)
     new_build = its_build
     if build:
@@ -118,7 +118,7 @@ def _asked(
     new_config = _add_config(configs, its_config, config) if config else its_config
     me = f"{new_build}.{new_config}"
     if me == base:
-        raise RqpsError(f"{base} is that already", fix="give another build or other options")
+        raise RqpsError(f"{base} has this build and these options already", fix="give another build or other options")
     parameters = _parameters(card, step)
     changes = [f"{option} = {value}" for option, value in config.items()]
     changes += [f"build {new_build}"] if new_build != its_build else []
@@ -140,7 +140,7 @@ def _add_config(configs: dict[str, ConfigSpec], base: str, options: Mapping[str,
     """Adds a config that extends the config `base` with other options; returns the new config's name."""
     at, written = f"config={dict(options)!r}", {"extends": base, **options}
     if wrong := next(mistakes({"configs": {base: {}, "new": written}}, PARAMETERS), None):
-        raise RqpsError(f"{at}: {wrong.text}", fix="leave it out, or write it as it says")
+        raise RqpsError(f"{at}: {wrong.text}", fix="correct this option, or leave it out of config")
     name = _as_name("-".join([base, *(f"{option}-{value}" for option, value in options.items())]))
     if len(name) > LONGEST_NAME:
         name = f"{name[:LONGEST_NAME]}-{short_key(dict(options))[:4]}"
@@ -153,7 +153,7 @@ def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     of_study = _valid(PARAMETERS[card.workload], card.parameters, card.study)
     if not isinstance(of_study, SysbenchParameters | OwnParameters):
         raise RqpsError(
-            f"{card.workload}: step {step!r} can't be asked for by itself",
+            f"{card.workload}: step {step!r} can't be measured without the others",
             fix="take a study of sysbench or of statements of your own, or add a dbms to this one and run it",
         )
     alone = of_study.only(step)
@@ -183,7 +183,9 @@ def _valid(model: type[Model], values: Mapping[str, object], at: str) -> Model:
     try:
         return model.model_validate_json(json.dumps(values), context=PARAMETERS)
     except ValidationError as error:
-        raise RqpsError(f"{at}: {error.errors()[0]['msg'].removeprefix('Value error, ')}", fix="change it") from None
+        raise RqpsError(
+            f"{at}: {error.errors()[0]['msg'].removeprefix('Value error, ')}", fix="correct this value"
+        ) from None
 
 
 def _why_not(folder: StudyFolder) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Executes a notebook: papermill runs in a thread, its kernel in a process that is sure to end.
+"""Executes a notebook: papermill runs in a thread, its kernel in a process that ends even if rqps is killed.
 
 The two communicate through Unix sockets in a private folder, so that no two kernels choose the same port.
 """
@@ -117,7 +117,7 @@ class Execution:
     `stop` at any moment.
 
     The notebook is written after each cell, so that an interrupted notebook is readable. With `only_reads` the
-    notebook is written at the end, and its kernel is killed then: a kernel takes half a second to end by itself. A
+    notebook is written at the end, and its kernel is killed then: a kernel takes half a second to shut down. A
     `kernel` that several notebooks share is left running.
     """
 
@@ -321,7 +321,7 @@ def _kernel_class(
             return self.newest_client
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            # A kernel by itself notices late that its parent has ended, and never if that was before its first check.
+            # A kernel alone notices late that its parent has ended, and never if that was before its first check.
             return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel

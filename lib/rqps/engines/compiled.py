@@ -21,7 +21,7 @@ pointers. Builds with frame pointers have 0.64 or more, since the smallest funct
 have 0.14 or less, from functions in which AVX needs an aligned stack."""
 LATER_INSTRUCTIONS_PER_MB = 20
 """Maximum number of BMI2 shifts and AVX's vzeroupper per megabyte of code in a build for plain x86-64. Such builds
-have about 1, by chance or in libraries that choose their code at run time."""
+have about 1, from chance byte sequences or in libraries that choose their code at run time."""
 ALLOCATORS = {"jemalloc": b"<jemalloc>", "tcmalloc": b"tcmalloc: ", "mimalloc": b"mimalloc: "}
 """Maps each allocator to a text that is in a program into which the allocator is linked."""
 INSTRUMENTED = (b"__gcov_", b"__llvm_profile_")

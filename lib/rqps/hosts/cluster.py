@@ -40,7 +40,8 @@ SERVE = "from rqps.hosts.worker import serve; serve()"
 PATIENCE_S = 90.0
 """Maximum number of seconds that we wait for a worker to end: a stopped run gives its server 75 s to shut down."""
 LAST_LINES = 5
-JOIN = "start it there with its keys, in the checkout: .venv/bin/dask worker {address} --name {name} --nthreads 1"
+JOIN = "start the worker there with its keys, in the checkout: "
+JOIN += ".venv/bin/dask worker {address} --name {name} --nthreads 1"
 JOIN += " --no-nanny --resources {slot}=1"
 
 
@@ -96,7 +97,7 @@ def cluster(address: str) -> Iterator[Cluster]:
 def _client(address: str) -> Any:
     """Opens a client of an existing scheduler, with the keys that Dask's configuration names."""
     if not address.startswith("tls://"):
-        fix = "start it with --protocol tls and keys, and write tls://NAME:PORT"
+        fix = "start the scheduler with --protocol tls and keys, and write tls://NAME:PORT"
         raise RqpsError(f"--scheduler {address}: only a scheduler that asks for keys is used", fix=fix)
     security: Any = Security(require_encryption=True)
     if not (security.tls_ca_file and security.tls_client_key and security.tls_client_cert):
@@ -105,14 +106,14 @@ def _client(address: str) -> Any:
     try:
         client: Any = Client(address, security=security, timeout=BEAT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        fix = "see that it is up, and that its keys and yours are of one authority"
+        fix = "see that the scheduler is up, and that its keys and yours are of one authority"
         raise RqpsError(f"--scheduler {address} is not reachable: {error}", fix=fix) from None
     scheduler_version, here = (
         client.get_versions()[side]["packages"]["distributed"] for side in ("scheduler", "client")
     )
     if scheduler_version != here:
         client.close()
-        fix = "start it in the environment of this checkout"
+        fix = "start the scheduler in the environment of this checkout"
         raise RqpsError(
             f"--scheduler {address} has version {scheduler_version} of distributed, and this is {here}", fix=fix
         )
@@ -133,7 +134,7 @@ class ClusterRunner(Runner):
         """Does nothing, since the host checks its runs itself."""
 
     @contextmanager
-    def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
+    def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 `self._order` names the study
         client, address = self._cluster.client, self._cluster.address
         # Not client.scheduler_info(): its answer has no workers if the client's own heartbeat comes in between.
         every = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
@@ -144,7 +145,7 @@ class ClusterRunner(Runner):
             raise RqpsError(f"no worker of {address} has that name; there are: {names}", fix=fix)
         joined = every[named[self._name]]
         if joined["resources"].get(SLOT) != 1 or joined["nthreads"] != 1:
-            raise RqpsError(f"its worker at {address} may do other things meanwhile", fix=fix)
+            raise RqpsError(f"its worker at {address} may run other tasks at the same time", fix=fix)
         facts = self._ask("before it had said what it is", lambda _: None, worker.facts)
         self._cluster.join(self._name, Looked.of(self._name, self._spec, facts))
         client.subscribe_topic(self._order.topic, self._hear)
@@ -191,7 +192,7 @@ class ClusterRunner(Runner):
                 return future.result()  # raises the host's own error
         finally:
             future.release()
-        raise RqpsError(f"was lost {when}: {self._why_lost()}", fix=f"rqps hosts; {AGAIN}")
+        raise RqpsError(f"was lost {when}: {self._why_lost()}", fix=f"see what rqps hosts says, {AGAIN}")
 
     def _why_lost(self) -> str:
         return self._lost or "Dask lost its worker"
@@ -213,7 +214,7 @@ class SSHRunner(ClusterRunner):
     _kept: asyncio.Task[None] | None = None
 
     @contextmanager
-    def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 that is in the order
+    def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 `self._order` names the study
         self._open = AsyncExitStack()
         try:
             self._cluster.do(self._start(), self._watcher)
@@ -253,7 +254,7 @@ class SSHRunner(ClusterRunner):
         line = await self._process.stdout.readline()
         if not line:
             await self._hear_the_last()
-            raise RqpsError(f"no worker could be started: {super()._why_lost()}", fix="rqps hosts says more")
+            raise RqpsError(f"no worker could be started: {super()._why_lost()}", fix="see what rqps hosts says")
         facts: dict[str, Any] = json.loads(line)
         return facts
 
@@ -277,7 +278,7 @@ class SSHRunner(ClusterRunner):
             await asyncio.wait([self._kept], timeout=BEAT_S)
 
     async def _let_go(self) -> None:
-        """Ends the worker and waits until it has shut down cleanly. A worker that is lost ends by itself."""
+        """Ends the worker and waits until it has shut down cleanly. A lost worker ends without this."""
         if self._kept:
             with suppress(OSError):
                 self._process.stdin.write_eof()

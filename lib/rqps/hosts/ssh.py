@@ -104,13 +104,13 @@ async def connected(spec: HostSpec) -> AsyncIterator[asyncssh.SSHClientConnectio
         connection = await asyncssh.connect(address, **patience, **beats, **given)
     except (OSError, asyncssh.Error) as error:
         problem = f"is not reachable: {'no answer' if isinstance(error, TimeoutError) else error}"
-        fix = f"see that it is up, and that `{command} true` works"
+        fix = f"see that the host is up, and that `{command} true` works"
         if isinstance(error, asyncssh.PermissionDenied):
             problem = "asks for a password, or does not know your key"
-            fix = f"see that `{command} true` works without a question: ssh-copy-id brings your key there"
+            fix = f"see that `{command} true` works without a question: ssh-copy-id copies your key to the host"
         elif isinstance(error, asyncssh.HostKeyNotVerifiable):
-            problem = "is a machine that you have not been at: its key is not in known_hosts"
-            fix = f"once `{command}` by hand, and accept its key if it is the right one"
+            problem = "is a machine that you have not logged in to: its key is not in known_hosts"
+            fix = f"run `{command}` once by hand, and accept the host's key if it is the right one"
         raise RqpsError(f"{spec.ssh} {problem}", fix=fix) from None
     async with connection:
         yield connection
@@ -125,7 +125,7 @@ def explained() -> Iterator[None]:
         fix = "let its sshd forward ports: AllowTcpForwarding yes"
         raise RqpsError("its SSH server forwards no ports", fix=fix) from None
     except (OSError, asyncssh.Error) as error:
-        fix = "rqps hosts says more; then run the same command again"
+        fix = "see what rqps hosts says, then run the same command again"
         raise RqpsError(f"the connection broke: {error}", fix=fix) from error
 
 
@@ -228,7 +228,10 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
         version = versions()["Python"]
         script = RECEIVE.format(path=spec.path, version=version, python=looked.python or "python3")
         if error := await _send(connection, CHECKOUT, checkout_files(), script):
-            raise RqpsError(f"could not be prepared: {error}", fix=f"fix that there, then: rqps hosts prepare {name}")
+            raise RqpsError(
+                f"could not be prepared: {error}",
+                fix=f"correct this on the host, then run: rqps hosts prepare {name}",
+            )
         (await look(name, spec, connection)).refuse()
         say(f"{name}: ready")
 
@@ -246,7 +249,7 @@ async def send_builds(
         arriving = f"{target}.arriving"
         script = f"set -e; rm -rf {arriving}; mkdir -p {arriving}; tar -xf - -C {arriving}; mv {arriving} {target}"
         if error := await _send(connection, folder, ["."], script):
-            raise RqpsError(f"{folder.name} could not be sent: {error}", fix=f"make room for {spec.path} there")
+            raise RqpsError(f"{folder.name} could not be sent: {error}", fix=f"make room for {spec.path} on the host")
 
 
 async def _send(connection: asyncssh.SSHClientConnection, folder: Path, names: Iterable[str], script: str) -> str:

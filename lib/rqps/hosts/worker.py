@@ -125,7 +125,9 @@ class Result:
         for name, (modified_ns, content) in self.files.items():
             path = folder / name
             if not path.resolve().is_relative_to(folder.resolve()):
-                raise RqpsError(f"{name}: a file outside of the run's folder came back", fix="see who has that host")
+                raise RqpsError(
+                    f"{name}: a file outside of the run's folder came back", fix="see who controls that host"
+                )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
             os.utime(path, ns=(modified_ns, modified_ns))
@@ -199,7 +201,7 @@ class Host(Watcher):
                 _keep_to(self._runner.observer_cpus(run))
                 error = self._runner.measure(run, partial, self)
                 if no_room(error or ""):
-                    raise RqpsError(f"{run.words}: {error}", fix=f"make room for {cache_dir().parent} there")
+                    raise RqpsError(f"{run.words}: {error}", fix=f"make room for {cache_dir().parent} on the host")
                 return Result.of(partial, error)
             finally:
                 run_folder.remove(partial)

@@ -34,9 +34,9 @@ class Activity(NamedTuple):
     """CPU time that was used during `watch`, as shares of one CPU."""
 
     share: float
-    """The total of the machine, including processes that started or ended meanwhile."""
+    """CPU time of the whole machine, including this process and processes that started or ended meanwhile."""
     busy: tuple[Busy, ...]
-    """The other processes that existed all the time and used at least LEAST_SHARE, busiest first."""
+    """The processes, except this one, that existed all the time and used at least LEAST_SHARE, busiest first."""
 
 
 def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
@@ -52,7 +52,7 @@ def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def watch(seconds: float) -> Activity:
-    """Watches the other processes for `seconds`."""
+    """Measures for `seconds` the CPU time of the machine and that of each process except this one."""
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns

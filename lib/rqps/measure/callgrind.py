@@ -88,17 +88,17 @@ class Callgrind:
         messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return RqpsError(
             f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]),
-            fix="see if it starts without (a round of throughput); if it does, this valgrind can't run this server",
+            fix="see if it starts without callgrind (a round of throughput): if so, this valgrind can't run it",
         )
 
     def begin(self, pid: int) -> None:
-        """Starts counting. No client may have a command under way, since only the rest of that command would be
-        counted."""
+        """Starts counting; does nothing if there is a marker, since the load's first call of the marker starts it. No
+        client may have a command under way, since only the rest of that command would be counted."""
         if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
     def end(self, pid: int) -> "Costs":
-        """Stops counting and returns the counts since `begin`."""
+        """Stops counting and returns the counts since `begin`; with a marker, those between its two calls."""
         if self.counted.marker:
             return self._between_markers()
         self._order(pid, "dump")

@@ -117,7 +117,7 @@ class Job(BaseModel):
             message, fix = f"{name}: {error.message}", error.fix
             if any(words in error.message for words in TAKEN):
                 message = f"{name} can't run beside the other servers of its duet: {error.message}"
-                fix = "take the option that names what only one can have out of its config, or set method: rounds"
+                fix = "take the option with the shared port or file out of the config, or set method: rounds"
             raise RqpsError(message, fix=fix) from error
 
     def write(self) -> Path:
@@ -147,7 +147,7 @@ class Ready:
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
-    first run. Returns the result for each dbms; all runs are of one study."""
+    first run. Returns the result for each dbms. All `runs` must belong to one study."""
     refuse_without_memory(runs)
     refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}
@@ -201,7 +201,7 @@ def refuse_uncountable(runs: Sequence[Run]) -> None:
     run = next((run for run in runs if run.mode == "instructions"), None)
     if run and not workload(run.workload).countable:
         raise RqpsError(
-            f"{run.workload}: its steps can't be done a number of times, so their instructions can't be counted",
+            f"{run.workload}: its steps can't do a fixed number of operations, so instructions can't be counted",
             fix=f"set instructions_rounds of study {run.study!r} to 0",
         )
 
@@ -216,7 +216,7 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
         raise RqpsError(
             f"{runs[0].study}: {counted(servers, 'server')} at once take about {needed / 1e9:.1f} GB of memory, and "
             f"{available / 1e9:.1f} GB are available here",
-            fix="write `method: rounds` in runs.yaml, which has one up at a time, or name fewer dbms, or smaller "
+            fix="write `method: rounds` in runs.yaml to run one server at a time, or name fewer dbms, or smaller "
             "buffer pools"
             if servers > 1
             else "write smaller buffer pools, or measure on a host with more memory",

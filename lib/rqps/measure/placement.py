@@ -45,7 +45,7 @@ def choose(
         raise RqpsError(
             f"placement {kind}: this load generator can't place its connections; sysbench can, and point lookups "
             "in a duet",
-            fix="use another placement, or leave it out",
+            fix="use another placement, or leave out `placement`",
         )
     if kind in ("free", BY_CONNECTION):
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)

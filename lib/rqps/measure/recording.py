@@ -159,7 +159,9 @@ class Recording:
     def _failure(self) -> RqpsError:
         code, message = self.process.poll(), said_by_perf(self.folder / "record.err")
         how = "" if code is None else f" (exit status {code})"
-        return RqpsError(f"perf record failed{how}: {message}", fix="fix that; rqps doctor shows what perf may do")
+        return RqpsError(
+            f"perf record failed{how}: {message}", fix="see what perf says; rqps doctor shows what it may do"
+        )
 
     def order(self, word: str) -> None:
         """Sends an order to perf."""

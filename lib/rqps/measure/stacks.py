@@ -130,7 +130,7 @@ def read(data: Path, pids: Sequence[int], cpus: tuple[int, ...]) -> Folded:
     if code != 0 or folded.cut_off:
         raise RqpsError(
             f"perf's file can't be read (exit status {code}): {said_by_perf(errors)}",
-            fix="see that its disk is not full, and measure this run again: rqps run does it",
+            fix="see that the disk is not full, then run rqps run again: it measures this run anew",
         )
     return folded
 

@@ -154,8 +154,8 @@ def stopped(sides: Sequence[Side]) -> Iterator[None]:
 
 
 def take_turns(sides: Sequence[Side], seed: str) -> None:
-    """Gives turns to the sides until all loads have ended. In a cycle, each side has two turns, each time in a random
-    order."""
+    """Gives turns to the sides until all loads have ended. A cycle is two passes over all sides, each in a random
+    order of its own, so each side has two turns in a cycle."""
     random_order, number, orders = random.Random(seed), 0, 0
     while left := [side for side in sides if not side.ended]:
         for side in random_order.sample(left, len(left)):

@@ -1,4 +1,4 @@
-"""The page on histories: sentences on the courses of steps over releases, and the headline for the first page."""
+"""The page on histories: sentences on how steps changed over the releases, and the headline for the first page."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -64,7 +64,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _means(study: Study) -> Iterator[Clause]:
-    """A sentence per host on the mean of each dbms over the steps; of many dbms, only the lowest and highest mean."""
+    """A sentence per host on the mean of each dbms over the steps. If there are more than `MOST_NAMED` dbms, it has
+    only the lowest and the highest mean."""
     means = stats.means_to_base(study).filter(metric=THROUGHPUT)
     names = dict(stats.names(study).select("dbms", "name").iter_rows())
     for (host,), of_host in means.group_by("host", maintain_order=True):

@@ -22,7 +22,7 @@ from rqps.workloads import PARAMETERS
 Pairs = Sequence[tuple[str, str]]
 """Pairs of base and me."""
 FOLD_BELOW = 0.003
-"""Minimum share of the cost that a frame needs to be drawn by itself: the page has a flame graph for each question,
+"""Minimum share of the cost that a frame needs to be drawn separately: the page has a flame graph for each question,
 and stays small if each graph has only frames that are visible without zooming."""
 TRIES = pl.Schema({"about": pl.String, "pattern": pl.String, "option": pl.String, "to": pl.String})
 

@@ -84,8 +84,8 @@ def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
 
 
 def scenario_means(study: Study) -> pl.DataFrame:
-    """The geometric mean of each scenario's CPU ratio over the steps that means include. A scenario that was not
-    measured in all these steps is left out."""
+    """The geometric mean of each scenario's CPU ratio over the steps that count in means (see `stats.left_out`). A
+    scenario that was not measured in all these steps is left out."""
     rounds = scenario_rounds(study).filter(pl.col("step").is_in(_steps_of_means(study)), metric=CPU, against=OFF)
     means = stats.over_steps(rounds, {})
     return means.filter(pl.col("steps") == pl.col("steps").max())
@@ -130,7 +130,7 @@ def _others(cpu: pl.DataFrame) -> Clause:
 
 
 def _most(sure: pl.DataFrame) -> Clause:
-    """A sentence on the most expensive decided scenario, the first row of `sure`."""
+    """A sentence on the most expensive scenario with a verdict, the first row of `sure`."""
     row = sure.row(0, named=True)
     where = f"{subject_of(row['scenario'])} on {row['release']} in {row['step']}"
     added = amount(row, "+,.2f", "µs", "added", frame=FRAME)

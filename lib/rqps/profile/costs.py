@@ -136,7 +136,7 @@ def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     known = _known(engine, [(name, kernel) for name in raw for kernel in (False, True)])
     long = long.select("row", number.alias("number"))
     long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
-    # A `passed` caller would make equal stacks of two builds differ; a caller without a name says nothing.
+    # Leaves out unnamed callers, and `passed` callers, which only some builds have in otherwise equal stacks.
     is_caller = pl.col("row") == pl.col("row").shift(-1)
     long = long.filter(~(pl.col("passed") & is_caller.fill_null(False)))
     # If caller and callee have two raw names that became one readable name, they count as one function; if the raw

@@ -57,7 +57,7 @@ def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, 
     except (sqlite3.Error, KeyError, ValueError, TypeError) as error:
         raise RqpsError(
             f"checks.yaml: the check of {check.source}, {check.place}: {error}",
-            fix="put right its `figures`, its `holds` or the names in braces",
+            fix="correct its `figures`, its `holds` or the names in braces",
         ) from error
 
 

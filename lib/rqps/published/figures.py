@@ -168,7 +168,7 @@ def _frame(path: Path, name: str, sources: dict[str, Source]) -> pl.DataFrame:
     else:
         problems = list(_problems(lines, name, sources))
     if problems:
-        fix = "put the row right, or take the file from git again: git checkout -- data/published"
+        fix = "correct the row, or take the file from git again: git checkout -- data/published"
         raise RqpsError(all_at_once(str(path), problems, Document()).message, fix=fix)
     frame = pl.DataFrame([row for _, row in lines], schema=dict.fromkeys(columns, pl.String))
     decimals = pl.col("value").str.extract(r"\.(\d+)$").str.len_bytes().fill_null(0).cast(pl.Int32)

@@ -64,10 +64,10 @@ def import_study(asked: Asked, data: Path) -> Summary:
     """Writes the study into `data/raw`. The same files imported again change nothing."""
     name = asked.study or _plain(asked.folders[0].resolve().name)
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-        fix = f"letters, digits, - and _ make a name, {LONGEST_NAME} at most"
+        fix = f"write a name of letters, digits, - and _, with {LONGEST_NAME} characters at most"
         raise RqpsError(f"--study {name!r} is no name of a study", fix=fix)
     if asked.engine and asked.engine not in ENGINES:
-        fix = f"one of {', '.join(ENGINES)}"
+        fix = f"name one of {', '.join(ENGINES)}"
         raise RqpsError(f"--engine {asked.engine}: {instead(asked.engine, ENGINES, 'engines')}", fix=fix)
     every, unread = _read(asked)
     checked = list(without_summaries(every))

@@ -97,7 +97,7 @@ def notebook_page(
             _put_in_place(read, pictures)
         content = content_of(read if trusted else _without_programs(read))
     except (OSError, ValueError, KeyError, AttributeError, ValidationError) as error:
-        fix = "put a whole copy of it there, or move it away: the report is made without its page"
+        fix = "replace the notebook by an undamaged copy, or move it away: the report is then made without its page"
         raise RqpsError(f"{notebook}: can't be read as a notebook: {str(error)[:300]}", fix=fix) from error
     content.heading = content.heading or notebook.stem
     if logs:

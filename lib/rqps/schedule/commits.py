@@ -56,7 +56,9 @@ class Checkout:
     def git(self, *words: str, at: Path | None = None) -> str:
         done = subprocess.run(["git", "-C", str(at or self.folder), *words], capture_output=True, text=True)
         if done.returncode != 0:
-            raise RqpsError(f"git {' '.join(words)}: {done.stderr.strip()}", fix=f"see it in {self.folder}")
+            raise RqpsError(
+                f"git {' '.join(words)}: {done.stderr.strip()}", fix=f"run it in {self.folder} to see more"
+            )
         return done.stdout.strip()
 
     def commit(self, revision: str) -> str:

@@ -88,7 +88,7 @@ def _holder(name: str) -> str:
 
 
 def _busy(other: str) -> RqpsError:
-    fix = "wait until it has ended, or stop it with Ctrl-C in its terminal; then run this again"
+    fix = "wait until it has ended, or stop it with Ctrl-C in its terminal; then run the command again"
     return RqpsError(f"another rqps run ({other}) is measuring on this host", fix=fix)
 
 
@@ -100,7 +100,7 @@ def begin(folder: StudyFolder, run: Run) -> Path:
     except FileExistsError:
         raise RqpsError(
             f"{partial}: this run is being measured by another process now",
-            fix="let it end, or give this one a data folder of its own",
+            fix="wait until that process has ended, or give this command another data folder (--data)",
         ) from None
     try:
         _owner(partial).write_text(str(os.getpid()))
@@ -238,7 +238,7 @@ def clear_stale(folder: StudyFolder, say: Say) -> None:
 def still_running(processes: set[psutil.Process]) -> RqpsError:
     return RqpsError(
         f"processes of a run that has ended are still there: {names_of(processes)}",
-        fix="end them with kill, then run this again; nothing is measured beside them",
+        fix="end them with kill, then run the command again; nothing is measured beside them",
     )
 
 

@@ -168,7 +168,7 @@ def run_study(
     except OSError as error:
         raise RqpsError(
             f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
-            fix=f"see that the disk has room and the folder is yours, {AGAIN}",
+            fix=f"see that the disk has room and that you may write to the folder, {AGAIN}",
         ) from error
 
 

@@ -75,7 +75,7 @@ class Watcher:
 
     @contextmanager
     def raising(self) -> Iterator[None]:
-        """Lets a signal raise `Stopped` in work that cleans up after a KeyboardInterrupt."""
+        """In this block, a signal raises `Stopped` at once: for work that cleans up after a KeyboardInterrupt."""
         if self.stopped_by:
             raise Stopped
         self._raise = True

@@ -49,7 +49,7 @@ def slim(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
 
 
 def room(times: float, values: pl.Series) -> alt.Scale:
-    """A scale `times` as long as the longest bar, to leave room for the label after the bar."""
+    """A scale whose end is `times` the largest value, so that a label fits after the longest bar."""
     return alt.Scale(domainMax=times * float(values.max() or 0))  # type: ignore[arg-type]
 
 

@@ -34,7 +34,7 @@ from rqps.terminal import counted, formatted
 CHANGED = {"slower": "regressed", "faster": "improved"}
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
 MOST_CHANGES = 4
-"""Maximum number of changes of a course that a sentence names."""
+"""Maximum number of changes that a sentence names for a course, which is a step's ratio over the releases."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
 _VERBS = {

@@ -33,7 +33,7 @@ Row = Mapping[str, Any]
 
 class Sentences:
     """Sentences as a list in a notebook and on a page, where all but the first few are folded, and as lines
-    elsewhere. HTML in the sentences is escaped. Their claims on frames are attached as data attributes."""
+    elsewhere. HTML in the sentences is escaped. Each list item has the claims of its sentence as a data attribute."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
         self.sentences = tuple(sentences)

@@ -81,9 +81,9 @@ def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
 
     `against` is `last` for the comparison with the version before. The newest version also has rows with `base`: its
     change against the base since the first version, or since the version that was `acknowledged`; these have a
-    verdict only if the change surely exceeds the smallest effect. `seen` is the verdict of the first look. `state` is
+    verdict only if the interval lies beyond the smallest effect. `seen` is the verdict of the first look. `state` is
     `changed` where a second look, from newly loaded tables, gives the same verdict, and `suspected` as long as there
-    is no second look. Each look is judged by itself, so that a verdict stays when further versions come.
+    is no second look. Each look is judged separately, so that a verdict stays when further versions come.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
@@ -147,7 +147,7 @@ def seen_in_looks(
 
 def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
     """Ratios to the base, divided by those of an earlier version if `level` has them. A ratio keeps its verdict only
-    if it surely differs from 1 by more than the smallest effect: hours of one machine differ by less."""
+    if its interval lies beyond the smallest effect: hours of one machine differ by less."""
     if level is not None:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)

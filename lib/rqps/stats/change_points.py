@@ -1,4 +1,4 @@
-"""Change points in courses over releases: the releases that changed a metric, by how much, and how surely.
+"""Change points in courses over releases: the releases that changed a metric, by how much, and with what certainty.
 
 A course is a step's ratio to the first release, release after release. It is constant between changes, or it drifts.
 The changes are those that minimize the sum of squared errors plus a penalty for each change. The penalty is the
@@ -142,7 +142,7 @@ class _Course:
 
     def described(self, coverage: float) -> tuple[Iterator[dict[str, Any]], ...]:
         """Rows of the frames `points`, `changes` and `summary`. The penalty of a change follows from `coverage`: a
-        change is named only if it is as sure as an interval of that coverage."""
+        change is named only if its interval of that coverage excludes a ratio of 1."""
         quantile = STUDENT.quantile(self.freedom, coverage)
         stretches = stretched(self.values, self.errors, quantile**2)
         return self._points(stretches), self._changes(stretches), iter([self._summary(stretches, quantile)])

@@ -67,7 +67,7 @@ def estimated(
     """One estimate per group, with the interval `sure_low, sure_high` that decides verdicts: it is corrected for all
     groups together.
 
-    A group that surely differs can't be called different by mistake, so the correction counts only the other groups
+    A group that differs significantly can't be called different by mistake, so the correction counts only the others
     (Holm, 1979). Groups of too few rounds get no verdict and are not counted. The interval is wider if the study was
     measured until it was decided, since its `looks` share the probability of an error.
     """
@@ -239,7 +239,8 @@ def strongest(compared: pl.DataFrame, metric: str = THROUGHPUT) -> tuple[str, st
 
 
 def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
-    """Sorts rows that are in the order of measuring into the order of tables: by group and kind of step."""
+    """Sorts rows, which come in the order of measurement, into the order that tables show: by host, then by the group
+    and kind of the step."""
     return frame.sort("host", "table_position", maintain_order=True)
 
 

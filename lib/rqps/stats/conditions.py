@@ -28,7 +28,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
     errors, operations = (pl.col(name).cast(pl.String) for name in ("errors", "operations"))
     failed = pl.when(pl.col("errors") > 0).then(errors + " errors in ").otherwise(pl.lit(""))
     no_number = failed + operations + " operations: not compared"
-    # The target of queries is the rate of the rows written beside them; the run itself warns if it was missed.
+    # In steps with queries, the target is the rate of the inserts beside them; the run itself warns if it is missed.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
     differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
@@ -169,7 +169,7 @@ def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
         ours.rename({"value": "first"})
         .join(theirs.rename({"value": "second"}), on=keys, how="full", coalesce=True, maintain_order="left_right")
         .filter(pl.col("first").ne_missing(pl.col("second")))
-        # A variable that only one of the two versions knows comes with that version.
+        # A setting that only one of the studies has is left out: a version added or removed the variable.
         .filter((pl.col("kind") != "setting") | (pl.col("first").is_not_null() & pl.col("second").is_not_null()))
         .group_by("kind", "name", "first", "second", maintain_order=True)
         .agg("dbms")

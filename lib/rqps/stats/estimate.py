@@ -43,8 +43,8 @@ class Statistic(Protocol):
 class Median(Statistic):
     """The median, with an interval from one of the sorted values to another: the k-th smallest to the k-th largest.
 
-    Each value lies below the true median with probability one half, so the chance that the interval holds the true
-    median is a sum of binomial terms. The interval is the narrowest of at least 95 %, or the widest there is.
+    Each value lies below the true median with probability one half, so the probability that the interval holds the
+    true median is a sum of binomial terms. The interval is the narrowest of at least 95 %, or the widest there is.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> MEDIAN.estimate(rounds, ["step"], "ratio").row(0)
@@ -254,7 +254,7 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def coverage(n: int, k: int) -> float:
-    """The chance that the k-th smallest and the k-th largest of n values have the true median between them.
+    """The probability that the true median lies between the k-th smallest and the k-th largest of n values.
 
     >>> coverage(6, 1)
     0.96875

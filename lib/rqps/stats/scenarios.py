@@ -22,8 +22,8 @@ FEWEST_EVENTS = 0.01
 """Minimum number of events per statement: the cost of rarer events is negligible."""
 
 COSTS_MORE = 1.01
-"""Ratio to the base's instructions above which a scenario costs more: callgrind's counts of two starts of a server
-differ by 0.3 %."""
+"""Ratio to the base's instructions above which a scenario costs more. Two starts of a server differed by
+0.1 % in callgrind's counts of the same statements; benchmarks/counting.py allows up to 0.3 %."""
 
 Patterns = tuple[str, ...]
 ClassOf = Callable[[str], str | None]

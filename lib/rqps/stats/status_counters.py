@@ -9,7 +9,7 @@ from rqps.stats.metrics import usable
 from rqps.stats.verdict import false_shares
 
 CERTAIN = 0.0001
-"""Changes with a smaller `chance` count as certain and are ordered by their size."""
+"""Changes whose false discovery rate, the column `chance`, is smaller count as certain and are ordered by size."""
 RARE = 0.001
 """A count that grows by less per operation is rare: among equally certain changes, those of rare counts come last."""
 STEADY_T = 2.0
@@ -20,7 +20,8 @@ def status_changes(
     status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame, pairs: Sequence[tuple[str, str]]
 ) -> pl.DataFrame:
     """One row per host, step, pair of base and me, and counter: its `kind`; `base_value` and `me_value`, the means of
-    the rounds; and `chance`, the false discovery rate of all changes as sure as this one. The surest come first.
+    the rounds; and `chance`, the false discovery rate if this change and all more significant ones are called real.
+    The most significant come first.
 
     A `count` is compared per operation, a `gauge` by its value at the end of the step; the engine lists its gauges.
     Counts that do not depend on operations are left out: counts that grow by the same amount in all rounds of a dbms,

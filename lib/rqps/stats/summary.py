@@ -50,7 +50,8 @@ def means(study: Study) -> pl.DataFrame:
 
     Each dbms is compared with the base, and with the base's config in its own build; if there are several numbers of
     clients, it is also compared with the base for each of them. Verdicts are corrected for multiple comparisons
-    within each of these three sets. `half` is the factor from the middle of the interval to its upper end.
+    within each of these three sets. `half` is the factor from the geometric mean of the
+    interval's ends to its upper end.
     """
     without = [step for steps in left_out(study).values() for step in steps]
     values = measured(study, (THROUGHPUT, CPU)).filter(~pl.col("step").is_in(without))

@@ -19,7 +19,7 @@ OCCASIONS_FOR_OTHER_HOURS = 3
 COVERAGE = 0.95
 """Minimum probability that an interval contains the true value."""
 FALSE_FINDINGS = 0.05
-"""Maximum false discovery rate: the share of the findings in one table that may be chance."""
+"""Maximum false discovery rate: the expected share of false findings among the findings of one table."""
 FALSE_ALARMS = 0.01
 """Maximum share of equal servers that may be called different, even if a page compares nothing else."""
 MOST_ROUNDS_WORTH_NAMING = 60
@@ -34,7 +34,7 @@ Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 def coverage_of_each(comparisons: int, looks: int = 1) -> float:
     """The coverage that each deciding interval needs so that all `comparisons` hold together at 95 %. `comparisons`
-    is the number of comparisons of a page that do not surely differ.
+    is the number of comparisons of a page that do not differ significantly.
 
     If a study went on until its verdicts were decided, the `looks` at them share the probability of an error.
 
@@ -45,15 +45,15 @@ def coverage_of_each(comparisons: int, looks: int = 1) -> float:
 
 
 def deciding(compared: pl.DataFrame, null: float = 1.0) -> tuple[int, int]:
-    """The number of comparisons with enough rounds for a verdict, and the number of these that surely differ: their
-    deciding interval leaves out `null`, the value of no difference. Comparisons of too few rounds do not count in the
-    correction."""
+    """The number of comparisons with enough rounds for a verdict, and the number of these that differ significantly:
+    their deciding interval leaves out `null`, the value of no difference. Comparisons of too few rounds do not count
+    in the correction."""
     enough = compared.filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT)
     return enough.height, enough.filter((pl.col("sure_low") > null) | (pl.col("sure_high") < null)).height
 
 
 def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
-    """A sentence on the interval that decides the verdicts of a page; `differ` is the number that surely differ.
+    """A sentence on the interval that decides a page's verdicts. `differ` of the comparisons differ significantly.
 
     >>> method(20)
     'Verdicts are decided by the interval of 99.75 % of each of 20 comparisons, so that all hold together at 95 %.'
@@ -99,7 +99,7 @@ def decided(
 
 
 def beyond(near: pl.Expr | float) -> pl.Expr:
-    """The verdict on a ratio that surely differs from 1 by more than `near`; `unsure` for any other ratio.
+    """The verdict on a ratio whose interval differs from 1 by more than `near`; `unsure` for any other ratio.
 
     >>> two = pl.DataFrame({"sure_low": [0.9, 0.9], "sure_high": [0.97, 0.99], "verdict": ["slower", "slower"]})
     >>> two.select(beyond(0.02))["verdict"].to_list()
@@ -149,8 +149,8 @@ def rounds_needed(*, null: float, near: pl.Expr | float) -> pl.Expr:
 
 
 def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
-    """The false discovery rate of each finding: the expected share of chance among all findings at least as sure as
-    that finding (Benjamini and Hochberg, 1995).
+    """The false discovery rate of each finding: the expected share of false findings among all findings that are at
+    least as significant (Benjamini and Hochberg, 1995).
 
     `t` is each difference divided by its standard error, with its degrees of freedom.
 

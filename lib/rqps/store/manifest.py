@@ -209,8 +209,8 @@ class StudyCard(_Sealed):
     occasions: int = 1
     """The number of planned occasions, each with these rounds or this budget."""
     looks: int = 1
-    """The number of interim analyses that may stop the study early. The chance of a false verdict is divided among
-    them."""
+    """The number of interim analyses that may stop the study early. The probability of a false verdict is divided
+    among them."""
     smallest_effect: float = SMALLEST_EFFECT
     """The smallest effect that matters, as a share. A change that is certainly smaller gets the verdict `same`."""
     parameters: dict[str, Any]
@@ -271,18 +271,18 @@ def right_version(path: Path | str, version: object) -> None:
     if str(version) not in READABLE:
         raise RqpsError(
             f"{path}: schema version {version}, and this rqps reads {' and '.join(READABLE)}",
-            fix="update rqps to the one that wrote it, which the manifests name, or to a later one",
+            fix="update rqps to the version that wrote this, which the manifests name, or to a later version",
         )
 
 
 def damaged(path: Path, why: str) -> RqpsError:
     what = "it" if path.name == CARD else path.parent
-    fix = f"put a whole copy of it there, or move {what} away and run the study again: only what is missing is made"
+    fix = f"put a good copy in its place, or move {what} away and run the study again: it makes only what is missing"
     return RqpsError(f"{path}: can't be read: {why[:LONGEST_REASON]}", fix=fix)
 
 
 def study_folder(study: str, data: str | Path | None = None) -> Path:
-    """The folder of a study: in `raw/`, where it was measured here, or else in `sample/`, which is committed."""
+    """The folder of a study: in `raw/`, if it was measured here, or else in `sample/`, which is in git."""
     root = data_folder(data)
     for kind in ("raw", "sample"):
         folder = root / kind / f"study={study}"
@@ -306,7 +306,7 @@ def data_folder(data: str | Path | None = None) -> Path:
     if named:
         if not Path(named).is_dir():
             raise RqpsError(
-                f"{named}: there is no such data folder", fix="give the folder that has raw/ in it, or make it"
+                f"{named}: there is no such data folder", fix="give the folder that contains raw/, or create this one"
             )
         return Path(named)
     for above in (Path.cwd(), *Path.cwd().parents):
@@ -336,7 +336,7 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
             as_well = f", which is in {own} as well" if own != path and (own / MANIFEST).is_file() else ""
             raise RqpsError(
                 f"{path}: its manifest is that of run {manifest.run} of study {manifest.study}{as_well}",
-                fix="move it out of the study's folder: a run counts in its own place, and once",
+                fix="move this folder out of the study's folder: a run counts once, in the folder with its name",
             )
     return runs
 

@@ -242,4 +242,5 @@ WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "ins
 """Maps each table that only runs of one workload have to this workload."""
 
 NEWER_TABLES = ("machine_state", "cache_misses")
-"""Tables that were added after the digests of files: runs without digests do not have these tables."""
+"""Tables that are newer than the digests of files in manifests: a run whose manifest has no digests does not have
+these tables."""

@@ -64,7 +64,7 @@ def atomically(path: Path) -> Iterator[Path]:
                 flush(part)
         flush(path.parent)
     except OSError as error:
-        fix = "see that the disk has room and the folder is yours, then run the same command again"
+        fix = "see that the disk has room and that you may write to the folder, then run the same command again"
         raise RqpsError(f"{path}: could not be written: {error.strerror or error}", fix=fix) from error
 
 

@@ -218,7 +218,7 @@ class Parameters(Strict, ABC):
     plans_are_findings: ClassVar[bool] = False
     """True if query plans may differ between servers; a page then reports such differences first."""
     steps_stand_alone: ClassVar[bool] = False
-    """True if `rqps.what_if` can measure any step by itself, in seconds."""
+    """True if `rqps.what_if` can measure any step without the other steps, for a given number of seconds."""
 
     @property
     def not_sliced(self) -> str:

@@ -298,8 +298,8 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
         levels = (f"{study}-{number}" for number in range(1, MOST_LEVELS + 1))
         for name in (name for name in levels if name in runs_file.studies and not runs_file.studies[name].level_of):
             raise RqpsError(
-                f"studies.{name}: rqps gives this name to a level of {study}, whose parts it measures",
-                fix=f"call it otherwise in runs.yaml, or leave out measure_parts_of of {study}",
+                f"studies.{name}: this name is reserved for a study that rqps makes to measure parts of {study}",
+                fix=f"rename studies.{name} in runs.yaml, or leave out measure_parts_of of {study}",
             )
     return spec
 
@@ -312,7 +312,7 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
         most = f"the study has {spec.rounds}" if spec.rounds else f"{MOST_ROUNDS} are the most"
         raise RqpsError(
             f"{study}: {rounds} rounds asked for, and {most}",
-            fix=f"ask for 1 to {spec.rounds or MOST_ROUNDS}, or write more into runs.yaml",
+            fix=f"ask for 1 to {spec.rounds or MOST_ROUNDS}, or write more rounds into runs.yaml",
         )
     profiles = dict.fromkeys(("stacks_rounds", "instructions_rounds"), 0)
     return runs_file.with_study(study, {"rounds": rounds, "budget": None, **profiles})

@@ -69,7 +69,7 @@ class How(TypedDict):
 
 
 class Load(Protocol):
-    """A running load generator, which puts the load of one step."""
+    """A running load generator, which runs the load of one step."""
 
     @property
     def pid(self) -> int: ...

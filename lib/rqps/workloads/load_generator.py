@@ -38,9 +38,10 @@ class LoadGenerator:
     if the engine runs inside the generator's process.
 
     An output line `rqps MOMENT` reports a moment that is reached now, or at the time in ns of CLOCK_MONOTONIC that
-    follows on the line. A generator that begins by itself announces its `origin` in advance. Other generators report
-    `ready` and wait for a line from us. After `ended` a generator waits until we close its input, so that its
-    counters can be read. `failed` is followed by the position of the server, among several, on which a thread failed.
+    follows on the line. A generator that needs no signal to begin announces its `origin` in advance. Other
+    generators report `ready` and wait for a line from us. After `ended` a generator waits until we close its input,
+    so that its counters can be read. `failed` is followed by the position of the server, among several, on which a
+    thread failed.
     """
 
     program = "sysbench"

@@ -39,7 +39,7 @@ _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGN
 _UNPROFILED = re.compile(r"\[-W(?:missing-profile|profile-instr-unprofiled)\]")
 
 Train = Callable[[Path], None]
-"""Trains the build in a tree: puts a load on it."""
+"""Trains the build in a tree: runs a load on it, which writes the compiler's profile."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Making:
             raise RqpsError(what, fix=f"apt install {' '.join(dict.fromkeys(missing.values()))}")
         if self.recipe.profile and self.spec.training is None:
             what = f"builds.{self.name}: its recipe takes a profile, and it names no study to train under"
-            raise RqpsError(what, fix="write training: and a study of runs.yaml beside the recipe")
+            raise RqpsError(what, fix="add training: with the name of a study of runs.yaml beside the recipe")
         cache_dir().mkdir(parents=True, exist_ok=True)
         free, needed = shutil.disk_usage(cache_dir()).free, self.recipe.base.room_mb * 1_000_000
         if free < needed:
@@ -187,7 +187,7 @@ class _Steps:
             done = subprocess.run(command, cwd=copied, capture_output=True, text=True)
             if done.returncode != 0:
                 what = f"builds.{self._name}: {patch.name} does not fit this source:\n  {done.stdout.strip()[-400:]}"
-                raise RqpsError(what, fix="take the part out of the recipe, or a release that the patch is for")
+                raise RqpsError(what, fix="leave the part out of the recipe, or take a release that the patch is for")
         copied.rename(source)
 
     def _profile_flags(self) -> tuple[list[str], list[str]]:
@@ -208,7 +208,7 @@ class _Steps:
         raw = [*self._profile.rglob("*.gcda"), *self._profile.rglob("*.profraw")]
         if not raw:
             what = f"builds.{self._name}: the training under {self._making.spec.training} left no profile"
-            raise RqpsError(what, fix="see that the study runs to its end: a server that is killed writes none")
+            raise RqpsError(what, fix="see that the study runs to its end: a server that is killed writes no profile")
         self._say(f"{self._name}: {counted(len(raw), 'file')} of profile")
         if self._recipe.compiler == "clang":
             merged = ["merge", "--sparse", f"-output={self._profile}/merged.profdata", *map(str, raw)]
@@ -324,7 +324,7 @@ class _Steps:
             without = len(_UNPROFILED.findall(log))
             self._say(f"{self._name}: {without} of {files} files have no profile")
             if without > MOST_UNPROFILED * files:
-                fix = f"remove {self._work} and make it again"
+                fix = f"remove {self._work}, then make the build again: rqps builds make {self._name}"
                 raise RqpsError(f"builds.{self._name}: the profile is of another build directory", fix=fix)
 
     def _keep(self, installed: Path) -> None:

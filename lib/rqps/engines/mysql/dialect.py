@@ -133,7 +133,7 @@ def literal(value: str | int | float) -> str:
     return f"'{pymysql.converters.escape_string(value)}'" if isinstance(value, str) else repr(value)
 
 
-def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 others have more
+def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 PostgreSQL's asks it
     """The schemas that hold the loaded tables."""
     return [ours]
 
@@ -162,7 +162,7 @@ def takes_rows(statement: str) -> bool:  # noqa: ARG001
 
 
 def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> None:
-    """Sends the rows of a statement for which `takes_rows` is true; MySQL has none."""
+    """Sends the rows that follow a statement. Never called for MySQL, where `takes_rows` is always false."""
     raise NotImplementedError
 
 
@@ -185,7 +185,7 @@ def rows_deleted(connection: Connection) -> int:
     return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 others ask
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 PostgreSQL's asks it
     """The apparent size of a schema's files."""
     return size_bytes(server.directory / schema)
 

@@ -177,9 +177,9 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
     if not wrong:
         return reported
     what = f"was set otherwise {changed}" if changed else f"is not what the scenario {asked.scenario.name} asks for"
-    fix = "this server can't do that; take another scenario"
+    fix = "take another scenario: this server can't be set to this one"
     if changed:
-        fix = "look for who else sets it: an event of the server, a monitoring agent, somebody at work"
+        fix = "find out what else sets it: an event of the server, a monitoring agent or another user"
     raise RqpsError(f"{whose}: the performance schema {what}:\n  " + "\n  ".join(wrong), fix=fix)
 
 

@@ -55,7 +55,7 @@ class _ConnectionForControl(pymysql.Connection):
                 raise
             raise RqpsError(
                 f"{self.server}: no answer within {self.patience_s:g} s to {what[:LONGEST_WORDS]}",
-                fix="it hangs, or takes longer for that here: see its process list and its error log",
+                fix="see the server's process list and error log: the statement may wait, or be slow on this machine",
             ) from None
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ _NOTHING = Scenario(
     instruments=(Switch("%", "off"),),
     consumers=(
         Switch("%", False),
-        # All other consumers depend on these two, which record nothing by themselves.
+        # All other consumers depend on these two, which alone record nothing.
         Switch("global_instrumentation", True, optional=True),
         Switch("thread_instrumentation", True, optional=True),
     ),
@@ -199,7 +199,7 @@ def scenario(spec: ScenarioSpec) -> Scenario:
 
 
 def spelt_out(value: Any) -> Any:
-    """Turns the name of a scenario, such as `off`, into the mapping that extends it; returns a mapping unchanged."""
+    """Turns the name of a scenario, such as `off`, into the mapping `extends: off`. Returns a mapping unchanged."""
     if value is True:
         raise ValueError("on says too little; name a scenario, such as default or all-enabled")
     value = _off_is_a_word(value)

@@ -137,7 +137,7 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
     return STORED_BY, columns, indexes
 
 
-def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001 it has them
+def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001 not needed
     """Reads every page of a table and its indexes. `indexes` maps each index to a column that a query can read by
     it."""
     of_the_heap = f"SET LOCAL enable_indexonlyscan = off; SELECT COUNT(*) FROM {table}"
@@ -254,7 +254,7 @@ def rows_deleted(connection: Connection) -> int:
     return int(connection.query("SELECT sum(n_tup_del) FROM pg_stat_user_tables")[0][0] or 0)
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 others look at files
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 MySQL's reads its files
     """The size of a schema's tables with their indexes, in bytes."""
     sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
     return int(connection.query(f"{sizes} WHERE relkind = 'r' AND nspname = '{schema}'")[0][0] or 0)
@@ -279,8 +279,8 @@ def settling(
     server: Server,
     tables: Sequence[str],
     *,
-    change: tuple[str, str],  # noqa: ARG001 others have to be woken
-    published: bool = False,  # noqa: ARG001 which is the same
+    change: tuple[str, str],  # noqa: ARG001 MySQL's purge needs it
+    published: bool = False,  # noqa: ARG001 makes no difference here
     limit_s: float | None = None,
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Makes the server pay its debt, and renews the statistics of these tables. It vacuums the tables and writes a

@@ -23,7 +23,7 @@ __all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_byt
 __all__ += ["counted", "foresee"]
 
 counted = Counted("one_operation", "client")
-"""The driver's function for one operation; db_bench has no function of that name."""
+"""Our driver's function for one operation. db_bench has no such function, so its instructions are not counted."""
 USUAL_CACHE_BYTES = 1 << 30
 BESIDE_THE_CACHE_BYTES = 256 << 20
 """An estimate for memtables, tables that are being read and written, and the program."""

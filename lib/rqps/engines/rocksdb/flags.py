@@ -61,7 +61,7 @@ def flag_of(name: str, dbms: str) -> Flag:
     if name not in known():
         raise RqpsError(
             f"{dbms}: unknown flag {name!r}; {instead(name, known(), 'flags')}",
-            fix="configs of RocksDB have the flags of db_bench; correct it, or take it out of the config",
+            fix="correct the flag, or take it out of the config: configs of RocksDB have the flags of db_bench",
         )
     return known()[name]
 

@@ -36,14 +36,14 @@ LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
 
 Wanted = Callable[[PurePosixPath], bool]
-FETCH_AGAIN = "fetch it again; if it stays so, get the archive from somewhere else"
+FETCH_AGAIN = "fetch the archive again; if it is still damaged, get it from somewhere else"
 
 
 def check_digest(archive: Path, expected: str) -> None:
     if (digest := sha256(archive)) != expected:
         raise RqpsError(
             f"{archive.name}: its sha256 is {digest}, not {expected} as promised",
-            fix="fetch it again; if it stays so, it is not the promised archive: don't use it, or correct sha256",
+            fix="fetch the archive again; if its sha256 is still another, don't use it, or correct sha256",
         )
 
 

@@ -37,7 +37,9 @@ def copy_build(tree: Path, needed: tuple[str, ...], program_in: Callable[[Path],
             shutil.copy2(path, copied / place, follow_symlinks=False)
         program = program_in(copied)
         if program is None or sha256(program) != digest:
-            raise RqpsError(f"{tree} was changed while it was copied", fix="run this again when the build has ended")
+            raise RqpsError(
+                f"{tree} was changed while it was copied", fix="run the command again when the build has ended"
+            )
 
     made_once(copy_of(digest).parent, make)
     copies = sorted(copy_of(digest).parents[1].glob("[0-9a-f]*"), key=lambda copy: copy.stat().st_mtime)

@@ -110,7 +110,7 @@ def source_package(name: str, package: str, version: str, suite: str, folder: Pa
         except RqpsError as error:
             if "Unable to find a source package" not in error.message and "Can not find version" not in error.message:
                 raise
-            fix = f"correct it, or see which versions there are: apt-cache showsrc {package}"
+            fix = f"correct the version; this shows which versions there are: apt-cache showsrc {package}"
             raise RqpsError(f"Debian's {suite} has no source package {package} {version}", fix=fix) from error
 
 
@@ -139,7 +139,7 @@ def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
     folders = library_folders(tree)
     loader = next((folder / LOADER for folder in folders if (folder / LOADER).is_file()), None)
     if loader is None:
-        raise RqpsError(f"{tree} has no loader {LOADER}", fix=f"remove {tree.parent} and do the same again")
+        raise RqpsError(f"{tree} has no loader {LOADER}", fix=f"remove {tree.parent} and run the command again")
     return (str(loader), "--library-path", ":".join(map(str, folders)), str(program))
 
 

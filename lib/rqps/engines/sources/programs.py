@@ -143,7 +143,7 @@ def private(
     alone: bool = False,
 ) -> Tool:
     """A program of this machine's distribution, unpacked in the cache. With `alone`, the packages that it depends on
-    are not fetched, and it finds its libraries by itself."""
+    are not fetched, and no search path for libraries is set."""
     try:
         tree = debian.unpacked(package, None, say, alone=alone)
     except RqpsError as error:
@@ -248,7 +248,7 @@ def folder_with(name: str, library: str, say: Say) -> Path:
     try:
         tree = debian.unpacked(package, LIBRARY_SUITE, say, alone=True)
     except RqpsError as error:
-        raise RqpsError(f"{needed}: {error.message}", fix=f"install {package}, then do the same again") from error
+        raise RqpsError(f"{needed}: {error.message}", fix=f"install {package}, then run the command again") from error
     return next(folder for folder in debian.library_folders(tree) if (folder / library).exists())
 
 

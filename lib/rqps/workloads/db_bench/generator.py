@@ -1,4 +1,4 @@
-"""Puts the load of a step on a database, by our driver linked with a RocksDB library, or by a db_bench binary."""
+"""Runs the load of a step on a database, by our driver linked with a RocksDB library, or by a db_bench binary."""
 
 import os
 import struct
@@ -133,7 +133,7 @@ class Driver(_Process):
 
 
 class DbBench(_Process):
-    """A running db_bench, which starts and ends by itself."""
+    """A running db_bench, which starts its load at once and ends when the load is done."""
 
     program = "db_bench"
 
@@ -143,7 +143,7 @@ class DbBench(_Process):
         if how.get("counted"):
             raise RqpsError(
                 "instructions are counted in the driver, and this build is a db_bench",
-                fix="set instructions_rounds of the study to 0, or take a library",
+                fix="set instructions_rounds of the study to 0, or give a library (librocksdb.so) as the build",
             )
         self.patience_s = patience_s(setup, step, parameters)
         folder, benchmarks = folder_of(database, setup), step.benchmarks

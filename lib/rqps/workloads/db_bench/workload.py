@@ -91,8 +91,8 @@ class DbBenchSteps(Workload):
         setup, described = find(step)
         if database.build.db_bench and parameters.written_by is not None:
             raise RqpsError(
-                f"{database.name}: a db_bench can't stop for others, nor is it given a database of another",
-                fix="take written_by out of the parameters, or a library",
+                f"{database.name}: a db_bench can't run in a duet, nor use a database that another build wrote",
+                fix="take written_by out of the parameters, or give a library (librocksdb.so) as the build",
             )
         kind = DbBench if database.build.db_bench else Driver
         for number, earlier in enumerate(parameters.before(step)):

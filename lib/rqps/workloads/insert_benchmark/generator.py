@@ -1,4 +1,4 @@
-"""Puts the load of a step of the insert benchmark: runs sysbench with our own Lua scripts, which stops when all rows
+"""Runs the load of a step of the insert benchmark: sysbench with our own Lua scripts, which stops when all rows
 are done."""
 
 import os
@@ -38,7 +38,7 @@ DUE = " due"
 
 
 class Generator(LoadGenerator):
-    """A running sysbench that stops by itself when all rows are done."""
+    """A running sysbench that stops when all rows are done."""
 
     engine: Sequence[Row] = ()
     """Rows of the table `engine` from before the step."""
@@ -62,7 +62,7 @@ class Generator(LoadGenerator):
 def generating(
     server: Any, sql: ModuleType, step: Step, parameters: InsertBenchmarkParameters, **how: Unpack[How]
 ) -> Iterator[Generator]:
-    """A running sysbench that puts the load of one step."""
+    """A running sysbench that runs the load of one step."""
     threads = parameters.clients * step.connections
     folder = MEMORY if os.access(MEMORY, os.W_OK) else None
     with Scratch(folder) as scratch:

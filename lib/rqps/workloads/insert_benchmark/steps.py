@@ -33,7 +33,7 @@ class Step:
     """Rows that each client inserts per second; None without a limit."""
     deletes: bool
     queries: tuple[str, ...]
-    """The queries, of which each execution draws one; empty in a step that only writes."""
+    """The queries; each execution takes one of them at random. Empty in a step that only writes."""
 
     @property
     def unit(self) -> str:

@@ -41,7 +41,7 @@ FEWEST_FOUND = 0.9
 """Minimum share of the requested rows that queries have to find: with less, most queries were for deleted rows."""
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
 """Maps the markers of a query to the values with which its plan is requested."""
-LEFT_OVER = "somebody else changed the tables, or the steps before did not do their part; see their rows in the run"
+LEFT_OVER = "see the rows of the earlier steps: one was incomplete, or somebody else changed the tables meanwhile"
 
 
 class InsertBenchmark(Workload):

@@ -1,4 +1,4 @@
-"""Generates tables from a description in runs.yaml: the number of rows, and what each column is drawn from."""
+"""Generates tables from a description in runs.yaml: the number of rows, and the source of each column's values."""
 
 import random
 import re
@@ -38,7 +38,7 @@ def _days(text: str) -> tuple[date, date]:
 
 
 def _column(given: Any) -> Any:
-    """Checks the description of a column: a text such as `key` or `text 20`, or the values to draw from."""
+    """Checks the description of a column: a text such as `key` or `text 20`, or its possible values."""
     if not isinstance(given, str):
         return values(given)
     if _DAYS.fullmatch(given):
@@ -80,8 +80,8 @@ class TableSpec(Strict):
     """The number of rows."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     """Maps the name of each column to its content. `key` is the primary key: 1, 2, 3 and so on. `text 20` is up to
-    twenty random letters. 2020-01-01..2024-12-31 is a random day between these. Other columns draw values as a
-    statement does: from a range, a list, or a column above, of this table or another one."""
+    twenty random letters. 2020-01-01..2024-12-31 is a random day between these. Other columns take values at random,
+    as a statement does: from a range, a list, or a column above, of this table or another one."""
     indexes: Annotated[tuple[Index, ...], Field(strict=False)] = ()
     """Secondary indexes; each is the name of a column, or a list of several names."""
 
@@ -108,7 +108,7 @@ Tables = Annotated[
 
 
 class _Drawn(NamedTuple):
-    """The values of a column, row by row; `places` has the position of each value in the values to draw from."""
+    """The values of a column, row by row; `places` has the position of each value among the possible values."""
 
     values: Sequence[Scalar]
     places: Sequence[int]
@@ -116,7 +116,8 @@ class _Drawn(NamedTuple):
 
 
 def checked(tables: Mapping[str, TableSpec]) -> None:
-    """Raises an error if a column draws from one that is not above it, or takes rows of a column of another table."""
+    """Raises an error if a column takes its values from a column that is not defined above it, if the column that its
+    `same_row_as` names does not fit, or if its range is too wide for Zipf's law."""
     above = set[str]()
     for table, spec in tables.items():
         for name, column in spec.columns.items():

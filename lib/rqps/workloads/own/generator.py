@@ -1,4 +1,4 @@
-"""Puts the load of a user's own step: writes its statements and values into a Lua file that sysbench executes."""
+"""Runs the load of a user's own step: writes its statements and values into a Lua file that sysbench executes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,7 +20,7 @@ from rqps.workloads.sysbench.steps import Step
 
 GROUP = "Own statements"
 MOST_VALUES = 100_000
-"""Maximum number of rows of a column that values are drawn from; of more rows, evenly spaced ones are taken."""
+"""Maximum number of rows of a column from which values are taken at random; of more rows, evenly spaced ones."""
 MOST_EXPLAINED = 100
 """Maximum number of statement shapes of a log whose plans are requested."""
 ITEMS_AT_ONCE = 10_000
@@ -211,8 +211,8 @@ def _prepares(statement: Statement) -> bool:
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """Yields the statements of a step, each after the name of its step; their values are from the middle of those to
-    draw from. For a log, yields the first statement of each shape, after the shape."""
+    """Yields the statements of a step, each after the name of its step; their values are from the middle of all
+    possible values. For a log, yields the first statement of each shape, after the shape."""
     literal = connection.dialect.literal
     for member in parameters.members(name):
         step = parameters.step(member)

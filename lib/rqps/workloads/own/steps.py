@@ -27,7 +27,7 @@ _COLUMN = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 LARGEST = 2**53
 """The largest whole number that is allowed: LuaJIT does not represent all larger ones exactly."""
 WIDEST = 2**32 - 1
-"""Maximum number of values from which sysbench can draw."""
+"""Maximum number of values from which sysbench can take one at random."""
 MOST_LOGGED, MOST_ALONE = 10_000, 8
 
 
@@ -74,19 +74,20 @@ class _Given(Strict):
 
 
 class ValuesSpec(_Given):
-    """The values for a place in a statement: each transaction draws one from a range, a list or a column."""
+    """The values for a place in a statement: each transaction takes one at random, from a range, list or column."""
 
     range: Annotated[str, AfterValidator(_of_range)] | None = None
     """The smallest and the largest whole number, such as 1..100000."""
     list: Annotated[tuple[Scalar, ...], Field(strict=False, min_length=1)] | None = None
-    """The numbers or texts to draw from; a text is sent as a string value, never as SQL."""
+    """The numbers or texts, of which one is taken at random; a text is sent as a string value, never as SQL."""
     column: Annotated[str, AfterValidator(_column)] | None = None
-    """The column of a table to draw from, such as orders.customer_id; a value in more rows is drawn more often."""
+    """A column, such as orders.customer_id, whose value is taken from a random row: a value in more rows comes more
+    often."""
     same_row_as: str | None = None
     """The name of another value: both come from the same row of a table, or from the same position of two lists."""
     zipf: Annotated[float, Field(gt=0, le=4)] | None = None
-    """Exponent of Zipf's law: the nth value is drawn in proportion to 1/n to this power. If not given, all values are
-    equally likely."""
+    """Exponent of Zipf's law: the nth value has a probability in proportion to 1/n to this power. If not given,
+    all values are equally likely."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -121,15 +122,15 @@ class StepSpec(_Given):
     sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
     """One statement, or several separated by ;. ? or {name} stands for a value."""
     values: dict[str, Values] = Field(default_factory=dict)
-    """Maps the name of each value to what it is drawn from; values for ? are used in this order. A value is drawn
-    once per transaction."""
+    """Maps the name of each value to the values that it can have; values for ? are used in this order. Once per
+    transaction, one is taken at random."""
     rows: Rows | None = None
     """The number of rows that each statement that reads has to return: such as 1, 0..10, or 1.. for one or more. The
     run fails if a statement returns another number."""
     prepared: bool = True
     """If true, statements are prepared once and executed with their values; if false, they are sent as text."""
     mix: Annotated[dict[str, Count], Field(min_length=1)] | None = None
-    """Maps names of other steps to their weights, in place of sql: each transaction is drawn from these steps."""
+    """Maps names of other steps to their weights, in place of sql: each transaction runs one of them at random."""
     file: Annotated[str, Field(min_length=1, examples=["slow.log"])] | None = None
     """A log whose statements are replayed in their order, in place of sql: MySQL's slow or general log, PostgreSQL's
     log, or SQL; gzipped or not. The path is absolute, or relative to the folder of runs.yaml."""

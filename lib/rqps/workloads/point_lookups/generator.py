@@ -1,6 +1,6 @@
 """Runs mysqlslap, which waits before its clients start and after they have ended, so that counters can be read.
 
-The same mysqlslap binary puts the load on all servers of a study. Its report gives the duration; the server's
+The same mysqlslap binary runs the load on all servers of a study. Its report gives the duration; the server's
 counters give the number of queries.
 """
 
@@ -209,7 +209,7 @@ def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tupl
         raise RqpsError(
             f"{server.build.name}: mysqlslap {slap.version} can't put load on MySQL {server.build.version}: "
             f"{message}",
-            fix="give another mysqlslap in the study's parameters, usually a newer one; it then serves every dbms",
+            fix="give another mysqlslap in the study's parameters, usually a newer one, for all its dbms",
         )
     return time.monotonic() - began
 

@@ -74,7 +74,7 @@ class PointLookupsParameters(Parameters):
     clients: Some[Count] = (1, 4, 32)
     """Numbers of concurrent clients; every kind of query runs with each number."""
     seconds: Count | None = None
-    """For duets and heap, where sysbench puts the load: duration of the measured part of a step, in seconds per
+    """For duets and heap, where sysbench runs the load: duration of the measured part of a step, in seconds per
     server; 1 if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] | None = None
     """For duets and heap: duration of the warm-up before the measured part of every step, in seconds per server; 0 if
@@ -82,7 +82,7 @@ class PointLookupsParameters(Parameters):
     slice_ms: Count | None = None
     """For duets: length of a slice, in milliseconds, in which one server has all the load; 20 if not given."""
     queries: Count | None = None
-    """For rounds, where mysqlslap puts the load on one server: number of queries per client in a step; 100,000 if not
+    """For rounds, where mysqlslap runs the load on one server: number of queries per client in a step; 100,000 if not
     given."""
     most_queries: Count | None = None
     """For rounds: maximum number of queries of all clients together in a step."""
@@ -91,7 +91,7 @@ class PointLookupsParameters(Parameters):
     warmup_queries: Annotated[int, Field(ge=0)] | None = None
     """For rounds: number of unmeasured queries that one client runs before each step; 1000 if not given."""
     mysqlslap: Program | None = None
-    """For rounds: the mysqlslap that puts the load on all servers of the study, as a version in the catalogue or a
+    """For rounds: the mysqlslap that runs the load on all servers of the study, as a version in the catalogue or a
     path; 8.0.33 if not given."""
     counted_operations: Count | None = None
     """Number of queries of all clients together in a step whose instructions are counted; if not given, 2000, or 1000
@@ -158,7 +158,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def by_sysbench(self) -> bool:
-        """True if sysbench puts the load on single servers, too, because mysqlslap can't."""
+        """True if sysbench runs the load on a single server, too: mysqlslap can do that only for MySQL."""
         return ALONE in self.engines
 
     @property

@@ -1,7 +1,7 @@
 """The point lookups: a table is created and filled as published, and each query is repeated.
 
-mysqlslap puts the load on a single server, as published. mysqlslap can't switch servers and works only with MySQL, so
-sysbench puts the load on the servers of a duet and on PostgreSQL.
+mysqlslap runs the load on a single server, as published. mysqlslap can't switch servers and works only with MySQL, so
+sysbench runs the load on the servers of a duet and on PostgreSQL.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Puts the load of a step: runs sysbench for some seconds or a number of transactions, and reads its reports."""
+"""Runs the load of a step: sysbench for some seconds or a number of transactions, and reads its reports."""
 
 import time
 from collections import Counter
@@ -57,8 +57,8 @@ class Generator(LoadGenerator):
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
-        """Seconds within which the last transactions begin, if transactions are measured as a whole; otherwise
-        None."""
+        """If whole transactions are measured for a fixed time: the seconds after which no further transaction begins,
+        while those under way still end. Otherwise None."""
         if self.sliced:
             self.patience_s = self.slice_patience_s
             self.warmup_s = float(parameters.warmup_seconds)
