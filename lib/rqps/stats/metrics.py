@@ -232,14 +232,27 @@ def _of_slices(study: Study) -> pl.DataFrame:
 
 def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
     """The values of a study's metrics. If the study has counted instructions, they replace the instructions that the
-    CPU's hardware counters measured, and carry the `usual_spread` of counts."""
+    CPU's hardware counters measured, and carry their `usual_spread`."""
     counted = load(study.place, mode="instructions")
     if study.card.base not in set(counted.runs["dbms"]):
         return values
-    counts = instructions_per_operation(counted.instructions, counted.steps, counted.runs).with_columns(
-        metric=pl.lit(INSTRUCTIONS), usual_spread=pl.lit(COUNTED.usual_spread)
-    )
+    counts = instructions_per_operation(counted.instructions, counted.steps, counted.runs)
+    counts = _with_spread_of_counts(counts.with_columns(metric=pl.lit(INSTRUCTIONS)))
     return pl.concat([values.filter(pl.col("metric") != INSTRUCTIONS), counts], how="diagonal")
+
+
+def _with_spread_of_counts(counts: pl.DataFrame) -> pl.DataFrame:
+    """Adds `usual_spread`: that of counts, or the standard deviation between the rounds of a step, pooled over all
+    dbms, if that is larger. Counts of writes depend on purge and flushing. A difference that all dbms of a round
+    share does not count: it is that of the values which the round's statements ask for."""
+    step, log = ("host", "step"), pl.col("value").log()
+    # One window after the other: polars computes a window within a window for the outer one's groups.
+    of_dbms = counts.with_columns(off=log - log.mean().over(*step, "dbms"))
+    left = of_dbms.with_columns(off=pl.col("off") - pl.col("off").mean().over(*step, "occasion", "round"))
+    rounds = pl.struct("occasion", "round").n_unique().over(step)
+    freedom = pl.len().over(step) - pl.col("dbms").n_unique().over(step) - rounds + 1
+    spread = pl.when(freedom > 0).then(((pl.col("off") ** 2).sum().over(step) / freedom).sqrt())
+    return left.with_columns(usual_spread=pl.max_horizontal(pl.lit(COUNTED.usual_spread), spread)).drop("off")
 
 
 def instructions_per_operation(

@@ -4,6 +4,7 @@ releases."""
 import socket
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -24,9 +25,18 @@ class StatementError(Exception):
 
 
 class Connection:
-    """A connection to a server's socket. All values are text. The end of its `with` block or `close` ends it."""
+    """A connection to a server's socket. All values are text. The end of its `with` block or `close` ends it, or adds
+    it to the list `kept`, if there is one, for the next user."""
 
-    def __init__(self, path: Path, patience_s: float, database: str = DATABASE, schema: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        patience_s: float,
+        database: str = DATABASE,
+        schema: str | None = None,
+        kept: "list[Connection] | None" = None,
+    ) -> None:
+        self._kept = kept
         self._line = socket.socket(socket.AF_UNIX)
         self._line.settimeout(patience_s)
         try:
@@ -69,9 +79,24 @@ class Connection:
         """The module with the functions for the server's SQL."""
         return import_module("rqps.engines.postgres.dialect")
 
-    def close(self, patience_s: float | None = None) -> None:
-        """Ends the connection and waits until the server has closed it, so that no step includes that work. The wait
-        is limited by `patience_s`, or else by the connection's own timeout."""
+    def wait_at_most(self, patience_s: float) -> Self:
+        """The connection, which waits so long for an answer from now on."""
+        self._line.settimeout(patience_s)
+        return self
+
+    def close(self) -> None:
+        """Ends the connection and waits until the server has closed it, so that no step includes that work; or resets
+        its session and keeps it."""
+        if self._kept is not None:
+            with suppress(StatementError, OSError):
+                self.query("DISCARD ALL")
+                self._kept.append(self)
+                return
+        self.end()
+
+    def end(self, patience_s: float | None = None) -> None:
+        """Ends the connection, also one that is kept. The wait for the server is limited by `patience_s`, or else by
+        the connection's own timeout."""
         try:
             if patience_s is not None:
                 self._line.settimeout(patience_s)

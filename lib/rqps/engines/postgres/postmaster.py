@@ -5,7 +5,7 @@ import re
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -33,6 +33,8 @@ class Server(KeptServer):
     """A server that answers connections. `pid` is the process id of its postmaster."""
 
     build: Build
+    kept: list[Connection] | None = field(default=None, repr=False, compare=False)
+    """Control connections for reuse, of a server under callgrind: there the start of a backend takes seconds."""
 
     SOCKET = ".s.PGSQL.5432"
     REFUSALS = (StatementError, OSError)
@@ -40,7 +42,11 @@ class Server(KeptServer):
 
     def connect(self, schema: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load."""
-        connection = Connection(self.socket, patience_s or ANSWER_PATIENCE_S, schema=schema)
+        patience_s = patience_s or ANSWER_PATIENCE_S
+        if self.kept and not schema:
+            return self.kept.pop().wait_at_most(patience_s)
+        kept = None if schema else self.kept
+        connection = Connection(self.socket, patience_s, schema=schema, kept=kept)
         self.connections.add(connection)
         return connection
 
@@ -79,7 +85,7 @@ class Server(KeptServer):
 
     def leave(self, connection: Connection) -> None:
         """Closes a connection and waits only briefly for the server, since a stopped backend does not answer."""
-        connection.close(self.GREETING_PATIENCE_S)
+        connection.end(self.GREETING_PATIENCE_S)
 
     def _end_what_outlived_it(self) -> None:
         """Kills processes that still work in the server's data directory after its keeper was killed. A backend that
@@ -109,7 +115,8 @@ def start(build: Build, data: Path, asked: Start, arguments: Sequence[str] = ())
             *("-c", "logging_collector=off", "-c", "log_destination=stderr", *arguments),
         ]
 
-    return Server.begin(build, data, asked, argv, {"TZ": "UTC"})
+    server = Server.begin(build, data, asked, argv, {"TZ": "UTC"})
+    return replace(server, kept=[]) if asked.under else server
 
 
 def _refuse_other_major(build: Build, data: Path) -> None:
