@@ -26,7 +26,7 @@ class StatementError(Exception):
 
 class Connection:
     """A connection to a server's socket. All values are text. The end of its `with` block or `close` ends it, or adds
-    it to the list `kept`, if there is one, for the next user."""
+    it to the list `reusable`, if there is one."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class Connection:
         patience_s: float,
         database: str = DATABASE,
         schema: str | None = None,
-        kept: "list[Connection] | None" = None,
+        reusable: "list[Connection] | None" = None,
     ) -> None:
-        self._kept = kept
+        self._reusable = reusable
         self._line = socket.socket(socket.AF_UNIX)
         self._line.settimeout(patience_s)
         try:
@@ -87,10 +87,10 @@ class Connection:
     def close(self) -> None:
         """Ends the connection and waits until the server has closed it, so that no step includes that work; or resets
         its session and keeps it."""
-        if self._kept is not None:
+        if self._reusable is not None:
             with suppress(StatementError, OSError):
                 self.query("DISCARD ALL")
-                self._kept.append(self)
+                self._reusable.append(self)
                 return
         self.end()
 

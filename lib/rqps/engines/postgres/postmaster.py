@@ -33,7 +33,7 @@ class Server(KeptServer):
     """A server that answers connections. `pid` is the process id of its postmaster."""
 
     build: Build
-    kept: list[Connection] | None = field(default=None, repr=False, compare=False)
+    reusable: list[Connection] | None = field(default=None, repr=False, compare=False)
     """Control connections for reuse, of a server under callgrind: there the start of a backend takes seconds."""
 
     SOCKET = ".s.PGSQL.5432"
@@ -43,10 +43,10 @@ class Server(KeptServer):
     def connect(self, schema: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load."""
         patience_s = patience_s or ANSWER_PATIENCE_S
-        if self.kept and not schema:
-            return self.kept.pop().wait_at_most(patience_s)
-        kept = None if schema else self.kept
-        connection = Connection(self.socket, patience_s, schema=schema, kept=kept)
+        if self.reusable and not schema:
+            return self.reusable.pop().wait_at_most(patience_s)
+        reusable = None if schema else self.reusable
+        connection = Connection(self.socket, patience_s, schema=schema, reusable=reusable)
         self.connections.add(connection)
         return connection
 
@@ -116,7 +116,7 @@ def start(build: Build, data: Path, asked: Start, arguments: Sequence[str] = ())
         ]
 
     server = Server.begin(build, data, asked, argv, {"TZ": "UTC"})
-    return replace(server, kept=[]) if asked.under else server
+    return replace(server, reusable=[]) if asked.under else server
 
 
 def _refuse_other_major(build: Build, data: Path) -> None:
