@@ -2,6 +2,7 @@
 
 import os
 import resource
+import subprocess
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def test_threads_that_were_there_that_came_and_that_ended_are_counted() -> None:
         faults = faults_of(process.pid) - before
     assert faults >= 5 * PAGES, "one was there, two came, and each of these began one more"
     assert used["faults"] == pytest.approx(faults, rel=0.02)
+
+
+def test_a_process_that_ended_after_it_was_listed_is_left_out() -> None:
+    """Backends of a server with a process for each connection end at any time."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with closing(EventCounters([os.getpid(), ended.pid], {"faults": PAGE_FAULTS})) as counters:
+        assert counters.read()["faults"] is not None
 
 
 def test_all_files_are_closed() -> None:

@@ -11,6 +11,7 @@ import errno
 import os
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,7 +101,11 @@ class EventCounters:
 def _open_all(pids: Sequence[int], event: Event) -> list[int]:
     """Opens a counter for each thread, or no counter at all: a sum without some threads would be wrong."""
     descriptors: list[int] = []
-    for thread in sorted(thread for pid in pids for thread in thread_ids(pid)):
+    threads: list[int] = []
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):  # the process ended after it was listed
+            threads += thread_ids(pid)
+    for thread in sorted(threads):
         try:
             descriptors.append(_open(event, INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR, thread=thread))
         except ProcessLookupError:

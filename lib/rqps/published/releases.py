@@ -91,7 +91,7 @@ def lookups_differ(published: Published, study: Study) -> list[str]:
     ours = f"{asked.get('queries') or 0:,} or fewer, all by mysqlslap {by['mysqlslap']}"
     if by["sysbench"]:
         ours = f"those of {asked.get('seconds') or 1} s, by sysbench {by['sysbench']}, which leaves out connecting"
-    releases = study.runs["version"].str.extract(r"^(\d+\.\d+\.\d+)").unique().sort().to_list()
+    releases = study.runs["version"].str.extract(r"^(\d+(?:\.\d+)+)").unique().sort().to_list()
     return [
         "The ratios: theirs are quotients of two printed ones to 5.0.85, and the range is what rounding leaves open. "
         "They have neither a count nor a spread; ours are the mean of rounds with its interval.",
