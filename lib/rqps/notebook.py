@@ -321,7 +321,8 @@ def _kernel_class(
             return self.newest_client
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            # A kernel alone notices late that its parent has ended, and never if that was before its first check.
+            # Without the keeper, a kernel notices late that its parent has ended, and never if it ended before the
+            # kernel's first check.
             return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel

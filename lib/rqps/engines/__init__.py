@@ -63,7 +63,7 @@ ALLOCATORS: Mapping[str, str] = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "li
 
 
 class FileLine(NamedTuple):
-    """One option in an option file, and whether rqps takes it."""
+    """One option in an option file, and whether rqps accepts it."""
 
     number: int
     name: str

@@ -139,7 +139,7 @@ def steal(noise: Collection[Noise]) -> Finding:
 
 
 def noise_floor(noise: Collection[Noise]) -> Finding:
-    """Reports how much equal work varies while nothing is measured: the most useful finding."""
+    """Reports how much the time of equal pieces of work varies while nothing is measured."""
     worst = max(noise, key=lambda cpu_noise: max(cpu_noise.spread, cpu_noise.lost_share))
     most = max(worst.spread, worst.lost_share)
     return Finding(

@@ -332,7 +332,8 @@ def linker_stubs(costs: Costs) -> set[Function]:
 
 def from_counted(chain: Chain, counted: Counted) -> Chain:
     """The frames of a stack from the counted function on, root first; all frames if the stack does not contain
-    that function. Its callers depend on how the thread got its connection, and nothing is counted in them.
+    that function. The callers of the counted function are left out: they depend on how the thread got its connection,
+    and nothing is counted in them.
     """
     ours = (place for place, function in enumerate(chain) if fnmatchcase(function.name, counted.function))
     outermost = max(ours, default=len(chain) - 1)

@@ -196,8 +196,8 @@ def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[St
     """Yields paths to functions without frame pointers, from the few stacks that were copied and unwound.
 
     In most distributions the C library has no frame pointers: two of five stacks of a server lack their callers. Each
-    path leads from the root to a function with which another stack of the role begins. The path's samples are the
-    copied stacks that have it, and its weight is 0.
+    path leads from the root to a function with which another stack of the role begins. A path counts as many samples
+    as there are in the copied stacks that contain the path, and its weight is 0.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}

@@ -26,8 +26,8 @@ SAME_IN_OTHER_WORDS = ("filter_policy", "read_amp_bytes_per_bit", "rocksdb_versi
 
 
 def releases(study: Study) -> dict[str, str]:
-    """Maps dbms to their names in tables, older versions first: the version, or the short dbms if two dbms have the
-    same version."""
+    """Maps each dbms to its name in tables, older versions first. The names are versions; if two dbms have the same
+    version, all names are short forms of the dbms instead."""
     versions = dict(by_version(study).select("dbms", "version").rows())
     return versions if len(set(versions.values())) == len(versions) else short_dbms(versions)[0]
 

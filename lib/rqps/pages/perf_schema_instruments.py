@@ -32,7 +32,7 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """The tree of a study's instruments; the headline makes claims on this frame."""
+    """The tree of a study's instruments; the numbers of the headline are recomputed from this frame."""
     return instrument_costs(load_levels(study.place))
 
 

@@ -18,7 +18,7 @@ from rqps.terminal import counted
 
 ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")  # consumers that all others depend on
 FRAME, MEANS = "scenarios", "scenario means"
-"""The names of the frames on which this page's sentences make claims."""
+"""The names of the frames from which the numbers in this page's sentences are recomputed."""
 MOST_STEPS = 6
 """Maximum number of steps that the headline names; for more steps, it has their geometric mean."""
 COUNTED_BY = " The answer counts comparisons as decided by throughput, or else by CPU per operation."

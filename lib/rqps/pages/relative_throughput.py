@@ -42,7 +42,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def means(study: Study) -> pl.DataFrame:
-    """The geometric means over the steps of a study; the page's sentences make claims on this frame."""
+    """The geometric means over the steps of a study; numbers in the page's sentences are recomputed from it."""
     return stats.over_steps(stats.relate(study)[0], stats.left_out(study))
 
 

@@ -64,5 +64,5 @@ def _cell(row: Row) -> dict[str, str]:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """The frame on which the page's sentences make claims."""
+    """The frame from which the numbers in the page's sentences are recomputed."""
     return stats.by_purpose(study).with_columns(percent=100 * pl.col("share"))

@@ -48,7 +48,8 @@ class Pair:
         return pl.mean_horizontal(_column(side, "cost", round_) for round_ in range(self.rounds))
 
     def by_round(self, parts: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-        """Turns parts, with the sums of `columns`, into paired rounds for `compare`: one row per part and round."""
+        """The paired rounds that `compare` takes, one row per part and round. `parts` has one row per part, with the
+        sums of `columns` over its stacks."""
         return pl.concat(self._round(parts, keys, round_) for round_ in range(self.rounds))
 
     def _round(self, parts: pl.DataFrame, keys: Sequence[str], round_: int) -> pl.DataFrame:

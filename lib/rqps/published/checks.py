@@ -1,4 +1,4 @@
-"""Evaluates the checks: compares each statement of a source with the figures that the source prints, by SQL."""
+"""Evaluates the checks: compares each assertion of a source with the figures that the source prints, by SQL."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ SLACK = 1e-9
 
 
 def checked(published: Published) -> pl.DataFrame:
-    """Every statement that was recalculated, whether it agrees or not."""
+    """Every assertion of a source that was recalculated, with the agreeing ones."""
     with closing(_database(published)) as database:
         return _frame(row for check in published.checks for row in _findings(database, check))
 
 
 def contradictions(published: Published) -> pl.DataFrame:
-    """Every statement that does not hold, sorted by source, the gravest first. `found` tells statements that were
-    calculated from those that were read."""
+    """Every assertion that does not hold, sorted by source, the gravest first. `found` is `numbers` if a calculation
+    refutes the assertion, and `reading` if somebody found this by reading."""
     read = _frame(_finding(check, {}, check.kind, "reading") for check in published.readings)
     every = pl.concat([checked(published).filter(pl.col("kind") != "agrees"), read])
     order = {"source": list(published.sources), "kind": list(KINDS)}

@@ -75,7 +75,7 @@ class Source(_Strict):
 
 
 class Check(_Strict):
-    """A statement of a source, and what the source's own figures say about it. Without `figures` the statement was
+    """An assertion of a source, and what the source's own figures say about it. Without `figures` the assertion was
     checked by reading only."""
 
     source: str
@@ -89,7 +89,7 @@ class Check(_Strict):
     figures: str = ""
     """A query in SQL that gives one row per finding."""
     holds: str = ""
-    """A condition in SQL on these columns, true if the statement holds; without a condition, every row is a
+    """A condition in SQL on these columns, true if the assertion holds; without a condition, every row is a
     finding."""
 
     @field_validator("source", "kind")

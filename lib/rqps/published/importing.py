@@ -319,7 +319,8 @@ def _write(folder: Path, card: StudyCard, runs: Sequence[_Run], engine: str) -> 
 
 
 def _in_tables(runs: Sequence[_Run]) -> list[str]:
-    """The steps of all runs in the order of tables: known steps by group and kind, then all others by kind."""
+    """The steps of all runs in the order in which tables show them: known steps by group and kind, then all others
+    by kind."""
     columns = {step: result for run in runs for step, result in run.steps.items()}
     kinds = {str(result.columns["kind"]).partition(".")[0] for result in columns.values()}
     of_sysbench = [one for one in columns.values() if one.workload == WORKLOAD]

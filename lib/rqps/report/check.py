@@ -54,7 +54,7 @@ def check(
     index = files.get("index.html", b"").decode(errors="replace")
     if beside := _BESIDE.search(index):
         fix = f"check the report of each: rqps report --check {' or '.join(Markup(beside[1]).unescape().split())}"
-        raise RqpsError(f"{path}: a page of two studies, without the data of either", fix=fix)
+        raise RqpsError(f"{path}: this page compares two studies, and contains the data of neither", fix=fix)
     name_of_study, digest = _STUDY.search(index), _DIGEST.search(index)
     if not name_of_study:
         raise RqpsError(f"{path}: not a report", fix="give the folder of one, or the file that --single-file made")

@@ -1,4 +1,4 @@
-"""Maps names to the frames of a study on which sentences make claims; the claims are checked against these frames."""
+"""Maps names to the frames of a study; the numbers in sentences are checked against these frames."""
 
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -154,7 +154,7 @@ class Overall:
         return texts
 
     def _undecided(self, row: Row, frame: str) -> Clause:
-        """The name of a dbms whose verdict is same or unsure, with a claim on this verdict."""
+        """The name of a dbms whose verdict is same or unsure, with the claim that it has this verdict."""
         claim = counted_rows(frame, 1, **_key(row, frame), verdict=row["verdict"])
         return Clause(in_one(self.short[row["dbms"]]), [claim])
 
@@ -271,8 +271,8 @@ class Overall:
         return phrase(", {} {}", what, _signed(beside[0], "compared")) if beside else Clause("")
 
     def _brought(self, host: str) -> Clause | None:
-        """A sentence on the releases that brought the change, if there are three or more: by the means over the
-        steps, or by a single step."""
+        """A sentence on the releases at which the performance changed, by the geometric mean over the steps or by the
+        only step. None if nothing changed, or if there are fewer than three releases to compare."""
         of_host = stats.courses_of(self.study).summary.filter(host=host, metric=self.metric)
         course = of_host.filter(pl.col("step").is_in([stats.ALL_STEPS, *self.steps[: len(self.steps) == 1]]))
         if self.asks not in ("releases", "breakdown") or course.is_empty() or course["course"][0] == "flat":

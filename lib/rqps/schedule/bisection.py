@@ -71,7 +71,7 @@ class Search:
     """The search for the changes among candidates in order.
 
     `measure` takes a candidate and returns its level; with True it first measures more rounds of the candidate. It
-    returns None if the candidate can't be measured, or not further.
+    returns None if the candidate can't be measured, or gets no further rounds.
     """
 
     measure: Callable[[int, bool], Level | None]
@@ -116,7 +116,7 @@ class Search:
         return level
 
     def _located(self, first: int, last: int) -> tuple[int, int]:
-        """The two candidates to which bisection narrows a difference: each probe keeps the half with most of it."""
+        """The two candidates to which bisection narrows a difference: each probe keeps the half with more of it."""
         undecided = 0
         while (untested := self._untested(first, last)) and undecided < MOST_UNDECIDED:
             candidate = min(untested, key=lambda at: abs(at - (first + last) / 2))
@@ -219,7 +219,7 @@ class Bisection:
                 self._count(change)
         except Stopped:
             return "stopped; the same command goes on", self.stopped
-        levels = self._levels()  # from all rounds: the ends got more of them while candidates were measured
+        levels = self._levels()  # computed again: the ends got more rounds while candidates were measured
         search.levels |= {
             at: levels[dbms][0] for at, dbms in enumerate(self.dbms) if dbms in levels and search.levels.get(at)
         }

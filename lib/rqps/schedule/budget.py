@@ -93,7 +93,7 @@ class Budget:
     def _wanted(
         self, runs_file: RunsFile, study: str, host: str, done: Counter[str], left_s: float, watcher: Watcher
     ) -> dict[str, int]:
-        """Maps each dbms to the rounds that it should have after the next round: one more if it takes part in it."""
+        """Maps each dbms to its number of rounds after the next round: one more than now if it should take part."""
         spec = runs_file.studies[study]
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
         others = [dbms for dbms in spec.current if dbms != spec.base and dbms not in absent]

@@ -47,8 +47,8 @@ class Hours:
         """Yields begin and end, as Unix times: of the rest of the current hours or else of the next hours, then of
         the hours of each following day.
 
-        A time that the clock skips in spring is as long after midnight as on other days; if a time occurs twice in
-        autumn, the first occurrence counts.
+        If the clock skips a time in spring, the moment as many hours after midnight counts instead; if a time
+        occurs twice in autumn, the first occurrence counts.
         """
         day = date.fromtimestamp(now_s) - _DAY
         while True:

@@ -154,7 +154,7 @@ def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -
 
 
 def _begin(folder: StudyFolder, runs_file: RunsFile, study: str, versions: rebuilds.Versions, say: Say) -> None:
-    """Keeps the newest version of a study's build, and writes the study's card, before anything is measured."""
+    """Copies the builds that are rebuilt at a path, and writes the study's card, before anything is measured."""
     rebuilds.copy_newest(runs_file, study, versions, say)
     as_known = rebuilds.with_versions(runs_file, study, versions)
     write_card(folder, as_known.studies[study], unfold(as_known, study, this_host()), None, versions)
@@ -237,7 +237,7 @@ def _load(engine: str, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
                 mistakes.append(f"{workload}: {error.errors()[0]['msg'].removeprefix('Value error, ')}")
             else:
                 return workload, parameters
-    raise RqpsError("; ".join(mistakes) or f"no workload of {engine} is short enough", fix="name other steps")
+    raise RqpsError("; ".join(mistakes) or f"no workload of {engine} fits in a few minutes", fix="name other steps")
 
 
 def _validated(model: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:

@@ -1,4 +1,4 @@
-"""Claims: each number in a sentence, kept as data beside the words, so that it can be recomputed from its frame.
+"""Claims: what a sentence says about a frame, as data beside its words, so that each number can be recomputed.
 
 >>> claim = Claim("compared", {"step": "scan", "dbms": "my80.z"}, 0.82, written="0.82x")
 >>> text = phrase("scan regressed most: {}", Clause("my80.z runs at 0.82x", [claim]))

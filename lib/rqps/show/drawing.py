@@ -32,7 +32,7 @@ def png(chart: dict[str, Any]) -> bytes:
 
 
 def _repacked(png: bytes) -> bytes:
-    """The picture compressed again, to a third of its bytes: vl-convert compresses quickly rather than well."""
+    """Compresses the picture again, to about a third of its size: vl-convert compresses fast rather than well."""
     before, pixels, at = [], b"", len(_PNG)
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at : at + 8])

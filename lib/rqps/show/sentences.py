@@ -1,8 +1,11 @@
 """The grammar of findings: a subject, a comparison, a number with its interval and rounds, and a place.
 
 `On vm: update-index regressed most: my8033 runs at 0.82x of my5624 (0.80–0.84, 8 rounds).` Every measured number in a
-sentence is formatted here with its interval and rounds, so that all pages write it in one way. A sentence carries its
-claims as data, so that `rqps report --check` and the tests can recompute each claim from its frame.
+sentence is formatted here with its interval and rounds, so that all pages write it in one way.
+
+A claim is what a sentence says about a frame, as data: the frame's name, its rows and the number. `rqps report
+--check` and the tests recompute the number from the frame. Where a function here takes the name of a `frame`, its
+clause carries claims about that frame; without a name, nothing is checked.
 """
 
 from collections import Counter
@@ -54,7 +57,7 @@ def finding(*clauses: str, place: str = "") -> Clause:
 
 
 def claim_of(row: Row, written: str, column: str = "estimate", frame: str = "compared") -> Claim:
-    """The claim that a column of this row in the frame has the number that the sentence has as `written`."""
+    """The claim that a column of this row in the frame has the number that the sentence writes as `written`."""
     cell = {name: row[name] for name in CELL if name in row}
     return Claim(frame, cell, float(row[column]), column, written=written)
 
@@ -77,7 +80,7 @@ def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compar
 
 
 def number_of(row: Row, *, rounds: bool = True, frame: str = "") -> Clause:
-    """The ratio of a compared row with its interval and rounds. If `frame` is given, the clause has a claim on it.
+    """The ratio of a compared row with its interval and rounds. `frame` is the frame of its claim, if any.
 
     >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62x (0.60–0.65, 6 rounds)'
@@ -88,8 +91,8 @@ def number_of(row: Row, *, rounds: bool = True, frame: str = "") -> Clause:
 
 
 def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = False, frame: str = "") -> Clause:
-    """An absolute number with its unit and its interval. `of` names the column of the number if it is not `estimate`.
-    If `frame` names a frame, the clause has a claim on it.
+    """An absolute number with its unit and its interval. `of` names the column of the number if it is not `estimate`;
+    `frame` is the frame of its claim, if any.
 
     >>> amount({"estimate": 8.95, "low": 8.8, "high": 9.1, "n": 8}, "+,.2f", "µs")
     '+8.95 µs (+8.80 to +9.10)'
@@ -122,8 +125,7 @@ def listed(parts: Sequence[str]) -> Clause:
 def verdict_counts(
     verdicts: Iterable[str], what: str = "comparison", frame: str = "", rows: dict[str, Any] | None = None
 ) -> Clause:
-    """The number of comparisons for each verdict. If `frame` names a frame, these are claims on its rows that match
-    `rows`.
+    """The number of comparisons for each verdict. Their claims, if any, count the rows of `frame` that match `rows`.
 
     >>> verdict_counts(["slower"] * 14 + ["faster"] * 2 + ["unsure"] * 4)
     '14 of 20 comparisons regressed, 2 improved, 4 are inconclusive'
@@ -193,8 +195,8 @@ def in_one(name: str) -> str:
 
 
 def change_of(row: Row, frame: str = "") -> Clause:
-    """The ratio of a compared row as a change in percent, with its interval. If `frame` names a frame, the clause has
-    a claim on it.
+    """The ratio of a compared row as a change in percent, with its interval. `frame` is the frame of its claim, if
+    any.
 
     >>> change_of({"estimate": 1.36, "low": 1.35, "high": 1.371})
     '+36.0 % (+35.0 to +37.1 %)'
@@ -205,8 +207,8 @@ def change_of(row: Row, frame: str = "") -> Clause:
 
 def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
     """The changes of compared rows in percent, each followed by `at` and its `place`; then the places with the
-    verdict same, and those with unsure. Rows without verdicts are all listed. If `frame` is given, the claims are on
-    it.
+    verdict same, and those with unsure. Rows without verdicts are all listed. `frame` is the frame of the claims,
+    if any.
 
     >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
     >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]

@@ -28,7 +28,8 @@ Levels = Mapping[tuple[str, str], str]
 
 
 def versions(study: Study) -> pl.DataFrame:
-    """One row per version of each rebuilt build: `build` is the name in the runs, `build_of` that in runs.yaml."""
+    """One row per version of each rebuilt build: `build` is the version's name in the runs, `build_of` the build's
+    name in runs.yaml."""
     rebuilt = {version.build for version in study.card.builds if version.number > 1}
     rows = [
         {"build": version.name, "build_of": version.build, **version.model_dump(include={*VERSION} - {"build"})}
@@ -39,11 +40,11 @@ def versions(study: Study) -> pl.DataFrame:
 
 
 def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
-    """The tidy frame of all versions of rebuilt builds; of one `metric`, if given. A version that was compared with
-    nothing has a row, too.
+    """The comparisons of all versions of rebuilt builds as a tidy frame, for one `metric` if given. A version without
+    any comparison has a row, too.
 
-    `against` is `base`, or `last` for the version before. The comparisons of each version with the version before are
-    corrected together with the study's own frame, but apart from those of other versions.
+    `against` is `base`, or `last` for the version before. For multiple comparisons, those of one version with the
+    version before are corrected together with the study's own comparisons, but apart from those of other versions.
     """
     every = versions(study)
     if study.card.base not in set(study.runs["dbms"]):
@@ -77,13 +78,18 @@ def superseded(study: Study) -> tuple[str, ...]:
 
 
 def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
-    """The differences that each version of a build showed while it was the newest: one row per step and metric.
+    """The comparisons of each version of a build in the looks that measured it while it was the newest: one row per
+    version, step, metric and `against`.
 
-    `against` is `last` for the comparison with the version before. The newest version also has rows with `base`: its
-    change against the base since the first version, or since the version that was `acknowledged`; these have a
-    verdict only if the interval lies beyond the smallest effect. `seen` is the verdict of the first look. `state` is
-    `changed` where a second look, from newly loaded tables, gives the same verdict, and `suspected` as long as there
-    is no second look. Each look is judged separately, so that a verdict stays when further versions come.
+    Where `against` is `last`, the row compares the version with the version before it. Where it is `base`, which only
+    the newest version has, the row compares its ratio to the base with the same ratio of an earlier version: the
+    first version, or the version that was `acknowledged`. Its verdict is `unsure` unless the whole interval lies
+    beyond the smallest effect.
+
+    `seen` is the verdict of the first look. `state` follows from it only if it is slower or faster: `suspected` as
+    long as there is no second look, from newly loaded tables; then `changed` if both looks have the same verdict, and
+    null if they disagree. All other rows have a null `state`. A version is judged by its own rounds alone, so that
+    its verdict stays when further versions come.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
@@ -112,7 +118,8 @@ def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
 
 
 def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
-    """Maps each dbms to its rounds against its base, without rounds in which a later version of its build was up."""
+    """Maps each dbms to its rounds against the other dbms of its pair, without rounds in which a later version of its
+    build was up."""
     of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
     newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
     paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")
@@ -124,7 +131,8 @@ def seen_in_looks(
     rounds: pl.DataFrame, level: str | None = None, of_base: Mapping[str, pl.DataFrame] | None = None
 ) -> pl.DataFrame:
     """One row per step and metric: the comparison over all looks, the verdict of the first look (`seen`) and of the
-    later ones (`again`), and the `state`. Ratios are relative to those of the earlier dbms `level`, if given."""
+    later looks (`again`), and the `state` (see `looks`). With `of_base`, which maps dbms to their rounds against the
+    base, each ratio is divided by that of the earlier version `level`."""
 
     def judged(part: pl.DataFrame) -> pl.DataFrame:
         if of_base is None:
@@ -146,8 +154,9 @@ def seen_in_looks(
 
 
 def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
-    """Ratios to the base, divided by those of an earlier version if `level` has them. A ratio keeps its verdict only
-    if its interval lies beyond the smallest effect: hours of one machine differ by less."""
+    """Ratios to the base, divided by those of an earlier version if its rounds, `level`, are given. A ratio keeps its
+    verdict only if its interval lies beyond the smallest effect, since one machine differs by less from hour to hour;
+    otherwise the verdict is `unsure`."""
     if level is not None:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)

@@ -77,10 +77,10 @@ class Courses(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """The stretches of a course between its changes."""
+    """The segments of a course: a segment is the part between two change points, with one level."""
 
     starts: tuple[int, ...]
-    """The index of the first release of each stretch, except the first stretch."""
+    """The index of the first release of each segment, except the first segment."""
     levels: Floats
     drifts: bool = False
 
@@ -237,7 +237,7 @@ def _without_luck(values: Floats) -> tuple[Floats, Floats]:
 
 
 def stretched(values: Floats, errors: Floats, penalty: float) -> Stretches:
-    """The stretches of a course that minimize the sum of squared errors and penalties; or a drift, if a straight line
+    """The segments of a course that minimize the sum of squared errors and penalties; or a drift, if a straight line
     has a smaller sum. Changes smaller than `LEAST` are then removed again.
 
     >>> course = np.log([1, 1, 1, 0.9, 0.9, 1.2])
@@ -278,7 +278,7 @@ def stretched(values: Floats, errors: Floats, penalty: float) -> Stretches:
 
 
 def _levels(values: Floats, weights: Floats, starts: Sequence[int]) -> Floats:
-    """The level at each release: the mean of the stretch that the release is in."""
+    """The level at each release: the weighted mean of the segment that the release is in."""
     parts = zip((0, *starts), (*starts, len(values)), strict=True)
     means = [np.full(end - begin, np.average(values[begin:end], weights=weights[begin:end])) for begin, end in parts]
     return np.concatenate(means)

@@ -134,7 +134,7 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
 @lru_cache(maxsize=2)  # most sections of a page need it
 def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rounds of a study against its base, with counted instructions, and their tidy frame with warnings, in the
-    order of tables. All verdicts of the frame are corrected for multiple comparisons together."""
+    order in which tables show it. All verdicts of the frame are corrected for multiple comparisons together."""
     paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
     return paired, with_warnings(in_tables(compare(paired)), all_warnings(study))
 

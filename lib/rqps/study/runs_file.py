@@ -407,8 +407,8 @@ class StudySpec(Strict):
     level_of: Name | None = None
     """The study whose parts this study measures; `rqps run` writes this key."""
     against: Literal["last", "base"] | None = None
-    """The dbms that a rebuilt build is measured beside in each round: its version before and the base (`last`), or
-    only the base (`base`); `last` if not given."""
+    """The comparison partners of a rebuilt build: each round measures its newest version together with the version
+    before it and the base (`last`), or together with the base alone (`base`); `last` if not given."""
     earlier: SkipJsonSchema[dict[str, tuple[str, ...]]] = Field(default_factory=dict)
     """Maps the dbms of a build's newest version to the dbms of its earlier versions, the latest first; rqps adds
     them."""

@@ -1,4 +1,4 @@
-"""Reads a my.cnf as the server does: its options by group, and for each line whether rqps takes it.
+"""Reads a my.cnf as the server does: its options by group, and for each line whether rqps accepts it.
 
 A config in runs.yaml starts from such a file by `my_cnf: etc/my.cnf.cz10a`. Options for files and folders are
 ignored, since rqps sets these; the allocator, which mysqld_safe would set, becomes the option `malloc`.

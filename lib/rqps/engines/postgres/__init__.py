@@ -7,7 +7,7 @@ from rqps.engines import Facts, Program
 _PLACES = ("config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "unix_socket_directories")
 _NETWORK = ("listen_addresses", "port", "unix_socket_group", "unix_socket_permissions")
 _LOG = ("log_destination", "log_directory", "log_filename", "logging_collector")
-# Settings of one instance or one machine, or that name the build, which a study varies.
+# Settings that are not compared: they belong to one instance or one machine, or name the build.
 _PASSING = (
     r"^(config_file|data_directory|external_pid_file|hba_file|ident_file|unix_socket_directories|TimeZone|log_timezone"
     r"|server_version|server_version_num|shared_memory_size(_in_huge_pages)?|num_os_semaphores)$"

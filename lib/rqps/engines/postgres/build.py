@@ -1,4 +1,4 @@
-"""A PostgreSQL build: postgres and initdb found in a tree, with the libraries that they need, and their version."""
+"""A PostgreSQL build: finds postgres and initdb in a tree, the libraries that they need, and their version."""
 
 import re
 import shlex
@@ -24,9 +24,9 @@ class Build(engines.Build):
     """A server binary on this machine, and the program that makes its data directories."""
 
     def initdb(self, folder: Path) -> tuple[list[str], list[str]]:
-        """The command line of initdb, and further options for it. initdb runs the `postgres` beside itself. For a
-        build with its own loader, initdb is copied to `folder`, beside a script `postgres` that starts the server
-        with that loader."""
+        """The command line of initdb, and further options for it. initdb starts the program `postgres` in its own
+        directory. So for a build that comes with its own loader, `folder` gets a copy of initdb, and a script
+        `postgres` that starts the server with that loader."""
         program = self.program.with_name("initdb")
         if len(self.argv) == 1:
             return [str(program)], []
@@ -49,7 +49,7 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for. It is fetched if needed, and its version has to be the promised one."""
+    """The build that `spec` asks for, fetched if needed. It is an error if its version is not the promised one."""
     origin = source(name, spec)
     program = server_in(tree := origin.fetch(name, say))
     assert program is not None  # without a program, fetching would have failed
@@ -71,7 +71,7 @@ def server_in(tree: Path) -> Path | None:
 
 
 def known_version(tree: Path) -> str | None:
-    """The version of the server in a tree, if rqps has asked the server for it before."""
+    """The version of the server in a tree; None if rqps has not asked the server for it yet."""
     return sources.asked_before(server_in(tree)).get("version")
 
 

@@ -25,8 +25,8 @@ class StatementError(Exception):
 
 
 class Connection:
-    """A connection to a server's socket. All values are text. The end of its `with` block or `close` ends it, or adds
-    it to the list `reusable`, if there is one."""
+    """A connection to a server's socket. All values are text. `close`, and the end of its `with` block, end the
+    connection; if a list `reusable` is given, they add it to this list instead."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class Connection:
         return import_module("rqps.engines.postgres.dialect")
 
     def wait_at_most(self, patience_s: float) -> Self:
-        """The connection, which waits so long for an answer from now on."""
+        """This connection, with another limit for its wait for an answer, in seconds."""
         self._line.settimeout(patience_s)
         return self
 
     def close(self) -> None:
-        """Ends the connection and waits until the server has closed it, so that no step includes that work; or resets
-        its session and keeps it."""
+        """Ends the connection and waits until the server has closed it, so that no step includes that work. A
+        reusable connection is reset and kept instead."""
         if self._reusable is not None:
             with suppress(StatementError, OSError):
                 self.query("DISCARD ALL")
@@ -95,7 +95,7 @@ class Connection:
         self.end()
 
     def end(self, patience_s: float | None = None) -> None:
-        """Ends the connection, also one that is kept. The wait for the server is limited by `patience_s`, or else by
+        """Ends the connection, even a reusable one. The wait for the server is limited by `patience_s`, or else by
         the connection's own timeout."""
         try:
             if patience_s is not None:
@@ -110,8 +110,8 @@ class Connection:
             self._line.close()
 
     def _rows(self) -> Iterator[Row]:
-        """The rows until the server is ready for the next statement. A refusal is raised then, or at once if the
-        server closes the connection with it."""
+        """Yields rows until the server is ready for the next statement, then raises the server's refusal, if any. A
+        refusal that ends the connection is raised at once."""
         refusal: StatementError | None = None
         while True:
             kind, body = self._message()

@@ -21,11 +21,11 @@ from rqps.engines.postgres.unprivileged import server_user
 from rqps.errors import RqpsError
 
 SHAPING = {"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""}
-"""Options of a config that decide what initdb writes, with the values for a config that does not name them."""
+"""Maps the options of a config that decide what initdb writes to their values where a config does not name them."""
 FILE = "known.json"
 _KNOWN = TypeAdapter(dict[str, Setting])
 QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
-"""Server options while tables are loaded; they leave nothing in the data. Commits stay synchronous: right after
+"""Server options for loading tables; they have no effect on the loaded data. Commits stay synchronous: right after
 asynchronous commits a vacuum could not mark their rows as visible to all, and no query would be an index-only
 scan."""
 
@@ -54,7 +54,7 @@ def known(source: Origin, say: Say) -> dict[str, Setting]:
 
 
 def known_before(version: str | None) -> dict[str, Setting]:
-    """The settings of a version, or of all versions, that servers on this machine reported before."""
+    """The settings that servers of a version reported on this machine before; of all versions if none is given."""
     settings: dict[str, Setting] = {}
     for file in (cache_dir() / "data").glob(f"*-{version or '*'}-*/initdb/{FILE}"):
         settings |= _KNOWN.validate_json(file.read_bytes())
@@ -125,8 +125,8 @@ def _initdb(source: Origin, data: Path) -> None:
 
 
 def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
-    """The options of initdb; an error if the release lacks one that is asked for. Checksums are on by default since
-    18."""
+    """The options of initdb; an error if the release lacks one that is asked for. Since 18, initdb enables
+    checksums by default."""
     for name, value in source.shape.items():
         option = f"--{name.replace('_', '-')}"
         if name == "data_checksums":
@@ -145,5 +145,5 @@ def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
 
 
 def _running(build: Build, data: Path, log: Path) -> AbstractContextManager[Server]:
-    """A server on `data` that runs until the end of the block, and has to shut down in order."""
+    """A server on `data` that runs until the end of the block; an error if it does not shut down in order."""
     return start(build, data, Start(log), QUICK).making(f"making data of {build.name}")

@@ -18,14 +18,14 @@ STORED_BY = "heap"
 NUMBERED, NEXT_NUMBER = "serial primary key", "nextval('{table}_{key}_seq')"
 """The column type of a key that the server numbers itself, and the SQL value that stands for the next number."""
 AT_REST = ("vacuum (analyze) {table}",)
-"""Statements that bring a loaded `{table}` into the state in which the server reads it best."""
+"""Statements that prepare a loaded `{table}` for reading: they set its visibility map and its statistics."""
 IDS_AT_ONCE = 1000
-"""Number of ids that a connection takes from the server at once, as in the published client. Ids that the connection
+"""Number of ids that a connection reserves from the server at once, as in the published client. Reserved ids that it
 does not use become gaps."""
 REFUSALS: tuple[type[Exception], ...] = (StatementError, OSError)
-"""The exceptions of a statement that the server refuses, or during which the server ends."""
+"""The exceptions that are raised if the server refuses a statement, or ends while it executes the statement."""
 TABLE_OF_ANY_TEXT = ""
-"""The clause at the end of CREATE TABLE by which a table can store any text; none is needed here."""
+"""The clause at the end of CREATE TABLE that lets a table store any text; PostgreSQL needs no such clause."""
 BACKSLASH_ESCAPES = False
 """True if a backslash in a text literal escapes the character after it."""
 _OF_ITS_DATABASE = re.compile(
@@ -39,7 +39,7 @@ LONGEST_STATEMENT = 300
 TYPES = {"integer": "int", "character": "char", "character varying": "varchar"}
 TYPES |= {"timestamp without time zone": "datetime"}
 MOST_DEAD = 100
-"""Maximum number of dead rows with which a server still counts as vacuumed."""
+"""Maximum number of dead rows at which a server still counts as vacuumed."""
 STATISTICS_LATE_S = 0.6
 """Seconds to wait before statistics are read: up to release 14 they may be half a second old."""
 _INDEX = """
@@ -138,8 +138,8 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
 
 
 def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001 not needed
-    """Reads every page of a table and its indexes. `indexes` maps each index to a column that a query can read by
-    it."""
+    """Reads every page of a table and its indexes. The indexes are looked up in the server, so `indexes` is not
+    used."""
     of_the_heap = f"SET LOCAL enable_indexonlyscan = off; SELECT COUNT(*) FROM {table}"
     connection.query(f"BEGIN; {of_the_heap}; COMMIT")
     columns = {str(column) for _, column, _ in connection.query(_INDEX.format(table))}
@@ -165,7 +165,7 @@ def literal(value: str | int | float) -> str:
 
 
 def schemas(connection: Connection, ours: str) -> list[str]:
-    """The schemas that may hold the tables of a load: ours first, then all others that are not the server's own."""
+    """The schemas that may hold the tables of a load: `ours` first, then all others except the system schemas."""
     rows = connection.query(
         "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_|^information_schema$' ORDER BY 1"
     )
@@ -179,8 +179,8 @@ def analyze(connection: Connection, table: str) -> None:
 
 def of_a_dump(statement: str) -> str:
     """Adapts a statement of a dump to our database and our user. The result is empty for a statement about the dump's
-    own database, owners or rights, and for one that holds only comments. Setting an option that the release lacks
-    does nothing.
+    own database, owners or rights, and for a text of comments only. A SET is rewritten so that it does nothing if the
+    release lacks the option.
 
     >>> of_a_dump("ALTER TABLE public.orders OWNER TO joe"), of_a_dump("SET row_security = off")
     ('', "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'row_security'")
@@ -221,8 +221,8 @@ def plan(connection: Connection, step: str, statement: str) -> list[dict[str, An
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:
-    """The access path of a statement, by EXPLAIN with the actual values: after five calls a prepared statement may
-    get a generic plan."""
+    """The access path of a statement, according to EXPLAIN of the statement with its actual values. A generic plan,
+    which the server may choose for a prepared statement after five executions, can differ from it."""
     text = "".join(str(row[0]) for row in connection.query(f"EXPLAIN (FORMAT JSON) {statement}"))
     top = json.loads(text)[0]["Plan"]
     nodes = list(_nodes(top))
@@ -249,7 +249,7 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def rows_deleted(connection: Connection) -> int:
-    """Number of rows deleted since the server started, without those of connections that are still open."""
+    """Number of rows deleted from tables so far. Connections that are still open may not have reported all theirs."""
     time.sleep(STATISTICS_LATE_S)
     return int(connection.query("SELECT sum(n_tup_del) FROM pg_stat_user_tables")[0][0] or 0)
 
@@ -261,8 +261,8 @@ def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  #
 
 
 def read_debt(connection: Connection) -> dict[str, Any]:
-    """The debt of the server, by the columns of the table `engine`. `history_length` is the number of dead rows; no
-    view shows the number of dirty pages."""
+    """The debt of the server, by the columns of the table `engine`. `history_length` is the number of dead rows.
+    `dirty_kb` is None, since no view shows the number of dirty pages."""
     ((version,),) = connection.query("SHOW server_version_num")
     wal = _WAL if int(str(version)) >= 100_000 else _WAL_BEFORE_10
     ((dead, buffers_kb, age_kb, capacity_kb),) = connection.query(_DEBT.format(**wal))
@@ -286,8 +286,8 @@ def settling(
     """Makes the server pay its debt, and renews the statistics of these tables. It vacuums the tables and writes a
     checkpoint, since later statements would pay for dead rows, pages missing in the visibility map, and dirty pages.
     A first checkpoint flushes the WAL of commits that did not wait for it: until then a vacuum could not mark their
-    rows as visible to all. Yields the debt, and in words the part that is left, until the caller closes the
-    generator."""
+    rows as visible to all. Until the caller closes the generator, it yields the debt, and a text on what is not
+    paid yet, empty if nothing."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
             connection.query("CHECKPOINT")
@@ -297,7 +297,7 @@ def settling(
             while True:
                 ((workers,),) = connection.query(_AT_WORK)
                 debt = read_debt(connection)
-                if debt["history_length"] > MOST_DEAD:  # the count is late, or a transaction could see these rows
+                if debt["history_length"] > MOST_DEAD:  # the count is late, or an open transaction keeps them
                     yield debt, f"{debt['history_length']} dead rows are not vacuumed"
                     for table in tables:
                         connection.query(f"VACUUM {table}")

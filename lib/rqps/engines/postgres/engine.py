@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 counted = Counted("PostgresMain", "connection", marker="pg_sleep")
-"""The function in which a backend works for its client: these builds inline exec_bind_message and similar
-functions."""
+"""The function whose instructions are counted: a backend works for its client in it. More specific functions, such as
+exec_bind_message, are inlined in these builds."""
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
 _BYTES = Setting("0", "B", "integer")
@@ -66,7 +66,7 @@ def memory_bytes(asked: Asked) -> int:
 
 
 def foresee(asked: Asked) -> None:
-    """Refuses what `prepare` would refuse, as far as that shows without fetching or starting anything."""
+    """Refuses what `prepare` would refuse, as far as this can be found without fetching or starting anything."""
     server_user()
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()

@@ -49,7 +49,7 @@ class Translated:
     arguments: tuple[str, ...] = ()
     expected: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-    """Optional options that this release does not have."""
+    """Options that the config marks as optional and that this release does not have."""
 
 
 def _wal_compression(text: str, known: Mapping[str, Setting]) -> tuple[str, str]:

@@ -34,7 +34,7 @@ class Server(KeptServer):
 
     build: Build
     reusable: list[Connection] | None = field(default=None, repr=False, compare=False)
-    """Control connections for reuse, of a server under callgrind: there the start of a backend takes seconds."""
+    """Control connections free for reuse under callgrind, where the start of a backend takes seconds; else None."""
 
     SOCKET = ".s.PGSQL.5432"
     REFUSALS = (StatementError, OSError)
@@ -58,8 +58,8 @@ class Server(KeptServer):
         return {"db-driver": "pgsql", "pgsql-host": host, "pgsql-user": USER, "pgsql-db": database}
 
     def process_roles(self) -> dict[int, str]:
-        """Maps the process ids of the server to names: from 10 on the server's own names, in older releases the
-        process titles."""
+        """Maps the id of each process of the server to its kind: from release 10 on by pg_stat_activity, in older
+        releases by the process title."""
         names = {self.pid: "postmaster"}
         for pid in self.pids[1:]:
             with suppress(psutil.NoSuchProcess):

@@ -28,7 +28,7 @@ class User:
         return (
             *(_setpriv(), f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"),
             *(f"--inh-caps=-all,{ALLOWED}", f"--ambient-caps={ALLOWED}", "--pdeathsig=KILL"),
-            "--securebits=+no_setuid_fixup",  # or access(), which checks the real user, would see no capability
+            "--securebits=+no_setuid_fixup",  # for access(), which checks the real user's capabilities
         )
 
     def own(self, folder: Path) -> None:

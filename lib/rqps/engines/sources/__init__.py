@@ -61,10 +61,10 @@ class Entry(BaseModel):
     archive_bytes: int
     kept_bytes: int
     compiler: str = ""
-    """The compiler of the version's program, if it differs between the entries of an engine."""
+    """The compiler of the version's program; named only if it differs between the entries of an engine."""
     files: list[str] = Field(default_factory=list)
-    """Globs of the files to unpack, in which `*` matches `/` too. If there are none, all files are unpacked but those
-    that no server needs."""
+    """Globs of the files to unpack, in which `*` matches `/` too. If there are none, all files are unpacked except
+    those that match `NEVER_NEEDED`."""
 
     def spec(self, version: str, engine: str) -> BuildSpec:
         return BuildSpec.model_validate({**self.from_, engine: version, "sha256": self.sha256})
@@ -129,7 +129,7 @@ def asked_once(program: Path, ask: Callable[[], Mapping[str, Any]], say: Say = p
 
 
 def asked_before(program: Path | None) -> dict[str, Any]:
-    """The facts about a program, if they are stored already; else empty."""
+    """The stored facts about a program; empty if nothing is stored yet."""
     facts: dict[str, Any] = {}
     if program and (file := _facts_of(program)).exists():
         facts = json.loads(file.read_text())
@@ -155,7 +155,7 @@ def digest_of(program: Path) -> str:
 
 
 def _facts_of(program: Path) -> Path:
-    """The file with the facts about a program. A program that was changed has another file."""
+    """The file with the facts about a program. Its path changes when the program is replaced."""
     now = program.stat()
     return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns) / FACTS
 

@@ -30,7 +30,8 @@ ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
 were read by then."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Each member counts as this many bytes more, and a long header as this many times its size, since they take time."""
+"""Bytes that each member counts in addition to its size, and the factor by which the size of a long header counts:
+both take time to read."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
@@ -58,7 +59,7 @@ def unpack(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
-        # Other numbers are errors of the disk: gzip and bz2 give none, an offset before the begin of a zip EINVAL.
+        # Damage has no error number (gzip, bz2) or EINVAL (a zip with a wrong offset); other numbers are disk errors.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise RqpsError(f"{archive.name}: cut off or damaged: {error}", fix=FETCH_AGAIN) from error
@@ -107,7 +108,7 @@ def _members_of_zip(packed: BinaryIO, room: "_Room") -> Iterator[tuple[TarInfo, 
     if not zipfile.is_zipfile(packed):
         raise ReadError("neither a tarball nor a zip")
     packed.seek(max(0, room.size - LONGEST_LIST))
-    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # fails for a longer list of members
+    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # fails if the list of members is longer
     with zipfile.ZipFile(packed) as unpacked:
         for info in unpacked.infolist():
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack whole in memory
@@ -127,16 +128,16 @@ def _chunks(opened: Callable[[], IO[bytes] | None], fill: Callable[[int], None] 
 
 
 class _Room:
-    """Limits the size of the unpacked files by the size of the archive, and by the number of its bytes that were read
-    so far."""
+    """Limits the size of the unpacked files by the size of the archive, and by the number of archive bytes read so
+    far."""
 
     def __init__(self, packed: BinaryIO) -> None:
         self.size = os.fstat(packed.fileno()).st_size
         self._packed, self._taken, self._filled = packed, 0, 0
 
     def take(self, more: int) -> None:
-        """Takes room for the next member. The sizes of the members before it must fit the bytes that were read by
-        now."""
+        """Reserves room for the next member. Raises an error if the members before it are too large for the archive
+        bytes read so far."""
         if more < 0:
             raise FilterError(f"has a member of {more} bytes")
         self._filled = self._taken
@@ -159,9 +160,9 @@ _SPARSE = "is packed with its holes left out, as tar --sparse does it"
 
 
 class _StrictHeader(TarInfo):
-    """The header of a member: only the end mark ends a tarball. Without this class, tarfile takes a damaged or
-    missing header for the end, and reads into memory all that a few bytes unpack to, as a name or as a list of holes
-    of a file."""
+    """The header of a member. Without this class, tarfile takes a damaged or missing header for the end of the
+    tarball, and reads names and lists of holes into memory however large they are. Here only the end mark ends a
+    tarball, and long headers are refused."""
 
     room: ClassVar[_Room]
 

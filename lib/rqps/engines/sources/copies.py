@@ -1,4 +1,4 @@
-"""Copies of builds at paths where users rebuild them, so that an earlier version of a build can be measured from its
+"""Copies builds that users rebuild at the same path, so that an earlier version of a build can be measured from its
 copy."""
 
 import shutil
@@ -12,11 +12,11 @@ from rqps.terminal import megabytes
 
 LEFT_BY_COMPILERS = ("*.o", "*.a", "*CMakeFiles/*", "*.git/*")
 MOST_COPIES, MOST_BYTES = 10, 4_000_000_000
-"""Maximum number of copies that stay, those that were used last, and maximum size of one copy."""
+"""Maximum number of copies, of which the most recently used ones stay, and maximum size of one copy in bytes."""
 
 
 def copy_of(digest: str) -> Path:
-    """The place of the copy of a build, given by the digest of its program."""
+    """The folder of the copy of a build whose program has this digest."""
     return cache_dir() / "copies" / digest[:16] / "tree"
 
 

@@ -1,7 +1,7 @@
-"""Unpacks Debian packages of any suite in the cache with the libraries that they need, beside the system's own.
+"""Fetches Debian packages of any suite with the libraries that they need, and unpacks them in the cache.
 
-apt does the work, in a private tree (lists, state, an empty list of installed packages), with the machine's mirrors,
-proxies and keys. Signatures are checked as always, nothing is installed, and an ordinary user can do it.
+apt does the work, with the machine's mirrors, proxies and keys, but with lists and a state of our own, in which no
+package is installed yet. It checks signatures as always. Nothing is installed on the system, and any user may do it.
 """
 
 import hashlib
@@ -25,18 +25,18 @@ PACKAGES = "packages.txt"
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = (
     "usr/lib/x86_64-linux-gnu",
-    "usr/lib/x86_64-linux-gnu/pulseaudio",  # libpulse has an absolute path to a library in it
+    "usr/lib/x86_64-linux-gnu/pulseaudio",  # libpulse refers to a library here by an absolute path
     "lib/x86_64-linux-gnu",
     "usr/lib",
     "lib",
 )
 NOT_NEEDED = re.compile(
     r"perl(-base|-modules-.*)?|libperl5.*|dpkg|tar|debconf|adduser|passwd|init-system-helpers|usrmerge"  # to install
-    r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # to be a desktop
-    r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # to use a graphics card
+    r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # for a desktop
+    r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # for a graphics card
 )
-"""Pattern of dependencies that are left out, since the programs that we start do not need them. A program whose
-library is wrongly left out fails to start."""
+"""Pattern of dependencies that are left out, since the programs that we start do not need them. If a library is left
+out by mistake, its program fails to start."""
 NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # prefixes of package names: perf is linked with libperl
 LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 
@@ -63,7 +63,8 @@ def unpacked(
     them.
 
     Without a suite, the packages come from the machine's own sources, and the program uses the machine's loader and
-    libc. `files` are the files to keep in the tree (globs, `*` matches `/`); `alone` leaves out the dependencies.
+    libc. `files` are globs of the files to keep in the tree (`*` matches `/`), all if empty; `alone` leaves out the
+    dependencies.
     """
     name = name or package
 
@@ -90,7 +91,7 @@ def unpacked(
 
 
 def is_newest(package: str, suite: str | None, unpacked_in: Path, say: Say) -> bool:
-    """True if a package and all packages that it depends on are here in their newest versions."""
+    """True if the cache has the newest versions of a package and of all packages that it depends on."""
     lists = cache_dir() / "apt" / (suite or "own-sources")
     with locked(lists, lambda: say(f"{package}: waiting for another fetch of Debian packages to end")):
         chosen = _closure(package, suite, _fresh_lists(suite, lists, package, say), alone=False)
@@ -99,8 +100,8 @@ def is_newest(package: str, suite: str | None, unpacked_in: Path, say: Say) -> b
 
 
 def source_package(name: str, package: str, version: str, suite: str, folder: Path, say: Say) -> None:
-    """Fetches the files of a source package into a folder: upstream's tarball, and Debian's changes in other
-    files."""
+    """Fetches the files of a source package into a folder: upstream's tarball, and further files with Debian's
+    changes."""
     lists = cache_dir() / "apt" / f"{suite}-source"
     with locked(lists, lambda: say(f"{name}: waiting for another fetch of Debian packages to end")):
         settings = _fresh_lists(suite, lists, name, say, kind="deb-src")
@@ -115,7 +116,7 @@ def source_package(name: str, package: str, version: str, suite: str, folder: Pa
 
 
 def place(package: str, suite: str | None, *, files: tuple[str, ...] = (), alone: bool = False) -> Path:
-    """The folder of a package in the cache; it exists once the package was fetched."""
+    """The folder of a package in the cache; the folder exists once the package was fetched."""
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:8] if files else ""
     parts = [package, suite, "alone" if alone else "", digest]
     return cache_dir() / "debian" / "-".join(filter(None, parts))
@@ -144,8 +145,8 @@ def own_loader(tree: Path, program: Path) -> tuple[str, ...]:
 
 
 def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say, kind: str = "deb") -> Path:
-    """The file with apt's settings for a private tree, `lists`, whose package lists are up to date. The caller holds
-    the lock of `lists`."""
+    """Updates the package lists in the folder `lists`, and returns the file with apt's settings for this folder. The
+    caller must hold the lock of `lists`."""
     (lists / "archives/partial").mkdir(parents=True, exist_ok=True)
     (lists / "status").touch()
     settings = lists / "apt.conf"
@@ -181,8 +182,8 @@ def _sources(suite: str, lists: Path, kind: str) -> list[str]:
 
 
 def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
-    """The Debian mirrors among the addresses that apt would fetch on an update: those known by name, and on Debian
-    those that serve a known release.
+    """The Debian mirrors among the addresses that apt would fetch on an update: addresses that end with `/debian`,
+    and on a Debian machine also those that serve a known release.
 
     This works even if no list was ever fetched, as in a fresh container, where apt's own `indextargets` is empty.
 
@@ -200,7 +201,8 @@ def mirrors(asked: str, machine: Mapping[str, str]) -> list[str]:
 
 
 def _closure(package: str, suite: str | None, settings: Path, *, alone: bool) -> list[_Package]:
-    """The packages to fetch: `package` and all packages that it depends on, without those of `NOT_NEEDED`."""
+    """The packages to fetch: `package` and all packages that it depends on, except those that match `NOT_NEEDED` and,
+    without a suite, libc."""
     options = ["--no-install-recommends", "--print-uris", "-qq", "-y"]
     command = ["apt-get", "-c", str(settings), "install", *options, package]
     try:

@@ -45,8 +45,8 @@ class Progress:
         self._what, self._clock = what, clock
         self._done, self._last_line_at = 0, clock()
         self._began: tuple[float, int] | None = None
-        """The time and the number of the first bytes. The speed is counted from there, without the wait before
-        them."""
+        """The time when the first bytes had arrived, and their number. The speed is computed from then on, without
+        the wait before."""
 
     def update(self, more_bytes: int) -> None:
         self.reach(self._done + more_bytes)
@@ -125,7 +125,7 @@ def run_client(
 
 
 def size_bytes(folder: Path) -> int:
-    """The size of all files below a folder, while other processes may write and remove files."""
+    """The total size of the files below a folder, in which other processes may write and remove files meanwhile."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

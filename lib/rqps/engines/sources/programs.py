@@ -27,7 +27,7 @@ _VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a program to its end and reads stdout and stderr as one text. `environment` is added to our own."""
+    """Runs a program to its end and reads stdout and stderr as one text. `environment` is added to ours."""
     return subprocess.run(
         command,
         env={**os.environ, **environment},
@@ -41,7 +41,7 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
 
 
 def answer_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The output of a program, or the reason why it can't be run."""
+    """The output of a program, or the reason why the program can't be run."""
     try:
         return ask(command, environment).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -184,7 +184,7 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
 
 def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Locate) -> None:
     """Refuses a path that holds no build, and a build on this machine that is not of the promised version. The
-    version is checked only if all libraries of the program are here, so that none has to be fetched."""
+    version is checked only if all libraries of the program are on this machine, so that nothing is fetched."""
     if origin.kind in ("path", "on_path"):
         origin.fetch(asked.build, lambda _: None)
     if program and not missing_libraries(program, _search(_beside(program))):

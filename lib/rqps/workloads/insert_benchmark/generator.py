@@ -31,7 +31,8 @@ BYTES_OF_CLIENT = 64
 STOPPED = 16
 """Byte offset, in the file by which threads report their progress, of the time for which the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""Seconds by which the beginning of a load lies ahead while it waits for its first turn, which sets its clock."""
+"""Seconds by which a load that runs in turns first puts off its beginning, so that it waits for its first turn. That
+turn sets the clock of the load to the planned beginning."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
 """Suffix of a kind whose latency is measured from the time at which the rate limiter let its statement begin."""
