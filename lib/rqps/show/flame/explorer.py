@@ -38,6 +38,8 @@ STYLE = """
 """
 BAR_PX = 60
 MOST_PARTS, MOST_FUNCTIONS = 8, 6
+MANY_CELLS, MOST_OF_MANY = 60, 4
+"""With more cells than this, each table of a cell has so many rows at most, or a browser has too much to lay out."""
 WORDS = verdict_words("cost")
 
 
@@ -67,9 +69,18 @@ def explorer(
     folded = folded_of(fold_below)
     first = max(rows.values(), key=lambda row: abs(row["estimate"]) / (row["base_estimate"] or 1.0))
     trees_of = {cell: tree_of(frames[0][cell], (row["high"] - row["low"]) / 2) for cell, row in rows.items()}
-    names = names_of(trees_of.values())
+    names, at_most = names_of(trees_of.values()), MOST_OF_MANY if len(rows) > MANY_CELLS else MOST_PARTS
     sections = [
-        _section(row, by, folded, names, trees_of[cell], *(frame[cell] for frame in frames[1:]), picture=row is first)
+        _section(
+            row,
+            by,
+            folded,
+            names,
+            trees_of[cell],
+            *(frame[cell] for frame in frames[1:]),
+            at_most=at_most,
+            picture=row is first,
+        )
         for cell, row in rows.items()
     ]
     what = "instructions" if unit.startswith("instructions") else "CPU of the server"
@@ -100,9 +111,9 @@ def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") 
     return "#" + urlencode({name: value for name, value in asked.items() if value}, quote_via=quote)
 
 
-def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str) -> str:
+def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str, at_most: int = MOST_PARTS) -> str:
     """One row per part, the largest difference first, with a bar for the difference. The parts after the first
-    `MOST_PARTS` share one row. `what` is component or function.
+    `at_most` share one row. `what` is component or function.
 
     The table needs `PARTS_STYLE`, once per page.
     """
@@ -110,8 +121,8 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
     most = float(rows["estimate"].abs().max() or 1.0)  # type: ignore[arg-type]
     names = (what, *(["component"] if what == "function" else []), "difference", "", base, me, "verdict")
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    body = "".join(_row(row, what, most) for row in rows.head(MOST_PARTS).iter_rows(named=True))
-    if (others := rows.slice(MOST_PARTS)).height:
+    body = "".join(_row(row, what, most) for row in rows.head(at_most).iter_rows(named=True))
+    if (others := rows.slice(at_most)).height:
         more, *sides = others.select(pl.col("estimate", "base_estimate", "me_estimate").sum()).row(0)
         cells = [f"{others.height} others", *[""] * (what == "function"), figure(more, signed=True), ""]
         body += f"<tr>{''.join(f'<td>{text}' for text in (*cells, *map(figure, sides), ''))}</tr>"
@@ -178,6 +189,7 @@ def _section(
     parts: pl.DataFrame,
     functions: pl.DataFrame,
     *,
+    at_most: int,
     picture: bool,
 ) -> str:
     where = address(row["step"], row["dbms"], by)
@@ -186,7 +198,7 @@ def _section(
     few = ", too few for a verdict" if too_few else ""
     divided = "" if {*parts["n"]} == {row["n"]} else f", divided as in {rounds_of(parts['n'])} of profiles"
     rounds = f"Mean of {rounds_of([row['n']])}{few}{divided}.{f' {ASSUMED}' * (row['n'] == 1)} {folded}".rstrip()
-    most = functions.top_k(MOST_FUNCTIONS, by=pl.col("estimate").abs())
+    most = functions.top_k(min(MOST_FUNCTIONS, at_most), by=pl.col("estimate").abs())
     of_all = f"{most.height} of {functions.height} " if functions.height > most.height else ""
     table = (
         f"<details><summary>The {of_all}functions whose own cost changed most, as a table</summary>"
@@ -199,5 +211,5 @@ def _section(
         f'<details class="rqps-cell" data-key="{escape(where)}">'
         f"<summary>{escape(row['step'])}: {escape(row['dbms'])} against {escape(row['base'])}</summary>"
         f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>'
-        f"{parts_table(parts, 'component', **sides)}{drawn}</div></details>"
+        f"{parts_table(parts, 'component', **sides, at_most=at_most)}{drawn}</div></details>"
     )
