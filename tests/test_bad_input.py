@@ -143,7 +143,7 @@ def test_forty_dbms(folder: Path) -> None:
     write(folder, lambda name, *_: 1.0 - 0.005 * (int(name[2:4]) - 50), names, ("point-query", "insert"), rounds=4)
     in_all, by_release, most, *others = sentences(folder)
     assert len(in_all) < 300
-    assert by_release.startswith("By release: of −20 % of throughput from 50.0.0 to 89.0.0, ")
+    assert by_release.startswith("By release: throughput −20 % from 50.0.0 to 89.0.0: ")
     assert re.search(r" \d+ of 39 dbms deliver ", in_all)
     assert " regressed most: 89.0.0 −20 % " in most or " regressed most: 89.0.0 −19 % " in most
     assert max(map(len, (by_release, most, *others))) < 500
@@ -225,4 +225,4 @@ def test_one_number_for_a_drift_over_releases(folder: Path) -> None:
     study = rqps.load(folder)
     in_all, by_release, *_ = answer(study, *stats.relate(study), []).sentences
     (last,) = re.findall(r"to (\d+\.\d %) \(57\.0\.0\)", in_all)
-    assert by_release == f"By release: −{last} of throughput from 50.0.0 to 57.0.0, as a drift over many releases."
+    assert by_release == f"By release: throughput −{last} from 50.0.0 to 57.0.0, as a drift over many releases."
