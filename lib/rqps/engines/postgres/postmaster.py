@@ -43,9 +43,9 @@ class Server(KeptServer):
     def connect(self, schema: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load."""
         patience_s = patience_s or ANSWER_PATIENCE_S
-        if self.reusable and not schema:
-            return self.reusable.pop().wait_at_most(patience_s)
         reusable = None if schema else self.reusable
+        if reusable:
+            return reusable.pop().wait_at_most(patience_s)
         connection = Connection(self.socket, patience_s, schema=schema, reusable=reusable)
         self.connections.add(connection)
         return connection
