@@ -60,6 +60,13 @@ def test_a_text_that_ends_in_a_sample_is_seen_to_be_cut_off() -> None:
     assert not folded(b"").cut_off
 
 
+def test_a_text_that_ends_with_a_message_of_lost_records_is_whole() -> None:
+    message = b"mysqld 7201 [001] 5000.004: PERF_RECORD_LOST lost 1\n"
+    found = folded(REAL + 2 * message)
+    assert (found.lost, found.unreadable, found.cut_off, samples(found)) == (19, 0, False, 3)
+    assert all(folded(REAL + message[:length]).cut_off for length in range(1, message.index(b" lost 1") + 6))
+
+
 def test_what_is_no_sample_is_counted_and_spoils_nothing() -> None:
     found = folded(b"# a comment\n\nno sample at all\n\tnor this\n\n" + REAL)
     assert (samples(found), found.unreadable) == (3, 1)

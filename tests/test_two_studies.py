@@ -73,7 +73,7 @@ def test_conditions_that_changed_are_named_and_those_of_a_moment_are_not(data: P
 @each_width
 def test_the_page_says_what_changed(browser: Browser, data: Path, width: int) -> None:
     assert main(["report", "before", "after", "--data", str(data)]) == 0
-    with pytest.raises(RqpsError, match=r"before-after\.html: a page of two studies") as caught:
+    with pytest.raises(RqpsError, match=r"before-after\.html: this page compares two studies") as caught:
         check(data / "report/before-after.html", data=data)
     assert caught.value.fix == "check the report of each: rqps report --check before or after"
     page = data / "report/before-after.html"

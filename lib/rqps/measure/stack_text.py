@@ -28,7 +28,7 @@ _OFFSET = re.compile(rb"\+0x[0-9a-f]+$")
 _DELETED = b" (deleted)"
 _WHO = re.compile(rb"(.*?)(-?\d+)/(-?\d+)(?:\s+\[\d+\])?\s*")
 _HEADER = re.compile(rb".*/\d+\s.*\S\s+\d+\s+\S+\s*")
-_LOST = b"PERF_RECORD_LOST"
+_LOST = re.compile(rb".*PERF_RECORD_LOST\S* lost (\d+)\s*")
 _NO_FILE = re.compile(r"//anon|\[(heap|stack|anon.*)\]|anon_inode:.*|/(dev/zero|memfd:.*|SYSV.*)")
 _USERS_OWN = ("[vdso]", "[vsyscall]")
 _Key = tuple[bytes, bytes, bytes, int]
@@ -131,14 +131,26 @@ class Folded:
 
     def _add_odd(self, block: bytes) -> None:
         """Handles an unusual block: without callers, without a stack, or with perf's own lines before it."""
-        lines = block.split(b"\n")
-        while lines and (not lines[0] or lines[0].startswith(b"#") or _LOST in lines[0]):
-            line = lines.pop(0)
-            self.lost += int(line.split()[-1]) if _LOST in line else 0
+        lines = self._without_messages(block)
         if lines and _HEADER.fullmatch(lines[0]):
             self.add(b"\n".join([*lines, b"", b""]))
         elif lines:
             self.unreadable += 1
+
+    def end(self, rest: bytes) -> None:
+        """Takes the text after the last blank line: perf's own messages, or a sample that was cut off."""
+        self.cut_off = bool(self._without_messages(rest))
+
+    def _without_messages(self, block: bytes) -> list[bytes]:
+        """The lines of a block after perf's own messages, of which those on lost records are counted."""
+        lines = block.split(b"\n")
+        while lines:
+            lost = _LOST.fullmatch(lines[0])
+            if not lost and lines[0].strip() and not lines[0].startswith(b"#"):
+                break
+            self.lost += int(lost[1]) if lost else 0
+            del lines[0]
+        return lines
 
     def stacks(self) -> Iterator[Stack]:
         """Yields each stack once: stacks that differ only in addresses or in the thread's CPU are added up."""
@@ -177,7 +189,7 @@ def fold(read: Callable[[int], bytes]) -> Folded:
         *blocks, rest = (rest + piece).split(b"\n\n")
         for block in blocks:
             folded.add(block)
-    folded.cut_off = bool(rest.strip())
+    folded.end(rest)
     return folded
 
 
