@@ -122,7 +122,12 @@ def test_the_kernel_has_its_own_names() -> None:
         (["connection", "row_search_mvcc", "row_sel_store_mysql_rec", "memcpy"], "InnoDB rows and versions"),
         (["connection", "my_sql_parser_parse", "malloc", "memset"], "allocator"),
         (["connection", "net_write_packet", "do_syscall_64_[k]", "tcp_sendmsg_[k]", "memcpy_[k]"], "kernel: network"),
-        (["connection", "net_write_packet", "do_syscall_64_[k]"], "kernel: rest"),
+        (["connection", "net_write_packet", "do_syscall_64_[k]"], "kernel: system calls"),
+        (
+            ["connection", "row_search_mvcc", "asm_sysvec_apic_timer_interrupt_[k]", "read_tsc_[k]"],
+            "kernel: interrupts",
+        ),
+        (["connection", "row_search_mvcc", "read_tsc_[k]"], "kernel: other"),
         (["connection", "row_search_mvcc", "nobody_knows_this"], "InnoDB rows and versions"),
         (["connection", "memcpy"], "libraries"),
         (["client_thread", "rocksdb::DBImpl::GetImpl", "pthread_mutex_lock"], "mutexes of the C library"),

@@ -122,7 +122,7 @@ def component_of(engine: str, stack: Sequence[str]) -> str:
     """The component of a stack of readable names, root first.
 
     >>> component_of(ENGINES[0], ["connection", "write", "do_syscall_64_[k]"])
-    'kernel: rest'
+    'kernel: system calls'
     """
     if not stack:
         return OTHER
