@@ -215,6 +215,16 @@ def test_one_round_of_one_dbms_is_said_in_the_singular(house: House) -> None:
     assert output.startswith("demo: 1 run, 1 missing\n")
 
 
+def test_show_has_a_row_a_dbms_where_dbms_are_many_and_steps_few(tmp_path: Path) -> None:
+    shape = synthetic.Shape(dbms=tuple(f"my{number}.base" for number in range(1, 9)), steps=("point-query", "scan"))
+    data = write_study(tmp_path / "data", shape=shape)
+    _, columns, base, *rows = rqps("show", "synthetic", "--data", str(data), cwd=tmp_path).stdout.splitlines()
+    assert re.split(" {2,}", columns) == ["dbms", "point-query", "scan", "geometric mean of 2 steps"]
+    assert re.fullmatch(r"my1\.base  MySQL 1\.0\.0 +[\d,]+ +[\d,]+", base)
+    number = r" +. \d\.\d{3} ± \d\.\d{3}"
+    assert [bool(re.fullmatch(rf"my\d\.base  MySQL \d\.0\.0{3 * number}", row)) for row in rows] == [True] * 7
+
+
 def test_show_has_a_row_a_step_and_a_column_a_dbms(tmp_path: Path) -> None:
     data = write_study(tmp_path / "data")
     done = rqps("show", "synthetic", "--data", str(data), cwd=tmp_path)

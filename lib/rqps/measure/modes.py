@@ -28,8 +28,8 @@ from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
 
 OTHERS_WORTH_A_WARNING = 0.15
-"""A step gets a warning if other processes use more than this share of one CPU on the CPUs of the server and the load
-generator."""
+"""A step gets a warning if other processes use more than this share of one CPU's time. Only the CPUs of the server
+and of the load generator count."""
 STEAL_WORTH_A_WARNING = 0.02
 """A step gets a warning if the hypervisor gives more than this share of the CPU time that the host asks for to other
 guests: they affect the numbers."""

@@ -178,7 +178,8 @@ def _claim(row: Row, written: str, reading: Reading = "value") -> Claim:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds the parts of the headline's difference, if it has no explanation yet, and a table of changed parts."""
+    """Adds a sentence on the parts of the headline's difference to a page without an explanation, and a table of the
+    parts that changed."""
     profiles = [profile for mode in _NAMES if (profile := profile_of(page.study, mode)).operations.height]
     if not profiles:
         return page

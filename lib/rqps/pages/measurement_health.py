@@ -39,7 +39,7 @@ def answer(health: Health) -> Sentences:
 
 
 def in_a_sentence(health: Health) -> Clause:
-    """The verdict with its reasons; reasons against the numbers come first."""
+    """How far the numbers can be believed, and the reasons; reasons for doubt come first."""
     if health.missing:
         return Clause(f"Nothing is measured yet: {health.missing.splitlines()[0]}.")
     reasons = sorted(_reasons(health), key=lambda reason: not reason[0])
@@ -47,8 +47,8 @@ def in_a_sentence(health: Health) -> Clause:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """The frame of the sentence's claims: one row for each thing that the sentence counts, with its `kind` and the
-    flag `yes`; sizes are ratios, with 1 for no difference."""
+    """The rows that the sentence counts. `kind` is the count that a row belongs to, and `yes` is true if the row is
+    in it; `estimate` is a ratio, 1 for no difference."""
     health, of_throughput = health_of(study), pl.col("metric") == THROUGHPUT
     half = (pl.col("high") / pl.col("low")).sqrt()
     rows = {

@@ -145,7 +145,8 @@ def _sums(values: list[float], parts: Iterable[list[slice]]) -> list[float]:
 
 
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
-    """One row per stack, as a word, sorted: callers before their callees. Also maps each letter to its name."""
+    """One row per stack, written as a string with one letter per function, so that sorting puts callers before their
+    callees. The second value maps each letter to its function."""
     names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
     codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # without surrogates
     letters = [chr(code) for code in islice(codes, len(names))]

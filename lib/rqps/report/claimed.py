@@ -61,7 +61,7 @@ def frames_of(study: Study, notebooks: Sequence[Path] = ()) -> Callable[[str], p
     @cache
     def frame(name: str) -> pl.DataFrame:
         if name not in FRAMES and name not in own:
-            raise RqpsError(f"no frame {name!r}", fix=f"a claim is on one of: {', '.join([*FRAMES, *own])}")
+            raise RqpsError(f"no frame {name!r} for a claim", fix=f"name one of: {', '.join([*FRAMES, *own])}")
         make: Callable[[Study], pl.DataFrame] = FRAMES.get(name) or resolve_name(own[name])
         return make(study)
 

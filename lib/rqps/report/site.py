@@ -246,8 +246,8 @@ def _enclosed(file: Path) -> dict[str, str]:
 
 
 def _says_something(notebook: Path, compared: pl.DataFrame, nothing: str) -> bool:
-    """False if a page would be empty or too long. A page about profiles is not empty even if nothing was compared; a
-    page with a screen for each comparison is too long if there are more comparisons than its metadata allows."""
+    """False if a page would be empty or too long. A page about profiles is not empty even if nothing was compared. A
+    notebook that shows each comparison on a screen of its own has in its metadata how many its page may have."""
     asked = asked_by(notebook)
     if "comparisons" in asked:
         count = 0 if compared.is_empty() else compared.select("host", "step", "dbms").n_unique()

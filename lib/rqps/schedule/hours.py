@@ -19,7 +19,8 @@ _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")
 
 @dataclass(frozen=True)
 class Hours:
-    """The hours from one time of day to another; an end that is not later than the begin is on the next day."""
+    """The hours from one time of day to another; an end that is not later than the
+    start is on the next day."""
 
     begin: clock
     end: clock

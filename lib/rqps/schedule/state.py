@@ -233,7 +233,7 @@ class Estimate:
     modes: Sequence[str] = ()
     """The mode of each run; if empty, all runs have the same mode."""
     overheads_s: dict[str, list[float]] = field(default_factory=dict)
-    """Maps each mode to the seconds that its finished runs took in addition to their load."""
+    """Maps each mode to the seconds that its finished runs took beyond their time under load."""
     done_s: float = 0.0
     done: int = 0
 

@@ -1,4 +1,7 @@
-"""The answer of a study as text or as Markdown: one row per step, one column per dbms, as in benchstat."""
+"""The answer of a study as text or as Markdown: one row per step, one column per dbms, as in benchstat.
+
+A study of many dbms and few steps has one row per dbms and one column per step.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +16,8 @@ from rqps.stats import COMPARED, THROUGHPUTS, TITLES, holds_for
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 GAP = "  "
+MANY_DBMS = 6
+"""More dbms than this, and more than two for each step, are rows rather than columns."""
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
 
 Cells = list[list[str]]
@@ -42,8 +47,8 @@ def answer_text(
     """The answer of a study from its compared frame: one table per metric, one row per step, one column per dbms.
 
     The last row has the `means` over all steps. `steps` are names or patterns such as `read-*`. `every` shows all
-    metrics, not only throughput. The legend above the tables maps dbms to `names`. Columns that exceed `width`
-    characters continue in a further block below; 0 means no limit.
+    metrics, not only throughput. The legend above the tables maps dbms to `names`; where dbms are rows, the names are
+    in the rows. Columns that exceed `width` characters continue in a further block below; 0 means no limit.
     """
     if compared.is_empty():
         return NOT_COMPARED
@@ -53,14 +58,15 @@ def answer_text(
     metrics = sorted(in_order(rows["metric"]), key=lambda metric: order.get(metric, 0))
     only_counted = not set(metrics) & set(THROUGHPUTS)
     means = compared.clear() if means is None or steps else by_host(means)
-    parts = []
-    if names:
-        widest = max(map(len, names))
-        parts.append("\n".join(f"{dbms:{widest}}{GAP}{name}" for dbms, name in names.items()))
+    parts, by_dbms = [], rows["dbms"].n_unique() > max(MANY_DBMS, 2 * rows["step"].n_unique())
+    if names and not by_dbms:
+        parts.append("\n".join(_legend(names).values()))
     for metric in metrics:
         if every or only_counted or metric in THROUGHPUTS:
             of_metric = rows.filter(metric=metric)
             cells = _cells(of_metric, means.filter(metric=metric))
+            if by_dbms:
+                cells = _one_row_per_dbms(cells, names or {})
             shown = as_markdown(cells) if markdown else in_columns(cells, width)
             parts.append("\n".join([_head(of_metric), *([""] * markdown), *shown]))
     return "\n\n".join(parts)
@@ -105,13 +111,13 @@ def _change_cells(rows: pl.DataFrame) -> Cells:
 def _head(rows: pl.DataFrame) -> str:
     metric, base = rows["metric"][0], rows["base"][0]
     signs = signs_of(metric)
-    for_hours = f" for {holds_for(rows)}" if rows["coverage"].max() else ""
+    certain = rows["coverage"].max()
+    half = f", ± half the width of {coverage_of(rows['coverage'])} for {holds_for(rows)}" if certain else ""
     few = (rows["n"] < ROUNDS_FOR_A_VERDICT).all()
     takes = f"; a verdict takes {ROUNDS_FOR_A_VERDICT} rounds" if few else ""
     return (
-        f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}, ± half the width of "
-        f"{coverage_of(rows['coverage'])}{for_hours}; {signs['slower']} worse, {signs['faster']} better, "
-        f"= the same, ~ unsure{takes}"
+        f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}{half}; "
+        f"{signs['slower']} worse, {signs['faster']} better, = the same, ~ unsure{takes}"
     )
 
 
@@ -129,6 +135,18 @@ def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
         last = f"geometric mean of {max(row['steps'] for row in of_all.values())} steps"
         cells.append([last, *([""] if one_host else []), *(ratio_in_words(of_all.get(name)) for name in dbms)])
     return cells
+
+
+def _one_row_per_dbms(cells: Cells, names: Mapping[str, str]) -> Cells:
+    """The cells with rows and columns exchanged, and the name of each dbms beside it."""
+    head, *rows = ([*column] for column in zip(*cells, strict=True))
+    legend = _legend(names)
+    return [["dbms", *head[1:]], *([legend.get(dbms, dbms), *ratios] for dbms, *ratios in rows)]
+
+
+def _legend(names: Mapping[str, str]) -> dict[str, str]:
+    widest = max(map(len, names), default=0)
+    return {dbms: f"{dbms:{widest}}{GAP}{name}" for dbms, name in names.items()}
 
 
 def ratio_in_words(row: Row | None) -> str:

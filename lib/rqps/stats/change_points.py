@@ -43,8 +43,8 @@ LEAST = 0.005
 ROUNDS_OF_MEANS = 50
 """Number of iterations that is enough for the means of rows and columns to converge if some cells are empty."""
 FALSE_PAGES = 0.03
-"""Share of pages of equal releases on which a change may be named, if noise is normally distributed: real noise has
-longer tails."""
+"""Of the pages whose releases are all equal, the share on which a change is named by mistake. It holds for normally
+distributed noise; real noise has longer tails."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
 """The name of the course of the geometric mean over the steps of a study."""

@@ -177,8 +177,8 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
     """The geometric mean of each dbms over the steps of a study, with an interval and no verdict: in each round all
     steps have the same weight, and the estimate is the mean of the rounds.
 
-    `over` lists the steps in the mean. It has no steps of `left_out`, and none of `missing`, the steps in which only
-    other dbms were compared. `incomplete` is the number of rounds that are not used because they lack a step.
+    `over` lists the steps in the mean: all but those in `left_out` and those in `missing`, in which this dbms was not
+    compared and another was. `incomplete` is the number of rounds that are not used because they lack a step.
 
     >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
     >>> paired = pl.DataFrame([*rows, ("q100", 1, 1.0)], schema=["step", "round", "ratio"], orient="row")

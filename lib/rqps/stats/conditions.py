@@ -215,7 +215,8 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Facts with one value in all runs of a host, and the range of momentary facts: `host, kind, name, value`."""
+    """Facts with one value in all runs of a host: `host, kind, name, value`. Readings that always vary, such as the
+    load of the machine, have the range of their values."""
     spread = _spread(conditions)
     values = pl.col("values")
     number = values.list.eval(pl.element().cast(pl.Float64, strict=False))

@@ -17,7 +17,8 @@ NEIGHBOURS = "neighbouring patch releases"
 REPEATS = "repeats"
 BEFORE_AND_AFTER = "the same step before and after writes"
 BEFORE = ".pre"
-"""Suffix of the kind of a step that runs before anything was written; the step after the writes has no suffix."""
+"""Ends the kind of a step that runs before the first write, such as `read-only.pre`. The same step after the writes
+has no suffix."""
 ROUNDS = (1, 4, 10)
 """Numbers of rounds whose noise floors are shown."""
 CELL = ("host", "step", "clients", "metric")

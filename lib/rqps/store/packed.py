@@ -111,7 +111,8 @@ class Packed:
             self._as_packed(name)
 
     def _as_packed(self, name: str) -> str | Path | bytes:
-        """The source of a file, whose digest is checked on first use. An object store has digests of its own."""
+        """The place that a file is read from. The file's digest is checked on first use, except in an object store,
+        which checks its own."""
         source = self.source(name)
         if name not in self._checked and not isinstance(source, str):
             digest, was = _digest(source), self.files[name][1]

@@ -141,7 +141,8 @@ def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | 
 
 
 def check_whole(study: str | Path, data: str | Path | None = None) -> None:
-    """Refuses a study if a file of it, or of one of its levels, has changed since it was written."""
+    """Refuses a study if one of its files has changed since it was written. A study in several levels
+    is checked level by level."""
     for level in load_levels(study, data, mode=None):
         if packed := packed_at(level.place):
             packed.check()

@@ -231,7 +231,7 @@ class Parameters(Strict, ABC):
 
     @property
     def disk_bytes(self) -> int:
-        """The disk space that a run needs, in bytes; 0 if its load does not know it."""
+        """The disk space that a run needs, in bytes; 0 if the workload can't tell."""
         return 0
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002 most take all

@@ -102,7 +102,7 @@ def shape_of(text: str, *, postgres: bool = False) -> str:
 
 @cache
 def log_of(path: Path, digest: str, most: int, *, reads_only: bool) -> StatementLog:  # noqa: ARG001 of the cache
-    """The first `most` statements of a log that can be replayed."""
+    """The replayable statements of a log, at most the first `most`."""
     lines = iter(Lines(path))
     first = list(islice(lines, _FIRST_LINES))
     form, read = _form_of(first)
@@ -149,7 +149,8 @@ def _of_sql(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _of_slow_log(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Each statement follows the comment lines of its entry. A statement without a delimiter there is cut off."""
+    """Each statement follows the comment lines of its entry. A statement that doesn't end with a delimiter was cut
+    off when it was logged."""
     between = list[str]()
     for line in chain(lines, ["# Time: end"]):
         if not _SLOW.match(line):
