@@ -39,7 +39,7 @@ def answer(health: Health) -> Sentences:
 
 
 def in_a_sentence(health: Health) -> Clause:
-    """How far the numbers can be believed, and the reasons; reasons for doubt come first."""
+    """The trust that the numbers deserve, and the reasons; reasons for doubt come first."""
     if health.missing:
         return Clause(f"Nothing is measured yet: {health.missing.splitlines()[0]}.")
     reasons = sorted(_reasons(health), key=lambda reason: not reason[0])

@@ -43,7 +43,7 @@ LEAST = 0.005
 ROUNDS_OF_MEANS = 50
 """Number of iterations that is enough for the means of rows and columns to converge if some cells are empty."""
 FALSE_PAGES = 0.03
-"""Of the pages whose releases are all equal, the share on which a change is named by mistake. It holds for normally
+"""Share of pages on which a change is named by mistake if all their releases are equal. It holds for normally
 distributed noise; real noise has longer tails."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
