@@ -91,7 +91,7 @@ def test_the_oldest_release_does_every_step_and_keeps_its_size(server: MeasuredS
         with pytest.raises(RqpsError, match=r"l\.i0 begins without tables, and there are pi1 with 20100 rows"):
             load.check(server, "l.i0", SMALL)
         connection.query("DROP INDEX rqps.pi1_pdc; CREATE INDEX pi1_pdc ON rqps.pi1 (price, dateandtime)")
-    words = "pi1_pdc alone was due: SELECT price"
+    words = "the step has to read pi1_pdc alone: SELECT price"
     with closing(server.connect("rqps")) as connection, pytest.raises(RqpsError, match=words):
         list(explained(connection, find("qr100", "current"), SMALL))
     with pytest.raises(RqpsError, match=r"indexes: asked for .*pi1_pdc \(price, dateandtime, customerid\)"):

@@ -114,7 +114,7 @@ def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class Recording:
-    """A running perf with open counters on the server's CPUs, which samples from `begin` to `end`."""
+    """A running perf that samples the server's CPUs from `begin` to `end`; its counters are open already."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path

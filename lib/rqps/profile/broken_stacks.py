@@ -167,7 +167,8 @@ def _repair(rows: Sequence[_Row], known: _Known) -> Iterator[_Row]:
 
 
 def divide(amounts: Sequence[int], shares: Sequence[int]) -> list[list[int]]:
-    """Divides whole amounts into whole parts in proportion to `shares`, so that their sums keep the proportion, too.
+    """Divides each integer amount into integer parts in proportion to `shares`. The sums of the parts over all
+    amounts are in that proportion, too.
 
     >>> divide([1, 1, 1, 1], [3, 1])
     [[1, 0], [1, 0], [0, 1], [1, 0]]

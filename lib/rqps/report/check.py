@@ -122,7 +122,7 @@ def _where_they_differ(*texts: str) -> Iterator[str]:
 
 
 class _Claims(HTMLParser):
-    """Parses a page: the sentences with claims, each with its claims as JSON."""
+    """Collects a page's sentences, each with its claims as JSON."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -284,8 +284,8 @@ class Overall:
         return finding(phrase("By release: {}", says), place=self.place(host))
 
     def _total(self, course: Row) -> str:
-        """The change that the first sentence has for the last release of a course which starts at the base; empty if
-        the sentence has no such number."""
+        """The total change from the base to the last release of a course, as the page's first sentence states it;
+        empty if that sentence has no number for it."""
         of_last = {"host": course["host"], "dbms": course["last"], "base": course["first"]}
         mean = self.means.filter(pl.col("clients").is_null(), relation="base", **of_last)
         single = self.compared.filter(metric=self.metric, step=course["step"], **of_last)
@@ -329,7 +329,7 @@ def names_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def not_measured(study: Study) -> Clause:
-    """A sentence on the dbms of the study without results, each with the reason if it is known."""
+    """A sentence that names every dbms that has no results, with the reason if it is known."""
     missing = [dbms for dbms in study.card.dbms if dbms not in set(study.runs["dbms"])]
     failed = set(study.failed["dbms"]) if not study.failed.is_empty() else set()
     reasons = [

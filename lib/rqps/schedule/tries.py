@@ -34,7 +34,8 @@ STATEMENT_BUDGET = "2m"
 
 @dataclass(frozen=True)
 class Try:
-    """A requested try of a build. An empty value is taken from the last try of the build, or else chosen."""
+    """A requested try of a build. A value left empty is taken from the build's last try; if there is none, rqps
+    chooses it."""
 
     build: str
     """A directory, or the name of a build of runs.yaml that has a path."""
@@ -80,7 +81,7 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
 
 @dataclass(frozen=True)
 class StatementTry:
-    """A requested try of a user's own statement on the tables of a file."""
+    """A requested try of a user's own statement, on tables that an SQL file or a dump creates."""
 
     sql: str
     tables: Path

@@ -28,9 +28,9 @@ def compare(
     """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that it still needs.
 
     `estimate, low, high` describe the ratio me / base, or the difference me - base. The interval `sure_low,
-    sure_high` decides the verdict: it is corrected for all comparisons of the frame and of `beside`, a compared frame
-    of the same page. A comparison is `same` if this interval lies within the study's `smallest_effect`, a share of
-    the base. Any `keys` must include `metric`.
+    sure_high` decides the verdict: it is corrected for all comparisons of the frame and of `beside`, another result
+    of `compare` on the same page. A comparison is `same` if this interval lies within the study's `smallest_effect`,
+    a share of the base. Any `keys` must include `metric`.
     """
     paired = judgeable(paired)
     if "usual_spread" not in paired.columns:
@@ -133,22 +133,23 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
 
 @lru_cache(maxsize=2)  # most sections of a page need it
 def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rounds of a study against its base, with counted instructions, and their tidy frame with warnings, in the
-    order in which tables show it. All verdicts of the frame are corrected for multiple comparisons together."""
+    """The ratios of a study's rounds to its base, with counted instructions, and the comparisons made of them: one
+    row per step, dbms and metric with warnings, in the order of the tables. All verdicts are corrected together."""
     paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
     return paired, with_warnings(in_tables(compare(paired)), all_warnings(study))
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rounds of each build's configs against one config of the same build, and their tidy frame."""
+    """The ratios of each build's configs to one config of the same build, round by round, and the comparisons made of
+    them."""
     paired = rounds_within_build(measured(study, COMPARED), study.runs, study.card.base)
     return paired, relate_pairs(paired, compared)
 
 
 def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
     """The gain of rQPS that another config of a build brings: the ratios of both configs to the study's base,
-    subtracted round by round. The ratios come from `rounds`, the pairs of configs from `within`, the rounds within
-    builds. A gain of 0 means no difference."""
+    subtracted round by round. `rounds` has the ratios; `within`, which compares configs of the same build, has the
+    pairs. A gain of 0 means no difference."""
     keys = ["host", "step", "metric", *_occasion(rounds), "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})

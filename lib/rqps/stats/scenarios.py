@@ -168,7 +168,7 @@ def recorded_events(events: pl.DataFrame, dbms: str, class_of: ClassOf) -> dict[
 
 
 def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patterns]:
-    """Parts of the first level: one for every kind of instruments that had events.
+    """The first level of the breakdown by instrument: one part for each kind of instrument that had events.
 
     >>> events = {"stage/sql/init": 2.0, "wait/synch/mutex/LOCK_open": 1.0, "stage/sql/end": 1.0}
     >>> parts_by_kind(events, lambda name: "stage" if name.startswith("stage") else "wait/synch/mutex")

@@ -341,7 +341,7 @@ class HostSpec(Strict):
 
 
 class WhatIfSpec(Strict):
-    """The change that this study tries on a dbms of another study. The other study's page of the regression shows the
+    """The change that this study tries on a dbms of another study. The other study's page on the regression shows the
     result."""
 
     study: Name

@@ -106,7 +106,8 @@ def mysqld_in(tree: Path) -> Path | None:
 
 
 def _folder_options(base: Path) -> tuple[str, ...]:
-    """The options that name the folders of messages and plugins, which may not be at their compiled-in places."""
+    """The options that name the folders of messages and plugins, which might not be where the program looks for
+    them."""
     messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
     plugins = (base / name for name in PLUGINS if (base / name).is_dir())
     options = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}

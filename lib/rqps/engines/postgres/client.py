@@ -110,8 +110,8 @@ class Connection:
             self._line.close()
 
     def _rows(self) -> Iterator[Row]:
-        """Yields rows until the server is ready for the next statement, then raises the server's refusal, if any. A
-        refusal that ends the connection is raised at once."""
+        """Yields rows until the server is ready for the next statement, then raises the server's error, if any. An
+        error that ends the connection is raised at once."""
         refusal: StatementError | None = None
         while True:
             kind, body = self._message()

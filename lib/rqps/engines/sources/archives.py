@@ -136,8 +136,8 @@ class _Room:
         self._packed, self._taken, self._filled = packed, 0, 0
 
     def take(self, more: int) -> None:
-        """Reserves room for the next member. Raises an error if the members before it are too large for the archive
-        bytes read so far."""
+        """Reserves room for the next member. Raises an error if the members unpacked so far are too large for the
+        compressed bytes read."""
         if more < 0:
             raise FilterError(f"has a member of {more} bytes")
         self._filled = self._taken

@@ -97,7 +97,7 @@ def name_of(path: Path) -> str:
 
 
 def number(text: str, *, decimal_comma: bool = True) -> float:
-    """Parses a number with a decimal point or, if a comma can't separate columns, a decimal comma; else ValueError.
+    """Parses a number with a decimal point or, with `decimal_comma`, a decimal comma; raises ValueError otherwise.
 
     >>> number("1234.5"), number("1234,5"), number("1.234,5")
     (1234.5, 1234.5, 1234.5)

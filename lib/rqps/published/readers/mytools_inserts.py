@@ -128,7 +128,7 @@ def _seconds(text: str) -> Iterator[dict[str, float]]:
             try:
                 yield {name: number(word, decimal_comma=False) for name, word in zip(heads, words, strict=True)}
             except ValueError:
-                return  # the end of the lines per second
+                return  # there are no more lines of one second
 
 
 def _intervals(step: str, rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ STYLE = """
 BAR_PX = 60
 MOST_PARTS, MOST_FUNCTIONS = 8, 6
 MANY_CELLS, MOST_OF_MANY = 60, 4
-"""With more cells than this, each table of a cell has so many rows at most, or a browser has too much to lay out."""
+"""With more than `MANY_CELLS` cells, each cell's table has at most `MOST_OF_MANY` rows: more would slow a browser."""
 WORDS = verdict_words("cost")
 
 

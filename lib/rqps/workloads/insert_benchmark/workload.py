@@ -170,9 +170,9 @@ def explained(connection: Any, step: Step, parameters: InsertBenchmarkParameters
         access, index = sql.access(connection, step.name, text), f"pi1_{by[1]}" if by else "PRIMARY"
         if access.key != index or (by and not access.covers):
             raise RqpsError(
-                f"{step.name}: the server reads by index {access.key} ({access.row['extra']}), and {index} alone was "
-                f"due: {text}",
-                fix="this server can't do what the step is named for; leave it out of the study",
+                f"{step.name}: the server reads by index {access.key} ({access.row['extra']}); the step has to read "
+                f"{index} alone: {text}",
+                fix="this server can't do what the step is named for; leave the step out of the study",
             )
         yield access.row
 

@@ -211,8 +211,8 @@ def _prepares(statement: Statement) -> bool:
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """Yields the statements of a step, each after the name of its step; their values are from the middle of all
-    possible values. For a log, yields the first statement of each shape, after the shape."""
+    """Yields pairs of a step's name and a statement of it, with values from the middle of all possible values. Of a
+    step that replays a log, yields pairs of a shape and the first statement of that shape."""
     literal = connection.dialect.literal
     for member in parameters.members(name):
         step = parameters.step(member)

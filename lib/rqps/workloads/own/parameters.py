@@ -42,8 +42,8 @@ class OwnParameters(Parameters):
     """Number of statements of a step whose instructions are counted; if not given, 2000, or 1000 per client if that
     is more. The same for every dbms."""
     patience_seconds: Count = 60
-    """Maximum time of a transaction, in seconds: a duet fails if its last cycle takes longer than this time for each
-    of its slices."""
+    """Maximum time of a transaction, in seconds. A duet fails if its last cycle takes longer than this time
+    multiplied by the number of its slices."""
 
     @model_validator(mode="before")
     @classmethod

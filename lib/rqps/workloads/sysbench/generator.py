@@ -41,7 +41,7 @@ LUA = Path(str(files(__package__) / "lua"))
 
 
 class Generator(LoadGenerator):
-    """A running sysbench that executes the transactions of a step for some seconds, or a number of them."""
+    """A running sysbench that executes transactions of a step for some seconds, or a given number of transactions."""
 
     patience_s = 3600.0
     """Maximum wait, in seconds, for the last transaction, which may be a scan or run on a server under callgrind."""

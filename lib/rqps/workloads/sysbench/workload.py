@@ -155,8 +155,7 @@ def check_plan(connection: Any, step: Step) -> list[dict[str, Any]]:
                     raise RqpsError(
                         f"{step.name}: the server reads by {access.key or 'no index'}, "
                         f"not by {index or 'no index'}{alone}: {text[:200]}: {access.words}",
-                        fix="what is measured would not be what the step is named for; look at the table and its "
-                        "statistics",
+                        fix="look at the table and its statistics: another plan is not what the step is named for",
                     )
                 plans[text] = access.row
     return list(plans.values())
