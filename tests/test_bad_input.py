@@ -86,7 +86,7 @@ def test_everything_is_inconclusive(folder: Path) -> None:
 def test_all_got_faster(folder: Path) -> None:
     write(folder, lambda name, *_: {"my56": 1.0, "my80": 1.1, "my97": 1.3}[name[:4]])
     in_all, most, *others = sentences(folder)
-    assert "MySQL 80.0.0 delivers 10 % and 97.0.0 30 % more throughput than 56.0.0 (" in in_all
+    assert "MySQL 80.0.0 delivers 10 % and 97.0.0 delivers 30 % more throughput than 56.0.0 (" in in_all
     assert " improved most: 97.0.0 +30 % (+" in most
     assert "regressed" not in "".join((in_all, most, *others))
 
@@ -106,7 +106,9 @@ def test_steps_have_other_units(folder: Path) -> None:
     """Rows and statements: means are of ratios, which have no unit."""
     write(folder, lambda name, *_: {"my56": 1.0}.get(name[:4], 0.8), of_step={"insert": {"unit": "row"}})
     in_all, *_ = sentences(folder)
-    assert "MySQL 80.0.0 delivers 20 % and 97.0.0 20 % less throughput than 56.0.0 (geometric means" in in_all
+    assert (
+        "MySQL 80.0.0 delivers 20 % and 97.0.0 delivers 20 % less throughput than 56.0.0 (geometric means" in in_all
+    )
 
 
 def test_rated_steps_only(folder: Path) -> None:
@@ -135,7 +137,7 @@ def test_two_engines(folder: Path) -> None:
     engine |= {"unit": lambda name: name, "side": lambda _: None, "twin": lambda _: False}
     write(folder, lambda name, *_: {"my56": 1.0}.get(name[:4], 0.8), **engine)
     in_all, *_ = sentences(folder)
-    assert "MySQL 80.0.0 delivers 20 % and RocksDB 97.0.0 20 % less throughput than MySQL 56.0.0 (" in in_all
+    assert "MySQL 80.0.0 delivers 20 % and RocksDB 97.0.0 delivers 20 % less throughput than MySQL 56.0.0 (" in in_all
 
 
 def test_forty_dbms(folder: Path) -> None:
@@ -152,7 +154,7 @@ def test_forty_dbms(folder: Path) -> None:
 def test_names_of_versions_are_missing(folder: Path) -> None:
     write(folder, lambda name, *_: {"my56": 1.0}.get(name[:4], 0.8), version=lambda _: "")
     in_all, *_ = sentences(folder)
-    assert "MySQL my80 delivers 20 % and my97 20 % less throughput than my56 (" in in_all
+    assert "MySQL my80 delivers 20 % and my97 delivers 20 % less throughput than my56 (" in in_all
 
 
 def test_one_round_as_of_an_import(folder: Path) -> None:
@@ -167,7 +169,7 @@ def test_a_single_step_has_no_mean(folder: Path) -> None:
     write(folder, lambda name, *_: {"my56": 1.0}.get(name[:4], 0.8), steps=("point-query",))
     in_all, *_ = sentences(folder)
     assert in_all.startswith(
-        "For point-query MySQL 80.0.0 delivers 20 % and 97.0.0 20 % less throughput than 56.0.0 (6 "
+        "For point-query MySQL 80.0.0 delivers 20 % and 97.0.0 delivers 20 % less throughput than 56.0.0 (6 "
     )
 
 

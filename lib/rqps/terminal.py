@@ -37,7 +37,8 @@ class Terminal:
         self._bar: tqdm[NoReturn] | None = None
 
     def another(self) -> "Terminal":
-        """A terminal with a further progress line; from then on the parent must not show one."""
+        """A terminal with a progress line of its own, below those that exist. Afterwards this terminal must not show
+        a progress line any more."""
         self._lines += 1
         return Terminal(self.stream, self._plain_every_s, self._lines - 1)
 

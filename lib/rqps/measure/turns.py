@@ -4,8 +4,8 @@ So deferred work, such as flushing and purging, happens in the server's own turn
 for longer than a cycle affects all servers alike. The clock of a load stands still while the load is stopped.
 
 Sysbench takes turns in another way (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each server, a
-slice ends with a transaction, and no server is stopped, since release 5.6 used more CPU when it was stopped
-(benchmarks/verdicts/README.md).
+slice ends with a transaction, and no server is stopped, because an old release used more CPU when stopped between
+its slices (benchmarks/verdicts/README.md).
 """
 
 import os

@@ -76,7 +76,8 @@ def _finding(study: Study, decided: pl.DataFrame) -> Clause:
 
 
 def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
-    """A table of published ranges beside our ratios of the same steps, from our release nearest to the published."""
+    """A table of published ranges beside our ratios of the same steps. The base of ours is the measured release whose
+    version is nearest to that of the published base."""
     quotes = read().prose.filter(pl.col("place").str.starts_with("tl;dr"), source=SOURCE)
     versions = study.runs.select("dbms", "version").unique("dbms")
     measured = compared.filter(pl.col("kind").is_in(list(AS_PUBLISHED)), metric=THROUGHPUT)

@@ -27,7 +27,7 @@ _CLOSED = (
 
 def one_file(folder: Path) -> Path:
     """Write STUDY.html beside a report's folder: all pages except those of runs, which would make the file too large.
-    Charts have no pictures, since pictures are only shown if scripts are off."""
+    The images that stand for charts where scripts are off are left out, too."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))}
     data = {path.name: path.read_bytes() for path in folder.glob(f"*{SUFFIX}")}
     names = pages.keys() | data.keys()

@@ -164,12 +164,14 @@ class Overall:
         return f"Over {len(self.steps)} {kind}{named} "
 
     def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str) -> Clause:
-        """The changes of some dbms: `Toy 8.0 delivers 11 % and 9.7 9.1 % less throughput`; of many dbms, their number
-        and the smallest and largest change."""
+        """The changes of some dbms: `Toy 8.0 delivers 11 % and 9.7 delivers 9.1 % less throughput`; of many dbms,
+        their number and the smallest and largest change."""
         if len(rows) <= MOST_NAMED:
             first, *others = rows
             named = [phrase(f"{{}} {verb}s {{}}", self.full[first["dbms"]], _share(first, frame))]
-            named += [phrase("{} {}", in_one(self.short[row["dbms"]]), _share(row, frame)) for row in others]
+            named += [
+                phrase(f"{{}} {verb}s {{}}", in_one(self.short[row["dbms"]]), _share(row, frame)) for row in others
+            ]
             return phrase("{} {}", listed(named), what)
         by_size = sorted(rows, key=lambda row: abs(row["estimate"] - 1))
         of = f"all {len(rows)}" if len(rows) == len(self.others) else f"{len(rows)} of {len(self.others)}"

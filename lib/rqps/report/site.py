@@ -178,7 +178,7 @@ def _notebooks(folder: Path) -> list[Path]:
 
 
 def _takes_a_question(notebook: Path) -> bool:
-    """True if a notebook has a screen for each comparison, so that parameters can name one of them."""
+    """True if a notebook shows one comparison at a time, which its parameters choose."""
     return "comparisons" in asked_by(notebook)
 
 

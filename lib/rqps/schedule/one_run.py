@@ -41,11 +41,11 @@ def job_of(
     options: Mapping[str, Any] | str | None = None,
     **parameters: Any,
 ) -> Job:
-    """Returns the job of the run that a notebook asks for. `rqps run` gives `folder`, which has the job.
+    """Returns the job of the run that a notebook asks for. `rqps run` passes `folder`, where the job is stored.
 
-    By hand, `dbms` is one or several names build.config (default: the study's base); `options` are further
-    options of the server, and `parameters` those of the workload. Lists and mappings may be JSON, as in `papermill
-    -p`.
+    Whoever runs the notebook by hand passes in `dbms` one or several names of the form build.config (default: the
+    study's base), in `options` further options of the server, and in `parameters` those of the workload. Lists and
+    mappings may be JSON, as in `papermill -p`.
     """
     if folder:
         return read_job(Path(folder) / JOB)

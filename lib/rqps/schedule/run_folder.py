@@ -248,7 +248,7 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
             says_failed = read_manifest(manifest.parent).outcome == "failed"
         except RqpsError:
             says_failed = False
-        if not says_failed:  # readers would trust a manifest among the failed runs
+        if not says_failed:  # readers take a run whose manifest doesn't say that it failed for a good one
             manifest.rename(manifest.with_name("manifest.refused.json"))
     failed = folder.next_failure(run.unit)
     failed.parent.mkdir(exist_ok=True)

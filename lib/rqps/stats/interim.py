@@ -68,7 +68,7 @@ class InterimAnalyses:
         return dict(promising.iter_rows())
 
     def hope(self, rounds: int, looks: int) -> str:
-        """A phrase that says which differences this number of `rounds` of all dbms resolves."""
+        """A phrase that says how small a difference can be resolved by this number of `rounds` of all dbms."""
         if rounds < ROUNDS_FOR_A_VERDICT:
             return f"too few for a verdict, which takes {ROUNDS_FOR_A_VERDICT}"
         known = self._spreads()

@@ -17,7 +17,8 @@ from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
 MOST_PARTS = 12
-"""Maximum number of parts: if there are more, those with the most events are measured alone, the others together."""
+"""Maximum number of parts of a scenario that are measured one by one. Of more parts, those that record the most
+events are measured one by one, and the others together."""
 FEWEST_EVENTS = 0.01
 """Minimum number of events per statement: the cost of rarer events is negligible."""
 

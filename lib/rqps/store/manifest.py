@@ -35,8 +35,8 @@ READABLE = ("2", "3", "4", "5")
 2 only the run's id names the side of a duet; manifests up to version 3 name no engine, up to version 4 no
 occasion."""
 ENGINE_OF = {"db-bench": "rocksdb"}
-"""Maps a workload to the engine of its manifests up to version 3, which name no engine; `_up_to_date` has the engine
-of all other workloads."""
+"""The engine of a workload, for manifests up to version 3, which do not name it. `_up_to_date` fills in the engine of
+all other workloads."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """Maximum size of a manifest or card. A usual one has about ten thousand bytes."""

@@ -236,10 +236,10 @@ MODE_TABLES: dict[str, str] = {
     **dict.fromkeys(("stacks", "threads"), "stacks"),
     **dict.fromkeys(("instructions", "cache_misses"), "instructions"),
 }
-"""Maps each table that only runs of one mode have to this mode."""
+"""The mode of each table that is written in one mode only."""
 
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
-"""Maps each table that only runs of one workload have to this workload."""
+"""The workload of each table that is written by one workload only."""
 
 NEWER_TABLES = ("machine_state", "cache_misses")
 """Tables that are newer than the digests of files in manifests: a run whose manifest has no digests does not have

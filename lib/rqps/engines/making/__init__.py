@@ -74,7 +74,7 @@ class Making:
         return cache_dir() / "making" / f"{self.spec.engine}-{self.key}"
 
     def in_words(self) -> str:
-        """The source, recipe, compiler and disk space of the build, for the lines before it begins."""
+        """The source, recipe, compiler and disk space of the build, which are printed before it is made."""
         parts = "; ".join(part.about for part in self.recipe.parts.values())
         source = self.spec.made_from
         assert source is not None

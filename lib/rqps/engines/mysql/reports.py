@@ -167,7 +167,7 @@ def schema_rows(connection: Connection, table: str, which: str = "", columns: st
         try:
             cursor.execute(f"SELECT {columns} FROM performance_schema.{table} {which}")
         except pymysql.err.MySQLError as error:
-            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the second if it was compiled out
+            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the second: it was compiled out
                 return []
             raise
         return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]

@@ -204,7 +204,7 @@ def copy_rows(connection: Connection, statement: str, lines: Iterable[str]) -> N
 
 
 def plan(connection: Connection, step: str, statement: str) -> list[dict[str, Any]]:
-    """The rows for the table `plans` of a statement: one for each node of the plan, from the top node down."""
+    """A statement's plan as rows of the table `plans`: one row per node, from the top node down."""
     text = "".join(str(row[0]) for row in connection.query(f"EXPLAIN (FORMAT JSON) {statement}"))
     return [
         {

@@ -134,7 +134,7 @@ class Database:
     pids: tuple[int, ...] = field(default=(), init=False)
     """The process of the running step, which contains RocksDB."""
     _written: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
-    """Maps each set-up to the options of its database."""
+    """Maps each database that was loaded, by its name, to the options that it was written with."""
 
     @property
     def build(self) -> Build:

@@ -120,7 +120,7 @@ class StepSpec(_Given):
     of a log in their order; or a mix of other steps."""
 
     sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
-    """One statement, or several separated by ;. ? or {name} stands for a value."""
+    """One statement, or several with semicolons between them. A question mark or {name} stands for a value."""
     values: dict[str, Values] = Field(default_factory=dict)
     """Maps the name of each value to the values that it can have; values for ? are used in this order. Once per
     transaction, one is taken at random."""
