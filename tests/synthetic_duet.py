@@ -2,11 +2,12 @@
 
 import math
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rqps.store import Manifest, Warning_, write_study_card
-from synthetic import SPEED, Shape, card, manifest, tables, write_rows
+from synthetic import DBMS, SPEED, Shape, card, manifest, tables, write_rows
 
 CYCLES = 60
 AGAIN = ".again"
@@ -66,6 +67,38 @@ def _write_member(folder: Path, facts: Manifest, shape: Shape, gain: float, luck
         step["operations_per_s"] *= gain * slow
         # The generator and the host worked for all of them.
         step |= {name: None for name in step if name.startswith(("host_", "client_")) and name != "client_cpu_s"}
+    write_rows(folder, facts, rows)
+
+
+def write_side(
+    folder: Path, dbms: str, unit: int, occasion: int, shape: Shape, speeds: Mapping[str, float], host: str = "here"
+) -> None:
+    """One side of a duet of an occasion, with its speed in each step relative to the base."""
+    facts = manifest(
+        dbms,
+        unit,
+        shape,
+        study=folder.name.removeprefix("study="),
+        run=f"r{unit:02}@{host}/{dbms}",
+        host=host,
+        occasion=occasion,
+        schema_version=3,
+        unit=f"r{unit:02}@{host}",
+        side=dbms,
+        twin=False,
+        mode="throughput",
+        engine="mysql",
+    )
+    rows = tables(facts.model_copy(update={"dbms": DBMS[0]}), shape)
+    rows["slices"] = []
+    for step in rows["steps"]:
+        luck = random.Random(f"{dbms} {unit} {step['step']}").gauss(0, 0.003)
+        speed = speeds.get(step["step"], 1.0) * math.exp(luck)
+        for at in range(40):
+            operations = round(4000 * speed)
+            cpu = {"client_cpu_us": 4.0 * operations, "server_cpu_us": 12_000.0}
+            row = {"step": step["step"], "slice": at, "cycle": at // 2, "operations": operations}
+            rows["slices"].append({**row, "busy_us": 20_000.0, **cpu})
     write_rows(folder, facts, rows)
 
 

@@ -1,7 +1,9 @@
 """Bisection: the search on levels of known changes, its list of builds, and its bad input."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from statistics import NormalDist
 
@@ -9,11 +11,16 @@ import numpy as np
 import pytest
 from rqps.cli import main
 from rqps.errors import RqpsError
-from rqps.schedule.bisection import MOST_ROUNDS, ROUNDS, Bisection, Change, Level, Search, bisection
+from rqps.schedule.bisection import MOST_ROUNDS, ROUNDS, Bisection, bisection
+from rqps.schedule.change_search import Change, Level, Search
 from rqps.schedule.run_study import LocalRunner
+from rqps.schedule.state import this_host
 from rqps.stats.verdict import COVERAGE
+from rqps.store import write_study_card
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
+from synthetic import Shape, card
+from synthetic_duet import write_side
 
 ROOT = Path(__file__).parent.parent
 RELEASES = 84
@@ -179,3 +186,41 @@ def test_the_command_refuses_a_step_before_it_measures(capsys: pytest.CaptureFix
     words = ["bisect", "rocksdb-reads", "byrx.nothing", "--good", "8.0.0", "--bad", "8.6.7"]
     assert main([*words, "--runs-yaml", str(ROOT / "runs.yaml")]) == 2
     assert "no step 'byrx.nothing'" in capsys.readouterr().err
+
+
+def test_an_answer_covers_the_hours_in_which_its_pair_was_measured(tmp_path: Path) -> None:
+    """The good end and three builds at paths; the third one is slower, by 10 % on the first occasion and 5 % on the
+    others. The bad end, which takes part in each round, has more of them than a candidate may have."""
+    builds = "".join(f"  v{number}: {{path: /opt/v{number}}}\n" for number in range(1, 5))
+    study = "question: Which?, workload: sysbench, rounds: 4, base: v1.base, dbms: [v1.base, v4.base]"
+    study += ", parameters: {steps: [scan]}"
+    runs_yaml = tmp_path / "runs.yaml"
+    runs_yaml.write_text(f"builds:\n{builds}configs:\n  base: {{}}\nstudies:\n  s: {{{study}}}\n")
+    runs_file, runner = read_runs_file(runs_yaml, PARAMETERS), LocalRunner(ROOT / "notebooks", runs_yaml)
+    how = {"counts": False, "data": tmp_path, "runner": runner, "say": [].append}
+    of = bisection(runs_file, "s", "scan", ("v1", "v4"), ["v2", "v3"], **how)  # type: ignore[arg-type]
+    folder, shape = tmp_path / f"raw/study={of.study}", Shape(dbms=tuple(of.dbms), steps=("scan",), rounds=4)
+    write_study_card(folder, card(shape, study=of.study, occasions=3))
+    numbers = count(1)
+
+    def measured(rounds: int, occasion: int, *candidates: int, slow: float) -> None:
+        for number, _ in zip(numbers, range(rounds), strict=False):
+            for at in (0, *candidates, 3):
+                speeds = {"scan": slow if at > 1 else 1.0}
+                write_side(folder, of.dbms[at], number, occasion, shape, speeds, this_host())
+
+    measured(12, 1, 1, slow=0.9)
+    measured(16, 1, 2, slow=0.9)
+    assert of.measure(3, False), "28 rounds are more than a candidate gets, and are there"
+    change = Change(1, 2, Level(0.0, 0.0))
+    assert "hold for this hour; for other hours, add --occasion in 2 other hours" in of.answer([change])
+    measured(4, 2, 1, 2, slow=0.95)
+    assert "hold for these 2 hours; for other hours, add --occasion in 1 other hour" in of.answer([change])
+    before = of.measure(2, False)
+    measured(4, 3, 1, 2, slow=0.95)
+    answer = of.answer([change])
+    assert "these intervals hold for other hours of this machine\n" in answer
+    assert re.search(r"v3 brought −6\.\d\d % \(−1\d\.\d\d to \+\d", answer), "the hours differ more than the rounds"
+    assert "; over all occasions together, no change is certain" in answer
+    assert of.measure(2, False) == before, "the search stays that of the first occasion"
+    assert of.measure(2, True) is None, "and gets no more rounds after it"

@@ -60,8 +60,8 @@ def commit(folder: Path, version: str | None, subject: str) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-def bisect(place: Place, *words: str, code: int = 0) -> Done:
-    done = command("bisect", "small", STEP, *words, cwd=place.path)
+def bisect(place: Place, *words: str, step: str = STEP, code: int = 0) -> Done:
+    done = command("bisect", "small", step, *words, cwd=place.path)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -110,8 +110,8 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(
     (tmp_path / "sitecustomize.py").write_text("import rqps.workloads.db_bench.generator as g\ng.PATIENCE_S = 5\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = bisect(place, *words)
-    assert f"{crash[:12]} is skipped: its run failed\n" in done.stderr
-    assert f"{hang[:12]} is skipped: its run failed\n" in done.stderr
+    assert f"{crash[:12]} is skipped: its run failed: c{crash[:12]}.small: the driver" in done.stderr
+    assert f"{hang[:12]} is skipped: its run failed: c{hang[:12]}.small: the driver" in done.stderr
     assert f"one of {crash[:12]} to {culprit[:12]} brought −" in done.stdout
     assert f"against {before[:12]}\n" in done.stdout
     assert "instructions per operation, by function:" in done.stdout
@@ -124,6 +124,15 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(
     assert again.stdout == done.stdout
     assert f"{hang[:12]} is skipped: its run failed before; remove {study}/failed/run=" in again.stderr
     assert [path.name for path in study.glob("**/run=*")] == tries, "nothing is measured or tried twice"
+
+    assert "hold for this hour; for other hours, add --occasion in 2 other hours" in done.stdout
+    another = bisect(place, *words, "--occasion").stdout
+    assert "hold for these 2 hours; for other hours, add --occasion in 1 other hour" in another
+    assert f"one of {crash[:12]} to {culprit[:12]} brought −" in another
+    runs = rqps.load(study.name.removeprefix("study="), place.path / "data").runs.filter(occasion=2)
+    ends_and_pair = [f"c{one[:12]}.small" for one in (good, before, culprit, bad)]
+    assert sorted(runs["dbms"]) == sorted(4 * ends_and_pair), "only the result is measured again"
+    assert bisect(place, *words).stdout == another, "without the option the search and its answer stay"
 
 
 def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:
@@ -158,3 +167,53 @@ def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:
     assert rqps.load(study, place.path / "data", mode="instructions").runs.height == measured, (
         "nothing is counted twice"
     )
+
+
+OF_TABLES = """
+builds:
+  pg18: {postgres: "18.0"}
+  without_compression: {path: PG12}
+  without_json_array: {path: PG14}
+configs:
+  quick: {shared_buffers: 32MB, jit: false, fsync: false, max_connections: 20}
+studies:
+  small:
+    question: Which one changed it?
+    workload: own
+    dbms: [pg18.quick]
+    base: pg18.quick
+    rounds: 4
+    parameters:
+      tables: t.sql
+      seconds: 1
+      warmup_seconds: 0
+      counted_operations: 20
+      steps:
+        array: >
+          SELECT JSON_ARRAY(1), COUNT(*) FROM generate_series(1,
+          CASE current_setting('server_version') WHEN '18.0' THEN 1 ELSE 20000 END)
+"""
+"""A step that costs more after 18.0. PostgreSQL 12 refuses its tables, and 14 the step."""
+TABLES = "CREATE TABLE t (id INT PRIMARY KEY, a TEXT COMPRESSION pglz);\nINSERT INTO t VALUES (1, 'a');\n"
+
+
+def program(version: str) -> str:
+    spec = BuildSpec.model_validate({"postgres": version})
+    return str(engine_of(spec).locate("release", spec, print).program)
+
+
+def test_releases_without_the_step_or_its_tables_are_skipped_and_no_ends(tmp_path: Path) -> None:
+    place = Place(tmp_path, OF_TABLES.replace("PG12", program("12.6")).replace("PG14", program("14.0")))
+    (tmp_path / "t.sql").write_text(TABLES)
+    refused = bisect(place, "--good", "14.0", "--bad", "18.6", step="array", code=1)
+    assert "array: v14-0.quick and v18-6.quick can't be compared: steps.array: v14-0.quick refuses" in refused.stderr
+    assert "function json_array(integer) does not exist" in refused.stderr.partition("can't be compared")[2]
+    assert "name two ends that can both do this step" in refused.stderr
+
+    between = ("--builds", "without_compression", "without_json_array")
+    done = bisect(place, "--good", "pg18", "--bad", "18.6", *between, step="array")
+    words = " ".join(done.stderr.split())
+    assert re.search(r"without_compression.quick is skipped: \S*t.sql, line 1: .* refused", words)
+    assert re.search(r"without_json_array is skipped: its run failed: .*json_array\(integer\) does not exist", words)
+    assert "one of without_compression to 18.6 brought −" in done.stdout
+    assert "against 18.0\n" in done.stdout

@@ -1,7 +1,5 @@
 """A watch: what its looks call changed, what somebody has acknowledged, and its bad input."""
 
-import math
-import random
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +16,8 @@ from rqps.store import read_study_card, write_study_card
 from rqps.store.manifest import BuildVersion
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
-from synthetic import START, Shape, card, manifest, tables, write_rows
+from synthetic import START, Shape, card
+from synthetic_duet import write_side
 
 BASE = "my1.base"
 STEPS = ("point-query", "update-index", "scan")
@@ -62,35 +61,8 @@ def write_watch(
                 if number > 1:
                     sides[f"{name_of(number - 1)}.base"] = levels[number - 1]
                 for dbms, of_steps in sides.items():
-                    _write_side(folder, dbms, unit, occasion, shape, of_steps)
+                    write_side(folder, dbms, unit, occasion, shape, of_steps)
     return data
-
-
-def _write_side(folder: Path, dbms: str, unit: int, occasion: int, shape: Shape, speeds: Mapping[str, float]) -> None:
-    facts = manifest(
-        dbms,
-        unit,
-        shape,
-        run=f"r{unit:02}@here/{dbms}",
-        occasion=occasion,
-        schema_version=3,
-        unit=f"r{unit:02}@here",
-        side=dbms,
-        twin=False,
-        mode="throughput",
-        engine="mysql",
-    )
-    rows = tables(facts.model_copy(update={"dbms": BASE}), shape)
-    rows["slices"] = []
-    for step in rows["steps"]:
-        luck = random.Random(f"{dbms} {unit} {step['step']}").gauss(0, 0.003)
-        speed = speeds.get(step["step"], 1.0) * math.exp(luck)
-        for at in range(40):
-            operations = round(4000 * speed)
-            cpu = {"client_cpu_us": 4.0 * operations, "server_cpu_us": 12_000.0}
-            row = {"step": step["step"], "slice": at, "cycle": at // 2, "operations": operations}
-            rows["slices"].append({**row, "busy_us": 20_000.0, **cpu})
-    write_rows(folder, facts, rows)
 
 
 def watched(data: Path) -> Watch:

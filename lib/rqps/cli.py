@@ -49,6 +49,7 @@ BUILDS = "builds of runs.yaml with a source and a recipe; to list, all of them i
 MAKE_FIRST = "make builds from source first, where they are not made yet"
 REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
 ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of these steps are known; * is anything"
+ANOTHER_HOUR = "measure what was found once more now, from newly loaded tables"
 EVERY = "only every N-th of the list: quicker, and the change is placed among N"
 CHECKOUT = "a git repository: the ends are revisions of it, and the candidates the commits between them"
 MAKE = "the command that builds a commit in the folder of a checkout and installs it below $PREFIX"
@@ -344,6 +345,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "--checkout": {"type": Path, "metavar": "FOLDER", "help": CHECKOUT},
             "--make": {"default": "", "metavar": "COMMAND", "help": MAKE},
             "--count": {"action": "store_true", "help": "count instructions, which needs no quiet machine"},
+            "--occasion": {"action": "store_true", "help": ANOTHER_HOUR},
         },
         ("--runs-yaml", "--data"),
         (

@@ -362,6 +362,8 @@ def bisect(arguments: argparse.Namespace) -> Call:
         raise RqpsError("--checkout and --make go together", fix="--checkout FOLDER --make 'make install …'")
     if arguments.checkout and arguments.builds:
         raise RqpsError("--builds names builds, and --checkout is of commits", fix="give one of them")
+    if arguments.count and arguments.occasion:
+        raise RqpsError("--occasion is for duets: counts are the same at any hour", fix="leave one of them out")
     if arguments.every < 1:
         raise RqpsError(f"--every {arguments.every}: 1 or more is due", fix="--every 5 takes each fifth build")
     asked = bisection(
@@ -376,6 +378,7 @@ def bisect(arguments: argparse.Namespace) -> Call:
         say=_say,
         every=arguments.every,
         checkout=Checkout(arguments.checkout, arguments.make, _say) if arguments.checkout else None,
+        another=arguments.occasion,
     )
 
     def call() -> int:

@@ -145,14 +145,17 @@ def as_measured(folder: StudyFolder, runs_file: RunsFile, study: str, host: str)
     return with_versions(own, study, known_versions(folder.path, own, study, host))
 
 
+def error_in(failure: Path) -> str:
+    """The first line of the error that ended a failed attempt."""
+    with suppress(OSError, ValueError, KeyError):
+        if (record := failure / FAILURE).is_file():  # reading a named pipe would block
+            return str(json.loads(record.read_text(encoding="utf-8"))["error"]).strip().splitlines()[0]
+    return f"not recorded, see {failure}"
+
+
 def run_state(folder: StudyFolder, run: Run) -> RunState:
     failures = folder.failures(run.unit)
-    error = None
-    if failures:
-        error = f"not recorded, see {failures[-1]}"
-        with suppress(OSError, ValueError, KeyError):
-            if (record := failures[-1] / FAILURE).is_file():  # reading a named pipe would block
-                error = json.loads(record.read_text(encoding="utf-8"))["error"].strip().splitlines()[0]
+    error = error_in(failures[-1]) if failures else None
     if all((folder.finished(member.run) / MANIFEST).is_file() for member in run.members):
         same = all(read_manifest(folder.finished(member.run)).identity == member.identity for member in run.members)
         return RunState(run, "done" if same else "other", len(failures), error)

@@ -1,0 +1,128 @@
+"""Searches candidates in order for the changes between them: the largest change first, then those on both sides.
+
+The search asks for the level of one candidate at a time, so that it measures few of them.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rqps.engines import Say
+from rqps.terminal import counted, formatted
+
+MOST_UNDECIDED = 2
+"""Number of undecided candidates (half way between the ends) after which the search for one change ends."""
+SHARE_WORTH_FINDING = 0.25
+"""A further change must be larger than this share of the change found before it."""
+
+
+class Level(NamedTuple):
+    """A candidate relative to the good end: logarithm of the ratio, and half the width of its confidence interval."""
+
+    log: float
+    half: float
+
+    @property
+    def words(self) -> str:
+        low, size, high = (100 * math.expm1(self.log + way * self.half) for way in (-1, 0, 1))
+        return "{} % ({} to {})".format(*(formatted(number, "+.2f") for number in (size, low, high)))
+
+
+def between(before: Level, after: Level) -> Level:
+    """The level of `after` relative to the level of `before`."""
+    return Level(after.log - before.log, math.hypot(before.half, after.half))
+
+
+class Change(NamedTuple):
+    """A change between two candidates of the list. Candidates between these two could not be measured, or stayed
+    undecided."""
+
+    before: int
+    after: int
+    size: Level
+
+
+@dataclass
+class Search:
+    """The search for the changes among candidates in order.
+
+    `measure` takes a candidate and returns its level; with True it first measures more rounds of the candidate. It
+    returns None if the candidate can't be measured, or gets no further rounds.
+    """
+
+    measure: Callable[[int, bool], Level | None]
+    title: Callable[[int], str]
+    say: Say
+    levels: dict[int, Level | None] = field(default_factory=dict)
+
+    def changes(self, first: int, last: int, least: float) -> Iterator[Change]:
+        """Yields the changes between two candidates that are significantly larger than `least`, in the order in which
+        the search finds them."""
+        if last == first or not self.differ(first, last, least):
+            return
+        before, after = self._located(first, last)
+        yield (change := Change(before, after, self.between(before, after)))
+        least = max(least, SHARE_WORTH_FINDING * abs(change.size.log))
+        yield from self.changes(first, before, least)
+        yield from self.changes(after, last, least)
+
+    def settle(self, last: int) -> None:
+        """Measures the bad end until it differs significantly from the good end, or no more rounds are possible."""
+        while not self.differ(0, last, 0.0) and (more := self.measure(last, True)):
+            self.levels[last] = more
+
+    def differ(self, first: int, last: int, least: float) -> bool:
+        size = self.between(first, last)
+        return abs(size.log) - size.half > least
+
+    def between(self, first: int, last: int) -> Level:
+        """The level of the last candidate relative to the level of the first."""
+        return between(self._end(first), self._end(last))
+
+    def level(self, candidate: int) -> Level | None:
+        if candidate not in self.levels:
+            self.levels[candidate] = self.measure(candidate, False)
+        return self.levels[candidate]
+
+    def _end(self, candidate: int) -> Level:
+        """The level of an end, which was measured before."""
+        level = self.level(candidate)
+        assert level is not None
+        return level
+
+    def _located(self, first: int, last: int) -> tuple[int, int]:
+        """The two candidates to which bisection narrows a difference: each probe keeps the half with more of it."""
+        undecided = 0
+        while (untested := self._untested(first, last)) and undecided < MOST_UNDECIDED:
+            candidate = min(untested, key=lambda at: abs(at - (first + last) / 2))
+            ends = f"between {self.title(first)} and {self.title(last)} are {counted(len(untested), 'build')}"
+            probes = counted(math.ceil(math.log2(len(untested) + 1)), "probe")
+            self.say(f"{ends}, at most {probes} left; next is {self.title(candidate)}")
+            nearer = self._nearer_to_last(first, candidate, last)
+            if nearer is None:
+                undecided += self.levels[candidate] is not None
+                self.levels[candidate] = None
+            elif nearer:
+                last = candidate
+            else:
+                first = candidate
+        return first, last
+
+    def _untested(self, first: int, last: int) -> list[int]:
+        """The candidates between these two, without those that can't be measured or stayed undecided."""
+        return [at for at in range(first + 1, last) if self.levels.get(at, True)]
+
+    def _nearer_to_last(self, first: int, candidate: int, last: int) -> bool | None:
+        """True if a candidate is significantly nearer to the last one, False if to the first; None if undecided."""
+        level = self.level(candidate)
+        while level:
+            before, after = self._end(first), self._end(last)
+            away = level.log - (before.log + after.log) / 2
+            if abs(away) > math.hypot(level.half, before.half / 2, after.half / 2):
+                return (away > 0) == (after.log > before.log)
+            level = self.measure(candidate, True)
+            for end in (first, last):
+                self.levels[end] = self.measure(end, True) or self._end(end)
+            self.levels[candidate] = level or self.levels[candidate]
+        return None
