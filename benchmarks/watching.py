@@ -4,10 +4,11 @@
     python benchmarks/watching.py --months 100 --others /tmp/others/lib/python3.11/site-packages
 
 A month is 30 builds, one a day, with 47 steps of two measures each in 4 rounds. The rounds have the noise of one
-build against itself (benchmarks/verdicts/results/aa.parquet). The hour of a look moves ratios to the base as
-occasions moved those of MySQL 8.0.33 to 5.6.24 (occasion.parquet), and each look moves equal builds apart as
-occasions did 5.6.24 and its twin: by no more than the spread of the rounds. `--others` has apache-otava, which gets
-the history of ratios to the base.
+build against itself (benchmarks/verdicts/results/aa.parquet). On each day every ratio to the base gets a random
+shift, the same on both occasions of that day, drawn from the differences between occasions of MySQL 8.0.33 against
+5.6.24 (occasion.parquet). On each occasion every ratio, also that to the version before, gets another one, drawn from
+the differences between occasions of 5.6.24 against its twin; these were no larger than the spread of the rounds
+explains, so this shift is 0. `--others` has apache-otava, which gets the history of ratios to the base.
 """
 
 import argparse
@@ -20,18 +21,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from change_points import AA, otava, pools
-from rqps.stats.build_versions import seen_in_looks
+from rqps.stats.build_versions import seen_on_occasions
 from rqps.stats.metrics import CPU, THROUGHPUT
 
 OCCASIONS = AA.with_name("occasion.parquet")
 STEPS, METRICS, ROUNDS, DAYS, SEED = 47, (THROUGHPUT, CPU), 4, 30, 20_261_125
 OF_HOURS, OF_TWINS = "my8033.common", "my5624.again1"
-"""The dbms of the occasions whose ratios to the base move with the hour, and the base's own twin."""
+"""The dbms whose ratios to the base differ between occasions, and the base's own twin."""
 CELLS = STEPS * len(METRICS)
 
 
 class Month(NamedTuple):
-    """The days on which a month named a change: of single looks, of both, and against the base; and of Otava."""
+    """The days on which a month named a change: on the first occasion, on both, and against the base;
+    and those of Otava."""
 
     once: list[int]
     twice: list[int]
@@ -41,8 +43,8 @@ class Month(NamedTuple):
 
 @cache
 def moves(dbms: str) -> Any:
-    """The moves of a ratio's logarithm from occasion to occasion, less the part that the spread of the rounds
-    explains: around the mean of all, or of the base's twin around 0."""
+    """The differences of a ratio's logarithm between occasions, made smaller by the part that the spread of the
+    rounds explains: from the mean of all occasions, or of the base's twin from 0."""
     rows = pl.read_parquet(OCCASIONS).filter(pl.col("metric").is_in(METRICS), dbms=dbms)
     cpu = pl.col("note").str.json_path_match("$.machine.flags_digest")
     rows = rows.filter(cpu == cpu.mode().first())  # one CPU, that of most occasions
@@ -63,10 +65,10 @@ def rounds(random: np.random.Generator, level: Any) -> Any:
     return np.stack(cells) * random.choice([-1.0, 1.0], (CELLS, ROUNDS)) + np.asarray(level)[:, None]
 
 
-def frame(dbms: str, looks: list[Any]) -> pl.DataFrame:
-    """Paired rounds as `stats` has them, an occasion for each look."""
+def frame(dbms: str, occasions: list[Any]) -> pl.DataFrame:
+    """Paired rounds of some occasions, as `stats` has them."""
     parts = []
-    for occasion, values in enumerate(looks, start=1):
+    for occasion, values in enumerate(occasions, start=1):
         cell, number = np.indices(values.shape)
         columns = {"cell": cell.ravel(), "round": 1 + number.ravel(), "ratio": np.exp(values.ravel())}
         parts.append(pl.DataFrame(columns).with_columns(occasion=pl.lit(occasion)))
@@ -92,20 +94,20 @@ def month(random: np.random.Generator, change: float, day_of_change: int, *, bes
         step, level = np.zeros(CELLS), random.choice(of_hours, CELLS)
         step[0] = change * (day == day_of_change)
         level[0] += change * (day >= day_of_change)
-        looks: list[tuple[Any, Any]] = []
+        occasions: list[tuple[Any, Any]] = []
         seen = [pl.DataFrame()]
-        while len(looks) < 2 and (not looks or any(part.filter(state="suspected").height for part in seen)):
+        while len(occasions) < 2 and (not occasions or any(part.filter(state="suspected").height for part in seen)):
             tables = random.choice(of_twins, CELLS)
-            looks.append((rounds(random, step + tables), rounds(random, level + tables)))
-            against_last, against_base = ([look[side] for look in looks] for side in (0, 1))
+            occasions.append((rounds(random, step + tables), rounds(random, level + tables)))
+            against_last, against_base = ([one[side] for one in occasions] for side in (0, 1))
             seen = [
-                seen_in_looks(frame(f"v{day}.z", against_last)),
-                seen_in_looks(frame(f"v{day}.z", against_base), "v0.z", reference),
+                seen_on_occasions(frame(f"v{day}.z", against_last)),
+                seen_on_occasions(frame(f"v{day}.z", against_base), "v0.z", reference),
             ]
-        once += [day] * (len(looks) == 2)
+        once += [day] * (len(occasions) == 2)
         twice += [day] * (seen[0].filter(state="changed").height > 0)
         base += [day] * (seen[1].filter(state="changed").height > 0)
-        history.append(looks[0][1])
+        history.append(occasions[0][1])
     page = np.stack(history, axis=2)
     return Month(once, twice, base, [at for named in otava(page) for at, _, _ in named] if beside else [])
 
@@ -125,10 +127,10 @@ def main() -> None:
         size = float(np.log1p(-percent / 100))
         every = [month(random, size, day, beside=bool(arguments.others)) for _ in range(arguments.months)]
         ways: dict[str, Callable[[Month], list[int]]] = {
-            "one look": lambda one: one.once,
-            "two looks, against the last": lambda one: one.twice,
-            "two looks, against the base": lambda one: one.base,
-            "two looks, either": lambda one: sorted({*one.twice, *one.base}),
+            "one occasion": lambda one: one.once,
+            "two occasions, against the last": lambda one: one.twice,
+            "two occasions, against the base": lambda one: one.base,
+            "two occasions, either": lambda one: sorted({*one.twice, *one.base}),
         }
         if arguments.others:
             ways["Otava on ratios to the base"] = lambda one: one.otava

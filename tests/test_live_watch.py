@@ -66,8 +66,8 @@ def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path
     assert "point-query may have changed; measured once more, from newly loaded tables" in done.stderr
     assert "Newest: mine@2: merged at night; 1 steps against mine.base" in done.stdout
     runs = rqps.load("watched", tmp_path / "data").runs
-    looks = runs.filter(dbms="mine@2.base").group_by("occasion").agg(pl.len()).sort("occasion").rows()
-    assert looks == [(2, 4), (3, 4)]
+    occasions = runs.filter(dbms="mine@2.base").group_by("occasion").agg(pl.len()).sort("occasion").rows()
+    assert occasions == [(2, 4), (3, 4)]
     assert runs.filter(pl.col("occasion") > 1)["dbms"].n_unique() == 3, (
         "the base and the version before are beside it"
     )

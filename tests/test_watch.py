@@ -1,4 +1,4 @@
-"""A watch: what its looks call changed, what somebody has acknowledged, and its bad input."""
+"""A watch: what its occasions call changed, what somebody has acknowledged, and its bad input."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -10,7 +10,7 @@ import rqps
 from child import rqps as command
 from rqps import show, stats
 from rqps.errors import RqpsError
-from rqps.schedule.looks import Watch, read_acknowledged, watch_of
+from rqps.schedule.moving_builds import Watch, read_acknowledged, watch_of
 from rqps.schedule.run_folder import measuring
 from rqps.store import read_study_card, write_study_card
 from rqps.store.manifest import BuildVersion
@@ -32,8 +32,8 @@ def name_of(number: int) -> str:
 def write_watch(
     data: Path, levels: Mapping[int, Mapping[str, float]], twice: Mapping[int, Mapping[str, float]]
 ) -> Path:
-    """A made-up study of a build in versions: in each look the base, the version before and the newest are up for
-    four rounds. `twice` has the speeds in second looks, where there was one."""
+    """A made-up study of a build in versions: on each occasion the base, the version before and the newest are up for
+    four rounds. `twice` has the speeds on second occasions, where there was one."""
     folder = data / "raw/study=synthetic"
     names = [name_of(number) for number in levels]
     shape = Shape(dbms=(BASE, *(f"{name}.base" for name in names)), steps=STEPS, rounds=4)
@@ -75,11 +75,11 @@ def watched(data: Path) -> Watch:
 
 
 def states(data: Path) -> list[tuple[str, str, str, str | None]]:
-    rows = stats.looks(rqps.load("synthetic", data)).filter(metric="operations_per_s")
+    rows = stats.watched(rqps.load("synthetic", data)).filter(metric="operations_per_s")
     return rows.select("build", "step", "against", "state").filter(pl.col("state").is_not_null()).rows()
 
 
-def test_a_change_that_one_look_shows_is_suspected_and_confirmed_by_the_second(tmp_path: Path) -> None:
+def test_a_change_that_one_occasion_shows_is_suspected_and_confirmed_by_the_second(tmp_path: Path) -> None:
     slow = {"scan": 0.9}
     once = write_watch(tmp_path / "once/data", {1: {}, 2: {}, 3: slow}, {})
     assert states(once) == [("mine@3", "scan", "last", "suspected"), ("mine@3", "scan", "base", "suspected")]
@@ -87,7 +87,7 @@ def test_a_change_that_one_look_shows_is_suspected_and_confirmed_by_the_second(t
     assert states(again) == [("mine@3", "scan", "last", "changed"), ("mine@3", "scan", "base", "changed")]
 
 
-def test_a_change_that_the_second_look_does_not_show_is_none(tmp_path: Path) -> None:
+def test_a_change_that_the_second_occasion_does_not_show_is_none(tmp_path: Path) -> None:
     assert states(write_watch(tmp_path / "data", {1: {}, 2: {"scan": 0.9}}, {2: {}})) == []
 
 
@@ -105,13 +105,13 @@ def test_an_acknowledged_change_is_known_from_then_on(tmp_path: Path) -> None:
     watch = watched(data)
     rows = watch.open().filter(metric="operations_per_s").select("build", "step", "against", "seen").rows()
     assert rows == [("mine@2", "update-index", "last", "faster"), ("mine@2", "scan", "last", "slower")]
-    text = show.looks_text("synthetic", watch.changes(), watch.open())
+    text = show.watch_text("synthetic", watch.changes(), watch.open())
     assert text.startswith("synthetic: 4 changes not acknowledged\n\nNewest: mine@3: change 3; 3 steps against ")
     assert "mine.base" in next(line for line in text.splitlines() if line.startswith("scan"))
     assert watch.acknowledge(["scan"], 'it checks each "page"').endswith("scan of mine@2 is acknowledged")
     again = watched(data)
     assert again.open()["step"].unique().to_list() == ["update-index"]
-    assert 'it checks each "page"' in show.looks_text("synthetic", again.changes(), again.open())
+    assert 'it checks each "page"' in show.watch_text("synthetic", again.changes(), again.open())
     again.acknowledge(["update-*"], "wanted")
     assert watched(data).open().is_empty(), "the level against the base is the acknowledged one"
     with pytest.raises(RqpsError, match="no open change of scan"):
@@ -132,7 +132,7 @@ def test_a_loss_that_came_back_is_seen_against_the_level_that_was_acknowledged(t
 def test_the_answer_in_markdown_is_a_table(tmp_path: Path) -> None:
     slow = {"scan": 0.9}
     watch = watched(write_watch(tmp_path / "data", {1: {}, 2: slow}, {2: slow}))
-    first, _, third, _, head, rule, *lines = show.looks_text(
+    first, _, third, _, head, rule, *lines = show.watch_text(
         "synthetic", watch.changes(), watch.open(), markdown=True
     ).splitlines()
     assert first == "### synthetic: 2 changes not acknowledged"
@@ -168,8 +168,8 @@ def test_a_mistake_in_the_acknowledged_changes_names_its_line(tmp_path: Path, te
     ("changed", "words"),
     [
         ({"rounds: 4": "rounds: 3"}, "fewer than 4 tell nothing"),
-        ({"rounds: 4": "budget: 9m"}, "a look takes a number of rounds"),
-        ({"rounds: 4": "rounds: 4, method: rounds"}, "a look takes turns"),
+        ({"rounds: 4": "budget: 9m"}, "a watch takes a number of rounds"),
+        ({"rounds: 4": "rounds: 4, method: rounds"}, "a watch takes turns"),
         ({"{path: /opt/mine}": '{mysql: "8.0.33"}'}, "none of its builds moves"),
     ],
 )
@@ -207,7 +207,7 @@ def test_two_watches_never_measure_at_once(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_versions_are_in_the_order_of_their_numbers_whatever_the_clock_was(tmp_path: Path) -> None:
-    """A month without a look, and a clock that was set back."""
+    """A month without a watch, and a clock that was set back."""
     slow = {"scan": 0.9}
     data = write_watch(tmp_path / "data", {1: {}, 2: {}, 3: slow}, {3: slow})
     folder = data / "raw/study=synthetic"

@@ -391,7 +391,7 @@ def bisect(arguments: argparse.Namespace) -> Call:
 
 
 def watch(arguments: argparse.Namespace) -> Call:
-    from rqps.schedule.looks import FILE, watch_of
+    from rqps.schedule.moving_builds import FILE, watch_of
 
     runs_yaml, runs_file, data = _asked(arguments)
     if bool(arguments.acknowledge) != bool(arguments.remark):
@@ -405,7 +405,7 @@ def watch(arguments: argparse.Namespace) -> Call:
     def call() -> int:
         from rqps.schedule.commits import Checkout
         from rqps.schedule.run_study import LocalRunner
-        from rqps.show import looks_text
+        from rqps.show import watch_text
 
         if arguments.acknowledge:
             return _print(asked.acknowledge(arguments.acknowledge, arguments.remark))
@@ -414,11 +414,11 @@ def watch(arguments: argparse.Namespace) -> Call:
             commit = asked.install(Checkout(arguments.checkout, arguments.make, _say), arguments.branch)
             note = note or commit
         with redirect_stdout(sys.stderr):  # a CI job takes its summary from stdout
-            code = asked.look(LocalRunner(_notebooks(runs_yaml), runs_yaml), note, _say)
+            code = asked.measure(LocalRunner(_notebooks(runs_yaml), runs_yaml), note, _say)
         if code:
             return code
         unacknowledged = asked.open()
-        _print(looks_text(arguments.study, asked.changes(), unacknowledged, markdown=arguments.markdown))
+        _print(watch_text(arguments.study, asked.changes(), unacknowledged, markdown=arguments.markdown))
         return SLOWER if "slower" in unacknowledged["seen"].to_list() else 0
 
     return call

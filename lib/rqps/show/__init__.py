@@ -8,7 +8,7 @@
 """
 
 from rqps.show import renderer
-from rqps.show.answer import answer_text, looks_text
+from rqps.show.answer import answer_text, watch_text
 from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
 from rqps.show.duet import duet
 from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells

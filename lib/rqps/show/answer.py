@@ -72,12 +72,12 @@ def answer_text(
     return "\n\n".join(parts)
 
 
-def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
+def watch_text(study: str, watched: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
     """The answer of `rqps watch`: the newest build, the changes that nobody has acknowledged yet, and the
-    acknowledged changes. `looks` is the frame of `stats.looks` with remarks."""
-    if looks.is_empty():
+    acknowledged changes. `watched` is the frame of `stats.watched` with remarks."""
+    if watched.is_empty():
         return f"{study}: its build is as it was when it was first measured"
-    newest = looks.filter(pl.col("number") == pl.col("number").max().over("build_of"))
+    newest = watched.filter(pl.col("number") == pl.col("number").max().over("build_of"))
     about = newest.select("build", "note", "revision").unique(maintain_order=True).to_dicts()
     commits = (f" (commit {row['revision'][:10]})" if row["revision"] else "" for row in about)
     notes = (f": {row['note']}" if row["note"] else "" for row in about)
@@ -87,7 +87,7 @@ def looks_text(study: str, looks: pl.DataFrame, unacknowledged: pl.DataFrame, *,
     count = f"{unacknowledged.height} changes" if unacknowledged.height != 1 else "1 change"
     head = f"{study}: {count} not acknowledged" if unacknowledged.height else f"{study}: no change to acknowledge"
     parts = [f"{'### ' * markdown}{head}", f"Newest: {', '.join(builds)}; {compared}"]
-    for title, rows in (("", unacknowledged), ("Acknowledged:", looks.filter(pl.col("remark").is_not_null()))):
+    for title, rows in (("", unacknowledged), ("Acknowledged:", watched.filter(pl.col("remark").is_not_null()))):
         of_changes = rows.filter(state="changed")
         if of_changes.height:
             cells = _change_cells(of_changes)

@@ -25,7 +25,7 @@ else.
 """
 
 from rqps.stats import verdict
-from rqps.stats.build_versions import by_version, looks, superseded
+from rqps.stats.build_versions import by_version, superseded, watched
 from rqps.stats.change_points import ALL_STEPS, courses_of, releases
 from rqps.stats.comparison import (
     absolute,

@@ -20,7 +20,7 @@ VERSION: Columns = {
     "note": pl.String,
 }
 WATCHED = (THROUGHPUT, CPU)
-"""The metrics that `rqps watch` compares: a look has its own rounds, but no counted instructions."""
+"""The metrics that `rqps watch` compares: an occasion has its own rounds, but no counted instructions."""
 CHANGED = ("slower", "faster")
 CELL = ("step", "metric")
 Levels = Mapping[tuple[str, str], str]
@@ -77,25 +77,25 @@ def superseded(study: Study) -> tuple[str, ...]:
     return tuple(runs["dbms"].unique().sort())
 
 
-def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
-    """The comparisons of each version of a build in the looks that measured it while it was the newest: one row per
-    version, step, metric and `against`.
+def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
+    """The comparisons of each version of a build on the occasions that measured it while it was the newest: one row
+    per version, step, metric and `against`.
 
     Where `against` is `last`, the row compares the version with the version before it. Where it is `base`, which only
     the newest version has, the row compares its ratio to the base with the same ratio of an earlier version: the
     first version, or the version that was `acknowledged`. Its verdict is `unsure` unless the whole interval lies
     beyond the smallest effect.
 
-    `seen` is the verdict of the first look. `state` follows from it only if it is slower or faster: `suspected` as
-    long as there is no second look, from newly loaded tables; then `changed` if both looks have the same verdict, and
-    null if they disagree. All other rows have a null `state`. A version is judged by its own rounds alone, so that
-    its verdict stays when further versions come.
+    `seen` is the verdict of the first occasion. `state` follows from it only if it is slower or faster: `suspected`
+    as long as there is no second occasion; then `changed` if both occasions have the same verdict, and null if they
+    disagree. All other rows have a null `state`. A version is judged by its own rounds alone, so that its verdict
+    stays when further versions come.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
     before = every.with_columns(last=pl.col("dbms").shift().over("build_of", "config")).drop_nulls("last")
     of_last = _own_rounds(study, before.select("last", "dbms").rows())
-    rows = [seen_in_looks(rounds).with_columns(against=pl.lit("last")) for rounds in of_last.values()]
+    rows = [seen_on_occasions(rounds).with_columns(against=pl.lit("last")) for rounds in of_last.values()]
     base = study.card.base
     of_base = _own_rounds(study, [(base, dbms) for dbms in every["dbms"] if dbms != base])
     for _, of_build in every.group_by("build_of", "config", maintain_order=True):
@@ -109,7 +109,7 @@ def looks(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
                 if levels.get((version["build_of"], step), earlier[0]["build"]) == version["build"]
             ]
             if steps:
-                drift = seen_in_looks(rounds.filter(pl.col("step").is_in(steps)), version["dbms"], of_base)
+                drift = seen_on_occasions(rounds.filter(pl.col("step").is_in(steps)), version["dbms"], of_base)
                 rows.append(drift.with_columns(against=pl.lit("base"), level_of=pl.lit(version["build"])))
     if not rows:
         columns = ("step", "metric", "against", "seen", "state")
@@ -123,16 +123,16 @@ def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.
     of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
     newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
     paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")
-    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # each look has its own rounds
+    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # each occasion has its own rounds
     return {str(dbms): rounds for (dbms,), rounds in alone.group_by("dbms", maintain_order=True)}
 
 
-def seen_in_looks(
+def seen_on_occasions(
     rounds: pl.DataFrame, level: str | None = None, of_base: Mapping[str, pl.DataFrame] | None = None
 ) -> pl.DataFrame:
-    """One row per step and metric: the comparison over all looks, the verdict of the first look (`seen`) and of the
-    later looks (`again`), and the `state` (see `looks`). With `of_base`, which maps dbms to their rounds against the
-    base, each ratio is divided by that of the earlier version `level`."""
+    """One row per step and metric: the comparison over all occasions, the verdict of the first one (`seen`) and of
+    the later ones (`again`), and the `state` (see `watched`). With `of_base`, which maps dbms to their rounds against
+    the base, each ratio is divided by that of the earlier version `level`."""
 
     def judged(part: pl.DataFrame) -> pl.DataFrame:
         if of_base is None:
@@ -147,9 +147,9 @@ def seen_in_looks(
     if not again.is_empty():
         second = judged(again).select(*CELL, again="verdict")
         first = first.drop("again").join(second, on=CELL, how="left", maintain_order="left")
-    looked_twice = rounds["occasion"].n_unique() > 1
+    measured_twice = rounds["occasion"].n_unique() > 1
     state = pl.when(changed & (pl.col("again") == pl.col("seen"))).then(pl.lit("changed"))
-    state = state if looked_twice else pl.when(changed).then(pl.lit("suspected"))
+    state = state if measured_twice else pl.when(changed).then(pl.lit("suspected"))
     return judged(rounds).join(first.with_columns(state=state), on=CELL, maintain_order="left")
 
 

@@ -1,4 +1,4 @@
-"""Looks of a watch: measures a build whenever its binary is another one, and names new changes of steps."""
+"""Watches a build that moves: measures it whenever its binary is another one, and names new changes of steps."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from rqps.schedule import rebuilds, tries
 from rqps.schedule.commits import Checkout
 from rqps.schedule.run_study import Runner, run_study
 from rqps.schedule.state import StudyFolder, this_host
-from rqps.stats import looks
+from rqps.stats import watched
 from rqps.store.read import load
 from rqps.store.write import write_text
 from rqps.study import ROUNDS_FOR_A_VERDICT, RunsFile, StudySpec, study_of
@@ -63,18 +63,18 @@ class Watch:
             raise RqpsError(what, fix="watch a study with one build at a path: there the branch is installed")
         return checkout.install_newest(branch, paths[0])
 
-    def look(self, runner: Runner, note: str, say: Say) -> int:
-        """Measures builds that were replaced. If a step seems changed, measures once more from newly loaded tables.
-        Returns the exit code.
+    def measure(self, runner: Runner, note: str, say: Say) -> int:
+        """Measures builds that were replaced, on an occasion of their own; if a step seems changed, on another
+        occasion, from newly loaded tables. Returns the exit code.
 
-        A look that was stopped is continued: finished rounds of the newest version count.
+        An occasion that was stopped is continued: finished rounds of the newest version count.
         """
         with runner.measuring(self.study):  # so that no build is replaced while another process measures it
             for build in rebuilds.moving(self.runs_file, self.study):
                 spec = self.runs_file.builds[build]
                 engine_of(spec).source(build, spec).renew(build, say)
         if tries.is_first(self.runs_file, self.study, self.data, note, say):
-            say(f"{self.study}: the build as it is now is kept, as the base; a look measures when it is another one")
+            say(f"{self.study}: the build as it is now is kept, as the base; it is measured when it is another one")
             return 0
         code = self._measure(runner, note, another=self._is_new())
         suspected = self.changes().filter(state="suspected") if not code else None
@@ -89,8 +89,8 @@ class Watch:
         return run_study(self.runs_file, self.study, data=self.data, runner=runner, **how)  # type: ignore[arg-type]
 
     def _is_new(self) -> bool:
-        """True if the study has duets, but none with the newest versions of all rebuilt builds: the look then begins
-        an occasion."""
+        """True if the study has duets, but none with the newest versions of all rebuilt builds: then an occasion
+        begins."""
         folder, host = StudyFolder.of(self.data, self.study), this_host()
         known = rebuilds.known_versions(folder.path, self.runs_file, self.study, host)
         versions = rebuilds.next_versions(known, folder.path, self.runs_file, self.study, host)
@@ -99,7 +99,7 @@ class Watch:
         return bool(duets) and not any(newest <= set(duet.sides) for duet in duets)
 
     def changes(self) -> pl.DataFrame:
-        """All differences that looks have seen (`stats.looks`), with the `remark` of those that are acknowledged."""
+        """All differences that were seen (`stats.watched`), with the `remark` of those that are acknowledged."""
         study = load(self.study, self.data)
         build_of = {version.name: version.build for version in study.card.builds}
         steps = study.steps["step"].unique(maintain_order=True).to_list()
@@ -110,7 +110,7 @@ class Watch:
             for step in steps
             if fnmatchcase(step, one.step)
         }
-        seen = looks(study, {(build, step): version for build, version, step in known})
+        seen = watched(study, {(build, step): version for build, version, step in known})
         schema = {"build": pl.String, "step": pl.String, "remark": pl.String}
         remarks = pl.DataFrame(
             [(version, step, remark) for (_, version, step), remark in known.items()], schema, orient="row"
@@ -142,12 +142,12 @@ class Watch:
 
 
 def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
-    """The watch of a study. Refuses a study without a build that can be replaced, or without verdicts in a look."""
+    """The watch of a study. Refuses a study that no build moves in, or whose rounds give no verdicts."""
     spec = study_of(runs_file, study)
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused
         raise RqpsError(f"{study}: {what}", fix=fix)
-    once = spec.model_copy(update={"occasions": 1})  # a look is an occasion of its own
+    once = spec.model_copy(update={"occasions": 1})  # each version has its own occasion
     watch = Watch(runs_file.model_copy(update={"studies": {**runs_file.studies, study: once}}), study, file, data)
     _ = watch.acknowledged
     return watch
@@ -156,11 +156,11 @@ def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
 def _refusal(runs_file: RunsFile, study: str, spec: StudySpec) -> tuple[str, str] | None:
     if spec.budget is not None or not spec.rounds or spec.rounds < ROUNDS_FOR_A_VERDICT:
         fewest = f"rounds: {ROUNDS_FOR_A_VERDICT}"
-        return "a look takes a number of rounds, and fewer than 4 tell nothing", f"write {fewest} or more, no budget"
+        return "a watch takes a number of rounds, and fewer than 4 tell nothing", f"write {fewest} or more, no budget"
     if spec.hosts:
         return "hosts have builds of their own, which are not watched from here", "run rqps watch on the host itself"
     if spec.method == "rounds" or spec.parameters.not_sliced:
-        return "its dbms are measured one after the other, and a look takes turns", "let it be measured in duets"
+        return "its dbms are measured one after the other, and a watch takes turns", "let it be measured in duets"
     if not rebuilds.moving(runs_file, study):
         return "none of its builds moves", f"give one a place where it is rebuilt: {MOVING}"
     return None
