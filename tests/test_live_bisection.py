@@ -110,8 +110,8 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(
     (tmp_path / "sitecustomize.py").write_text("import rqps.workloads.db_bench.generator as g\ng.PATIENCE_S = 5\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = bisect(place, *words)
-    assert f"{crash[:12]} is skipped: its run failed: c{crash[:12]}.small: the driver" in done.stderr
-    assert f"{hang[:12]} is skipped: its run failed: c{hang[:12]}.small: the driver" in done.stderr
+    assert f"{crash[:12]} is skipped: its run failed: " in done.stderr
+    assert f"{hang[:12]} is skipped: its run failed: " in done.stderr
     assert f"one of {crash[:12]} to {culprit[:12]} brought −" in done.stdout
     assert f"against {before[:12]}\n" in done.stdout
     assert "instructions per operation, by function:" in done.stdout
@@ -197,13 +197,17 @@ studies:
 TABLES = "CREATE TABLE t (id INT PRIMARY KEY, a TEXT COMPRESSION pglz);\nINSERT INTO t VALUES (1, 'a');\n"
 
 
-def program(version: str) -> str:
+def installed(version: str, folder: Path) -> str:
+    """A directory that says by its name what is in it, and promises no version."""
     spec = BuildSpec.model_validate({"postgres": version})
-    return str(engine_of(spec).locate("release", spec, print).program)
+    (folder / version).mkdir()
+    (place := folder / version / "postgres").symlink_to(engine_of(spec).locate("release", spec, print).directory)
+    return str(place)
 
 
 def test_releases_without_the_step_or_its_tables_are_skipped_and_no_ends(tmp_path: Path) -> None:
-    place = Place(tmp_path, OF_TABLES.replace("PG12", program("12.6")).replace("PG14", program("14.0")))
+    builds = OF_TABLES.replace("PG12", installed("12.6", tmp_path)).replace("PG14", installed("14.0", tmp_path))
+    place = Place(tmp_path, builds)
     (tmp_path / "t.sql").write_text(TABLES)
     refused = bisect(place, "--good", "14.0", "--bad", "18.6", step="array", code=1)
     assert "array: v14-0.quick and v18-6.quick can't be compared: steps.array: v14-0.quick refuses" in refused.stderr
