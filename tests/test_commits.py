@@ -49,6 +49,8 @@ def test_a_merge_is_one_commit_and_the_ends_are_in_order(folder: Path) -> None:
     with pytest.raises(RqpsError, match="no ancestor") as refused:
         checkout(folder).between("main", first)
     assert f"--good {first} --bad main" in refused.value.fix
+    with pytest.raises(RqpsError, match=r"main and \w+ are one commit"):
+        checkout(folder).between("main", last)
     with pytest.raises(RqpsError, match="has no revision 'mian'"):
         checkout(folder).between("mian", first)
 
@@ -111,6 +113,7 @@ def test_commits_that_touch_what_costs_more_come_first(folder: Path) -> None:
         (("--checkout", "data", "--make", "make"), "no git repository"),
         (("--checkout", ".", "--make", "make", "--builds", "rx704"), "give one of them"),
         (("--every", "0"), "1 or more is due"),
+        (("--count", "--occasion"), "counts are the same at any hour"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_built(words: tuple[str, ...], says: str) -> None:

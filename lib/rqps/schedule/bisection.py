@@ -338,8 +338,6 @@ def bisection(
         ordered = list(commits)
     else:
         ordered = in_order(builds, engine, ends, names)
-    if len(ordered) == 1:
-        raise RqpsError(f"{ends[0]} and {ends[1]} are one commit", fix="name two ends: --good NAME --bad NAME")
     ordered = every_nth(ordered, every)
     dbms = [f"{name}.{config}" for name in ordered]
     only = spec.parameters.only(step)

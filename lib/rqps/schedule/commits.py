@@ -87,6 +87,8 @@ class Checkout:
     def between(self, good: str, bad: str) -> list[str]:
         """The commits from the good one to the bad one, oldest first. A merge counts as one commit."""
         ends = self.commit(good), self.commit(bad)
+        if ends[0] == ends[1]:
+            raise RqpsError(f"{good} and {bad} are one commit", fix="name two ends: --good NAME --bad NAME")
         if not self._is_before(*ends):
             turned = self._is_before(*ends[::-1])
             fix = (
