@@ -148,7 +148,7 @@ class Bisection:
         if want > have:
             if want > most or self._occasion() > 1 or not (have or dbms == bad or self._can_start(at)):
                 return None
-            for number in (want,) if have else (1, want):  # a candidate that fails or hangs does so only once
+            for number in [want] if have else sorted({1, want}):  # a candidate that fails or hangs does so only once
                 self._probe(dbms, {bad: of_bad + number - have, dbms: number})
                 if self._done(dbms) <= (have if more else 0):
                     if dbms != bad:
