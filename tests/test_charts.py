@@ -22,6 +22,7 @@ from rqps.stats import (
     same_for_all,
     throughput_over_time,
 )
+from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.store import Study
 from synthetic import write_study
 
@@ -183,6 +184,34 @@ def test_the_relative_table_in_its_published_form(study: Study) -> None:
             "0.70 (0.70–0.70) ▼ n=6  0.80 (0.80–0.80) ▼ n=6  update-index",
         ]
     )
+
+
+def test_a_frame_of_one_metric_needs_no_name_of_it(study: Study) -> None:
+    compared = relate(study)[1]
+    cpu = compared.filter(metric=CPU)
+    assert cpu.height
+    assert show.ratio_text(cpu) == show.ratio_text(compared, CPU)
+    assert show.ratio_table(cpu).as_raw_html() == show.ratio_table(compared, CPU).as_raw_html()
+    assert show.heatmap(cpu).to_dict() == show.heatmap(compared, CPU).to_dict()
+    assert show.ratio_text(compared) == show.ratio_text(compared, THROUGHPUT)
+
+
+def test_what_got_worse_has_the_same_colour_for_every_metric() -> None:
+    slower = {"metric": THROUGHPUT, "estimate": 0.5, "verdict": "slower"}
+    dearer = {"metric": CPU, "estimate": 2.0, "verdict": "slower"}
+    assert show.ratio_colour(slower) == show.ratio_colour(dearer) == COLOURS[0]
+    assert show.ratio_colour(dearer | {"estimate": 0.5, "verdict": "faster"}) == COLOURS[-1]
+    assert show.ratio_colour({"estimate": 1.0}) is None
+
+
+def test_a_verdict_has_a_colour_as_it_is_and_in_words() -> None:
+    for metric in (THROUGHPUT, CPU):
+        colour: Any = show.verdict_colour(metric).to_dict()
+        domain, words = colour["scale"]["domain"], show.verdict_words(metric)
+        assert {*words, *words.values()} == {*domain}
+        assert colour["legend"]["values"] == list(words.values())
+        shades = dict(zip(domain, colour["scale"]["range"], strict=True))
+        assert all(shades[verdict] == shades[word] for verdict, word in words.items())
 
 
 def test_a_number_without_interval_says_so(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ NO_DUET = "Here every dbms ran by itself, or had a load of its own: there are no
 def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     """The ratio farthest from 1 and its data: slices of some cycles of its first round, the ratio of each cycle of
     that round, and the ratio of each round."""
+    compared = compared.filter(metric=THROUGHPUT)
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
     in_cycles = rounds.filter(pl.col("cycles").is_not_null(), metric=THROUGHPUT).select("step").unique()

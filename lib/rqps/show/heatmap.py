@@ -27,8 +27,7 @@ from rqps.show.words import (
     signs_of,
     verdict_words,
 )
-from rqps.stats import THROUGHPUTS, TITLES
-from rqps.stats.metrics import THROUGHPUT
+from rqps.stats import THROUGHPUTS, TITLES, metric_of
 from rqps.stats.pairing import VERDICT_SETTINGS
 
 MANY_STEPS = 12
@@ -72,8 +71,9 @@ _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 _BROKEN_NAME = "split(datum.value, ' ')"
 
 
-def heatmap(compared: pl.DataFrame, metric: str = THROUGHPUT, names: Mapping[str, str] = MappingProxyType({})) -> Any:
+def heatmap(compared: pl.DataFrame, metric: str = "", names: Mapping[str, str] = MappingProxyType({})) -> Any:
     """One cell per step and dbms: the sign of the verdict and the ratio, coloured. `names` maps dbms to names."""
+    metric = metric or metric_of(compared)
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))

@@ -40,6 +40,7 @@ def enable() -> None:
     """Registers this output for all Altair charts of a notebook, and sets how its frames and tables are shown."""
     pl.Config.set_tbl_hide_dataframe_shape(True)
     pl.Config.set_tbl_hide_column_data_types(True)
+    pl.Config.set_tbl_rows(50).set_tbl_cols(30).set_fmt_str_lengths(80)  # polars hides most of a frame
     alt.renderers.register("rqps", bundle)
     alt.renderers.enable("rqps")
     alt.theme.enable("rqps")

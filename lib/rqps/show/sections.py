@@ -17,7 +17,6 @@ from rqps.show.words import (
     in_order,
     on_host,
 )
-from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 LONGEST_VALUE = 24
@@ -78,8 +77,9 @@ def sampled(run: Study) -> Any:
     return counters(stats.counters_over_time(run.counters, run.steps, run.runs))
 
 
-def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = THROUGHPUT) -> Any:
+def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "") -> Any:
     """A table of the rounds behind the ratio that is farthest from 1, each with its runs."""
+    metric = metric or stats.metric_of(compared)
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     host, step, dbms = stats.strongest(compared, metric)

@@ -10,7 +10,7 @@ import polars as pl
 from great_tables import GT, html, loc, style
 
 from rqps.show.sentences import steps_of_means
-from rqps.show.theme import FONTS, GRID, INK, MUTED, colour_of, ink_on
+from rqps.show.theme import COLOURS, FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.show.words import (
     NOT_COMPARED,
     Nothing,
@@ -31,6 +31,7 @@ from rqps.show.words import (
     rounds_of,
     signs_of,
 )
+from rqps.stats import THROUGHPUTS, metric_of
 from rqps.stats.metrics import REGISTRY, THROUGHPUT
 
 Cell = Mapping[str, Any]
@@ -213,19 +214,23 @@ def change_cell(row: Cell) -> str:
 
 
 def ratio_colour(row: Cell | None) -> str | None:
-    """The heat map's colour for a compared row; None if the row has no verdict."""
-    return colour_of(row["estimate"], row["verdict"]) if row and "verdict" in row else None
+    """The heat map's colour for a compared row, orange if slower or more expensive; None if it has no verdict."""
+    if not row or "verdict" not in row:
+        return None
+    colours = COLOURS if row["metric"] in THROUGHPUTS else COLOURS[::-1]
+    return colour_of(row["estimate"], row["verdict"], colours)
 
 
 def ratio_table(
     compared: pl.DataFrame,
-    metric: str = THROUGHPUT,
+    metric: str = "",
     means: pl.DataFrame | None = None,
     left_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """One row per step, one column per dbms: the ratio, its interval, rounds and verdict. The last row has the
     `means` over the steps, which exclude the steps `left_out`. `names` maps dbms to the column heads."""
+    metric = metric or metric_of(compared)
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
@@ -259,8 +264,9 @@ def means_of(means: pl.DataFrame | None, metric: str) -> dict[str, Cell]:
     return {row["dbms"]: row for row in rows}
 
 
-def ratio_text(compared: pl.DataFrame, metric: str = THROUGHPUT) -> str:
+def ratio_text(compared: pl.DataFrame, metric: str = "") -> str:
     """Ratios as plain text in the layout of the published studies, each with interval, verdict and rounds."""
+    metric = metric or metric_of(compared)
     if metric not in set(compared["metric"]):
         return NOT_COMPARED
     rows = by_host(compared.filter(metric=metric))

@@ -27,13 +27,13 @@ PALE = 0.2
 LINE = 120
 
 
-def colour_of(ratio: float, verdict: str = "") -> str:
-    """The heat map's colour for a ratio, paler if the verdict is unsure.
+def colour_of(ratio: float, verdict: str = "", colours: Sequence[str] = COLOURS) -> str:
+    """The heat map's colour for a ratio, paler if the verdict is unsure. For costs, pass the colours reversed.
 
     >>> colour_of(1.0), colour_of(0.95) == colour_of(1.05), colour_of(0.62), colour_of(0.62, "unsure")
     ('#eceff1', False, '#a63c06', '#edd8cd')
     """
-    colour = COLOURS[sum(ratio >= limit for limit in LIMITS)]
+    colour = colours[sum(ratio >= limit for limit in LIMITS)]
     return lighter(colour, 1 - PALE) if verdict == "unsure" else colour
 
 

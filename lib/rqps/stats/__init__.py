@@ -35,6 +35,7 @@ from rqps.stats.comparison import (
     config_gains,
     estimated,
     in_tables,
+    metric_of,
     most_changed,
     over_steps,
     quotient,

@@ -232,9 +232,16 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
     return pairs.select("host", *keys, than=pl.lit(first), **ends)
 
 
-def strongest(compared: pl.DataFrame, metric: str = THROUGHPUT) -> tuple[str, str, str]:
+def metric_of(compared: pl.DataFrame) -> str:
+    """The metric of a frame that has one, such as `compared` after a filter; of others, throughput."""
+    metrics = compared["metric"].unique()
+    return str(metrics[0]) if len(metrics) == 1 else THROUGHPUT
+
+
+def strongest(compared: pl.DataFrame, metric: str = "") -> tuple[str, str, str]:
     """The host, step and dbms whose ratio is farthest from 1: the number to check first."""
-    rows = compared.filter(metric=metric).sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
+    of_metric = compared.filter(metric=metric or metric_of(compared))
+    rows = of_metric.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
     host, step, dbms = rows.select("host", "step", "dbms").row(0)
     return host, step, dbms
 
