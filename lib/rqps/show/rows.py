@@ -66,7 +66,7 @@ def row_labels(base: alt.Chart, at: str) -> Any:
 
 
 def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.Color:
-    """The colour encoding of the verdicts, which the frame has as they are or in the metric's words (`verdict_words`);
+    """The colour encoding of the verdicts, which the frame has as they are or in a metric's words (`verdict_words`);
     the legend has the words."""
     words = verdict_words(metric)
     shades = {words[verdict]: colour for verdict, colour in VERDICT_COLOURS.items()}
