@@ -65,7 +65,7 @@ def test_releases_are_named_by_their_versions_in_their_order(study: Study) -> No
 def test_the_notebook_shows_each_set_up(compared: pl.DataFrame) -> None:
     ratios = compared.filter(metric="operations_per_s", dbms=NEW, kind="fillseq")
     assert set(ratios["group"]) == {"byrx", "iobuf", "iodir"}
-    table = shown_by("show.pivoted(throughput")
+    table = shown_by("show.pivoted(ratios")
     assert all(f"{ratio:.2f}" in table for ratio in ratios["estimate"])
 
 

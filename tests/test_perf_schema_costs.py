@@ -251,7 +251,7 @@ def test_time_orders_scenarios_as_instructions_do(sample: Notebook) -> None:
 
 
 def test_instructions_order_scenarios_by_what_they_record(sample: Notebook) -> None:
-    counted = sample["off"].filter(metric="server_instructions_per_operation", step="point-query")
+    counted = sample["beside"].filter(metric="server_instructions_per_operation", step="point-query")
     added = dict(counted.select("scenario", "added").rows())
     assert set(added) == set(sample["cpu"].filter(step="point-query")["scenario"])
     assert added["all-enabled"] == max(added.values())
