@@ -171,12 +171,7 @@ def main() -> None:
         sys.path.append(arguments.others)
         logging.disable(logging.WARNING)
         methods = list(METHODS)
-    kinds = [
-        "none",
-        *(f"one {size}" for size in SIZES),
-        *(f"two {size}" for size in SIZES[1:]),
-        "drift 3",
-    ]
+    kinds = ["none", *(f"one {size}" for size in SIZES), *(f"two {size}" for size in SIZES[1:]), "drift 3"]
     print("| releases | rounds | changes | method | pages with a false one | named | at its release |")
     print("|---|---|---|---|---|---|---|")
     for shape in SHAPES:

@@ -15,13 +15,7 @@ from rqps.pages.relative_throughput import group_table
 from rqps.show import sections
 from rqps.show.renderer import MIME, bundle
 from rqps.show.theme import COLOURS, PALE, PICTURE_WIDTH_PX, colour_of, dbms_colours
-from rqps.stats import (
-    counters_over_time,
-    hidden_differences,
-    relate,
-    same_for_all,
-    throughput_over_time,
-)
+from rqps.stats import counters_over_time, hidden_differences, relate, same_for_all, throughput_over_time
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.store import Study
 from synthetic import write_study

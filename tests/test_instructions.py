@@ -9,10 +9,7 @@ import rqps
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import stats
-from rqps.profile import (
-    instructions_per_operation,
-    most_expensive_functions,
-)
+from rqps.profile import instructions_per_operation, most_expensive_functions
 from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
 from rqps.stats.metrics import INSTRUCTIONS

@@ -238,8 +238,7 @@ def test_a_memory_table_that_grows_too_large_is_reported(tmp_path: Path) -> None
     with (
         serving("my5624.common", tmp_path, parameters, {"max_heap_table_size": "1M"}, checked=False) as here,
         pytest.raises(
-            RqpsError,
-            match=r"a table of 128000 rows with engine memory: the server \S+ refused .*: 1114, .* full",
+            RqpsError, match=r"a table of 128000 rows with engine memory: the server \S+ refused .*: 1114, .* full"
         ) as reported,
     ):
         PointLookups().prepare(here.server, parameters)

@@ -165,8 +165,5 @@ def test_a_what_if_of_a_rebuilt_build_is_measured_anew(place: Place, monkeypatch
     second = rqps.what_if("small", **how)
     name = str(first).partition("(")[2].partition(")")[0]
     digests = rqps.load(name, data).runs.filter(pl.col("dbms") != "my5624.base").select("dbms", "build_digest")
-    assert dict(digests.unique().iter_rows()) == {
-        "mine.base": was,
-        "mine@2.base": sha256(place.path / "mine/mysqld"),
-    }
+    assert dict(digests.unique().iter_rows()) == {"mine.base": was, "mine@2.base": sha256(place.path / "mine/mysqld")}
     assert "mine@2.base against mine.base: point-query" in str(second)

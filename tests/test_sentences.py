@@ -44,7 +44,7 @@ def test_a_finding_begins_with_its_place_and_ends_with_a_full_stop() -> None:
 def test_one_round_has_no_interval() -> None:
     one = ROW | {"low": None, "high": None, "n": 1}
     assert number_of(one) == "0.82x (no interval, 1 round)"
-    assert brackets(one, before="scan", after="assumed") == " (scan, no interval, 1 round, assumed)"
+    assert brackets(one, after="assumed") == " (no interval, 1 round, assumed)"
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)

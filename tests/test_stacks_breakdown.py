@@ -251,10 +251,7 @@ def test_sentences_say_what_the_tables_say() -> None:
     whole, *parts = said_of(both())
     ratio = "my2.base uses 1.13x the CPU of my1.base per operation (1.11–1.15, 6 rounds)"
     assert whole == f"{ratio}: 16.2 to 18.2 µs, +2.0 (+1.7 to +2.4)."
-    assert parts == [
-        "Components, in µs: +2.03 ± 0.08 parser.",
-        "Functions, in µs: +2.03 ± 0.08 my_sql_parser_parse.",
-    ]
+    assert parts == ["Components, in µs: +2.03 ± 0.08 parser.", "Functions, in µs: +2.03 ± 0.08 my_sql_parser_parse."]
 
 
 def test_what_went_the_other_way_is_named_until_most_of_the_difference_is() -> None:

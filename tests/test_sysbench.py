@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from rqps.errors import RqpsError
-from rqps.workloads.answers import (
-    BUCKETS_PER_DOUBLING,
-    PERCENTILES,
-    edge_us,
-    percentile_us,
-    summary,
-    together,
-    total,
-)
+from rqps.workloads.answers import BUCKETS_PER_DOUBLING, PERCENTILES, edge_us, percentile_us, summary, together, total
 from rqps.workloads.sysbench import steps
 from rqps.workloads.sysbench.generator import read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters

@@ -190,16 +190,8 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "steps": {"nargs": "*", "metavar": "STEP", "help": TRIED},
             "--build": {"metavar": "PATH", "help": "its directory, or its name in runs.yaml"},
             "--against": {"choices": ("last", "base"), "default": "last", "help": AGAINST},
-            "--base": {
-                "metavar": "DBMS",
-                "default": "",
-                "help": BASE,
-            },
-            "--config": {
-                "metavar": "CONFIG",
-                "default": "",
-                "help": CONFIG,
-            },
+            "--base": {"metavar": "DBMS", "default": "", "help": BASE},
+            "--config": {"metavar": "CONFIG", "default": "", "help": CONFIG},
             "--tables": {"type": Path, "metavar": "FILE", "help": "of a statement: SQL or a dump with its tables"},
             "--dbms": {
                 "nargs": "+",
@@ -329,16 +321,9 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "bisect",
         "find the builds between two that changed a step: by duets, or by counted instructions",
         {
-            "study": {
-                "metavar": "STUDY",
-                "help": BISECTED,
-            },
+            "study": {"metavar": "STUDY", "help": BISECTED},
             "step": {"metavar": "STEP", "help": "one of its steps"},
-            "--good": {
-                "required": True,
-                "metavar": "BUILD",
-                "help": ONE_END,
-            },
+            "--good": {"required": True, "metavar": "BUILD", "help": ONE_END},
             "--bad": {"required": True, "metavar": "BUILD", "help": "the other end"},
             "--builds": {"nargs": "+", "default": (), "metavar": "BUILD", "help": BETWEEN_ENDS},
             "--every": {"type": int, "default": 1, "metavar": "N", "help": EVERY},

@@ -471,10 +471,7 @@ def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: 
             f"a try of a statement: {len(arguments.steps)} statements, tables: {arguments.tables}", fix=fix
         )
     asked = StatementTry(
-        sql=arguments.steps[0],
-        tables=arguments.tables,
-        dbms=tuple(arguments.dbms),
-        values=tuple(arguments.values),
+        sql=arguments.steps[0], tables=arguments.tables, dbms=tuple(arguments.dbms), values=tuple(arguments.values)
     )
     runs_file, study, entry = study_of_statement(asked, runs_yaml, data)
 

@@ -135,8 +135,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
 
 def ended(pid: int) -> RqpsError:
     return RqpsError(
-        f"process {pid} has ended",
-        fix="look into the logs of the server and the load generator for why it ended",
+        f"process {pid} has ended", fix="look into the logs of the server and the load generator for why it ended"
     )
 
 

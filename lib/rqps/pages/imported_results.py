@@ -99,8 +99,7 @@ def _floor(study: Study) -> Iterator[Clause]:
     floor = Claim(FRAME, {"all": "all"}, nine, "nine_of_ten", written=percent(nine - 1))
     share = Clause(floor.written, [floor])
     counts = Clause(
-        f"{larger.height} of {counted(rows.height, 'difference')}",
-        [counted_rows(FRAME, larger.height, larger=True)],
+        f"{larger.height} of {counted(rows.height, 'difference')}", [counted_rows(FRAME, larger.height, larger=True)]
     )
     verb = "is" if larger.height == 1 else "are"
     text = (

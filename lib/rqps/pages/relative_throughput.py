@@ -32,10 +32,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     tables = [(title, of_steps(throughput))]
     if throughput["step"].n_unique() > MANY:
         most = throughput.filter(pl.col("step").is_in(stats.most_changed(throughput, MANY)))
-        tables = [
-            (title, group_table(throughput, short)),
-            (f"The {MANY} steps that changed most", of_steps(most)),
-        ]
+        tables = [(title, group_table(throughput, short)), (f"The {MANY} steps that changed most", of_steps(most))]
     if (versions := stats.by_version(page.study, THROUGHPUT)).height:
         tables.append(("A build that was rebuilt", show.versions_table(versions, "versions")))
     return replace(page, tables=(*page.tables, *tables))

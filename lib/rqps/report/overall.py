@@ -25,10 +25,7 @@ _IN_WORDS = {
     CPU: ("use", "less CPU per operation", "more CPU per operation"),
 }
 """Maps metrics to a verb, and to the words for a ratio below 1 and for a ratio above 1."""
-_NO_CHANGE = {
-    "same": ("matches", "match"),
-    "unsure": ("is inconclusive against", "are inconclusive against"),
-}
+_NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
 _MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
 _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
 

@@ -142,13 +142,13 @@ def build(
     return target / "index.html"
 
 
-def investigate(study: str, data: Path, question: dict[str, str], out: Path | None = None) -> tuple[Path, Path]:
+def investigate(study: str, data: Path, question: dict[str, str]) -> tuple[Path, Path]:
     """Execute the notebook on one regression for a question; returns the paths of the executed notebook, which is
     signed so that JupyterLab trusts it, and of its page."""
     from nbformat import read as read_notebook
     from nbformat.sign import NotebookNotary
 
-    folder = out or data / "investigate" / study
+    folder = data / "investigate" / study
     folder.mkdir(parents=True, exist_ok=True)
     parameters = {"study": study, "data": str(data), **_ANY_QUESTION, **question}
     source = next(notebook for notebook in _notebooks(INVESTIGATE) if _takes_a_question(notebook))

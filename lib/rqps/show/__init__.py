@@ -15,26 +15,8 @@ from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
 from rqps.show.lines import counters, throughput
 from rqps.show.questions import Question, questions
 from rqps.show.rebuilt import versions_table, versions_text
-from rqps.show.rows import (
-    ROW_PX,
-    on_rows,
-    room,
-    row_axis,
-    row_labels,
-    slim,
-    verdict_colour,
-    with_rows,
-)
-from rqps.show.sections import (
-    absolute,
-    builds,
-    conditions,
-    method,
-    sampled,
-    seconds,
-    trace,
-    warnings,
-)
+from rqps.show.rows import ROW_PX, room, row_axis, slim, verdict_colour, with_rows
+from rqps.show.sections import absolute, builds, conditions, method, sampled, seconds, trace, warnings
 from rqps.show.sentences import (
     added,
     amount,

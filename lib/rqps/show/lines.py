@@ -18,11 +18,9 @@ NUMBERS = "format(datum.value, abs(datum.value) < 1000 ? '~g' : '~s')"
 NUMBERS_AXIS = alt.Axis(tickCount=4, labelExpr=NUMBERS)
 
 
-def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
+def throughput(series: pl.DataFrame) -> Any:
     """Operations/s in each second, one panel per step: the median over the rounds, and a band from the lowest to the
-    highest round.
-
-    `of_steps` is the total number of steps, if `series` has only a selection of them."""
+    highest round."""
     if series.is_empty():
         return Nothing(["The load generator of this workload does not report each second."])
     series = by_host(series)
@@ -49,7 +47,7 @@ def throughput(series: pl.DataFrame, of_steps: int | None = None) -> Any:
     how = f"Median of {rounds_of(lines['n'])}, in a band from the lowest to the highest; the warm-up is left out."
     if lines["n"].max() == 1:
         how = "Measured seconds only, the warm-up is left out; n is one run, so there is no band."
-    some = shown_of(lines["step"].n_unique(), of_steps or series["step"].n_unique())
+    some = shown_of(lines["step"].n_unique(), series["step"].n_unique())
     return _panels(panel, "step", in_order(lines["step"]), claim, how + some)
 
 

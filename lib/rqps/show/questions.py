@@ -51,11 +51,7 @@ class Question(NamedTuple):
 
 
 def questions(
-    answers: pl.DataFrame,
-    panels: Mapping[str, pl.DataFrame],
-    *,
-    first: Question,
-    trees: pl.DataFrame | None = None,
+    answers: pl.DataFrame, panels: Mapping[str, pl.DataFrame], *, first: Question, trees: pl.DataFrame | None = None
 ) -> Drawing:
     """Selection lists that choose one of the `answers`, and below them its sentence and its panels.
 

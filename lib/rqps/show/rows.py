@@ -3,17 +3,13 @@
 They are one view and not a facet, since a facet can't adapt to the width of its page.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from rqps.show.theme import INK, VERDICT_COLOURS, colours, titled
-from rqps.show.words import (
-    in_order,
-    verdict_words,
-)
+from rqps.show.theme import VERDICT_COLOURS, colours
+from rqps.show.words import in_order, verdict_words
 
 BETWEEN = " ⋅ "
 ROW_PX = 19
@@ -53,22 +49,10 @@ def room(times: float, values: pl.Series) -> alt.Scale:
     return alt.Scale(domainMax=times * float(values.max() or 0))  # type: ignore[arg-type]
 
 
-def on_rows(layers: Iterable[alt.Chart], height_px: int, claim: str, how: str) -> Any:
-    """One chart of all layers, which share the axis of rows; it is as wide as its page."""
-    chart = alt.layer(*layers).properties(width="container", height=height_px)
-    return titled(chart, claim, how, min_width_px=330)
-
-
-def row_labels(base: alt.Chart, at: str) -> Any:
-    """The text of the column `label` in each row, placed after the value of the column `at`."""
-    text = base.mark_text(align="left", dx=6, fontSize=11)
-    return text.encode(x=f"{at}:Q", text="label:N", color=alt.value(INK))
-
-
-def verdict_colour(metric: str, title: str | None = None, **legend: Any) -> alt.Color:
+def verdict_colour(metric: str) -> alt.Color:
     """The colour encoding of the verdicts, which the frame has as they are or in a metric's words (`verdict_words`);
     the legend has the words."""
     words = verdict_words(metric)
     shades = {words[verdict]: colour for verdict, colour in VERDICT_COLOURS.items()}
-    legend = {"values": list(shades)} | legend
-    return colours("verdict", shades | VERDICT_COLOURS).title(title).legend(alt.Legend(**legend))
+    legend = alt.Legend(values=list(shades))
+    return colours("verdict", shades | VERDICT_COLOURS).title(None).legend(legend)

@@ -10,13 +10,7 @@ from great_tables import GT
 from rqps import stats
 from rqps.show.lines import counters, throughput
 from rqps.show.table import Column, absolute_table, cut, table
-from rqps.show.words import (
-    NOT_COMPARED,
-    Sentences,
-    hosts_together,
-    in_order,
-    on_host,
-)
+from rqps.show.words import NOT_COMPARED, Sentences, hosts_together, in_order, on_host
 from rqps.store import Study
 
 LONGEST_VALUE = 24

@@ -79,15 +79,13 @@ def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compar
     return Clause(f"{subject or row['dbms']} {predicate}{brackets(row)}", [claim_of(row, times, frame=frame)])
 
 
-def number_of(row: Row, *, rounds: bool = True, frame: str = "") -> Clause:
-    """The ratio of a compared row with its interval and rounds. `frame` is the frame of its claim, if any.
+def number_of(row: Row, *, rounds: bool = True) -> str:
+    """The ratio of a compared row with its interval and rounds.
 
     >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62x (0.60–0.65, 6 rounds)'
     """
-    times = f"{ratio(row['estimate'])}x"
-    claims = [claim_of(row, times, frame=frame)] if frame else []
-    return Clause(f"{times}{brackets(row, rounds=rounds)}", claims)
+    return f"{ratio(row['estimate'])}x{brackets(row, rounds=rounds)}"
 
 
 def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = False, frame: str = "") -> Clause:
@@ -102,15 +100,13 @@ def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = 
     return Clause(f"{number}{brackets(row, form, of, rounds=rounds)}", claims)
 
 
-def brackets(
-    row: Row, form: str = "", of: str = "", *, before: str = "", after: str = "", rounds: bool = True
-) -> str:
-    """The interval and the number of rounds in brackets, with the words `before` and `after` around them.
+def brackets(row: Row, form: str = "", of: str = "", *, after: str = "", rounds: bool = True) -> str:
+    """The interval and the number of rounds in brackets, followed by the words `after`.
 
-    >>> brackets({"low": 0.8, "high": 0.84, "n": 8}, before="scan", rounds=False)
-    ' (scan, 0.80–0.84)'
+    >>> brackets({"low": 0.8, "high": 0.84, "n": 8}, after="scan", rounds=False)
+    ' (0.80–0.84, scan)'
     """
-    parts = (before, interval_of(row, form, of), rounds_of([row["n"]]) if rounds else "", after)
+    parts = (interval_of(row, form, of), rounds_of([row["n"]]) if rounds else "", after)
     return f" ({', '.join(filter(None, parts))})"
 
 
@@ -122,9 +118,7 @@ def listed(parts: Sequence[str]) -> Clause:
     return joined(" and ", filter(None, [joined(", ", parts[:-1]), *parts[-1:]]))
 
 
-def verdict_counts(
-    verdicts: Iterable[str], what: str = "comparison", frame: str = "", rows: dict[str, Any] | None = None
-) -> Clause:
+def verdict_counts(verdicts: Iterable[str], frame: str = "", rows: dict[str, Any] | None = None) -> Clause:
     """The number of comparisons for each verdict. Their claims, if any, count the rows of `frame` that match `rows`.
 
     >>> verdict_counts(["slower"] * 14 + ["faster"] * 2 + ["unsure"] * 4)
@@ -141,10 +135,10 @@ def verdict_counts(
     if total == 0:
         return Clause("nothing was compared", claims)
     if total == 1:
-        return Clause(f"the {what} {parts[0][1]}", claims)
+        return Clause(f"the comparison {parts[0][1]}", claims)
     (first, says), *others = parts
     others_say = (f"{count} {says}" for count, says in others)
-    return Clause(", ".join([f"{first} of {counted(total, what)} {says}", *others_say]), claims)
+    return Clause(", ".join([f"{first} of {counted(total, 'comparison')} {says}", *others_say]), claims)
 
 
 def counted_rows(frame: str, count: int, **rows: Any) -> Claim:
@@ -258,13 +252,13 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], tot
     return phrase("{}: {}", course_in_all, joined(", ", parts))
 
 
-def added(row: Row, unit: str = "") -> str:
+def added(row: Row) -> str:
     """A difference with its interval, with as many digits as the width of the interval justifies.
 
-    >>> added({"estimate": 1.404, "low": 0.301, "high": 2.499}, "µs")
-    '+1.4 µs (+0.3 to +2.5)'
+    >>> added({"estimate": 1.404, "low": 0.301, "high": 2.499})
+    '+1.4 (+0.3 to +2.5)'
     """
-    return amount(row, f"+,.{digits_of((row['high'] - row['low']) / 2)}f", unit)
+    return amount(row, f"+,.{digits_of((row['high'] - row['low']) / 2)}f")
 
 
 def steps_of_means(means: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> str:

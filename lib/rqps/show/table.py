@@ -327,7 +327,6 @@ def numbers_table(
     *,
     name: str,
     title: str = "",
-    note: str = "",
     by: str = "step",
 ) -> GT | Sentences:
     """One row per step and dbms, one column per metric of the tidy frame: each number with its interval. `forms` maps
@@ -342,9 +341,8 @@ def numbers_table(
     wide = spread(by_host(rows.sort("host", *order, maintain_order=True)), "metric", ["step", "dbms"])
     shown = [Column(metric, "", with_interval(form), align="right") for metric, form in forms.items()]
     shown = [column for column in shown if column.name in wide[0]]
-    note = f"{note} {medians_of(rows)}".strip()
     of_row = "dbms" if by == "step" else "step"
-    return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=note)
+    return table(wide, shown, name=name, group=by, rows=of_row, title=title, note=medians_of(rows))
 
 
 def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:

@@ -314,8 +314,8 @@ def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
     return {str(group or ""): in_order(of["step"]) for (group,), of in rows.group_by("group", maintain_order=True)}
 
 
-def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
-    """Maps steps to short names: the kind if all steps of this kind have one range, else kind, `between` and range.
+def short_steps(steps: pl.DataFrame) -> dict[str, str]:
+    """Maps steps to short names: the kind if all steps of this kind have one range, else kind and range.
 
     Steps without a range, and steps whose short names would clash, keep their names.
 
@@ -331,9 +331,7 @@ def short_steps(steps: pl.DataFrame, between: str = " ") -> dict[str, str]:
     names = steps.select("step").unique(maintain_order=True)
     if not {"kind", "range"} <= set(steps.columns):
         return {step: step for step in names["step"]}
-    sized = pl.when(pl.col("range").n_unique().over("kind") > 1).then(
-        pl.format("{}" + between + "{}", "kind", "range")
-    )
+    sized = pl.when(pl.col("range").n_unique().over("kind") > 1).then(pl.format("{} {}", "kind", "range"))
     short = sized.otherwise("kind").alias("short")
     named = steps.select("step", "kind", "range").unique(maintain_order=True).with_columns(short)
     as_it_is = pl.col("range").is_null() | (pl.col("short").count().over("short") > 1)

@@ -57,17 +57,7 @@ from rqps.stats.disagreement import deciding, side_by_side, waiting
 from rqps.stats.estimate import MEDIAN, STUDENT
 from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
-from rqps.stats.metrics import (
-    COMPARED,
-    PUBLISHED,
-    SIDES,
-    THROUGHPUTS,
-    TITLES,
-    measured,
-    tidy,
-    usable,
-    version_order,
-)
+from rqps.stats.metrics import COMPARED, PUBLISHED, SIDES, THROUGHPUTS, TITLES, measured, tidy, usable, version_order
 from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time

@@ -59,10 +59,7 @@ def compare(
 
 
 def estimated(
-    frame: pl.DataFrame,
-    keys: Sequence[str],
-    of: Literal["ratio", "difference"],
-    beside: pl.DataFrame | None = None,
+    frame: pl.DataFrame, keys: Sequence[str], of: Literal["ratio", "difference"], beside: pl.DataFrame | None = None
 ) -> pl.DataFrame:
     """One estimate per group, with the interval `sure_low, sure_high` that decides verdicts: it is corrected for all
     groups together.

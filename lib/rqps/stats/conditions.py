@@ -277,9 +277,7 @@ def _variables(study: Study) -> pl.DataFrame:
     name, value = pl.col("name"), pl.col("value")
     passing = "|".join(filter(None, (facts_of(engine).passing for engine in study.runs["engine"].unique().sort())))
     ours = study.settings.filter(
-        pl.col("kind") == "variable",
-        ~name.str.contains(passing) if passing else True,
-        ~value.str.starts_with("/"),
+        pl.col("kind") == "variable", ~name.str.contains(passing) if passing else True, ~value.str.starts_with("/")
     )
     # 90.000000 equals 90, and the path `./` equals `.`.
     plain = value.str.replace(r"^(-?\d+)\.0+$", "$1").str.replace(r"/$", "")

@@ -182,8 +182,7 @@ def _means(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             pl.col("_usual").mean(),
             squares.alias("_squares"),
             pl.max_horizontal(
-                squares / ((pl.len() - 1) * weight.sum()),
-                pl.when(pl.col("_within").max() > 0).then(1 / weight.sum()),
+                squares / ((pl.len() - 1) * weight.sum()), pl.when(pl.col("_within").max() > 0).then(1 / weight.sum())
             )
             .sqrt()
             .alias("error"),

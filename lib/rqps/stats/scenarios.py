@@ -137,8 +137,7 @@ def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
     """
     keys = ["host", "step", "dbms"]
     counted = events.group_by(keys, maintain_order=True).agg(
-        pl.col("per_statement").sum(),
-        pl.col("class").unique(maintain_order=True).str.join(", ").alias("classes"),
+        pl.col("per_statement").sum(), pl.col("class").unique(maintain_order=True).str.join(", ").alias("classes")
     )
     each_ns = pl.col("added") * 1e3 / pl.col("per_statement")
     return costs.join(counted, on=keys, how="left", maintain_order="left").with_columns(

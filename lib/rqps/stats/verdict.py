@@ -76,11 +76,8 @@ def decided(
     near: pl.Expr | float,
     null: float = 1.0,
     more_is_better: pl.Expr | bool = True,
-    low: str = "sure_low",
-    high: str = "sure_high",
-    n: str = "n",
 ) -> pl.Expr:
-    """The verdict on the interval from `low` to `high` of `n` rounds; with too few rounds it is `unsure`.
+    """The verdict on the interval from `sure_low` to `sure_high` of `n` rounds; with too few rounds it is `unsure`.
 
     `null` is the value of no difference. An interval within `near` of `null` is `same`, even if it leaves out `null`.
 
@@ -88,11 +85,11 @@ def decided(
     >>> two.select(verdict=decided(near=0.02))["verdict"].to_list()
     ['slower', 'same']
     """
-    from_, to = pl.col(low), pl.col(high)
-    outside = (from_ > null) | (to < null)
-    same = (from_ >= null - near) & (to <= null + near)
-    way = pl.when((from_ > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
-    undecidable = (pl.col(n) < ROUNDS_FOR_A_VERDICT) | from_.is_null() | to.is_null()
+    low, high = pl.col("sure_low"), pl.col("sure_high")
+    outside = (low > null) | (high < null)
+    same = (low >= null - near) & (high <= null + near)
+    way = pl.when((low > null) == more_is_better).then(pl.lit("faster")).otherwise(pl.lit("slower"))
+    undecidable = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | low.is_null() | high.is_null()
     unsure, alike = pl.lit("unsure"), pl.lit("same")
     by_interval = pl.when(same).then(alike).when(outside).then(way).otherwise(unsure)
     return pl.when(undecidable).then(unsure).otherwise(by_interval)

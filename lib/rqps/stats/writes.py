@@ -28,8 +28,7 @@ def written(study: Study) -> pl.DataFrame:
     # The readings of the counters include the warm-up, whose operations are not counted.
     warmed = 1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s")
     steps = steps.with_columns(
-        operations=pl.col("operations") * warmed,
-        host_write_kb=pl.when(~SHARES_SECONDS).then("host_write_kb"),
+        operations=pl.col("operations") * warmed, host_write_kb=pl.when(~SHARES_SECONDS).then("host_write_kb")
     )
     parts = _parts(study, steps)
     seen = parts.filter(purpose=PROCESS_BYTES).select("run", "step", seen="kb")

@@ -62,9 +62,7 @@ def without_statements(study: Study) -> Study:
     for name, value in {
         "card": study.card.model_copy(update={"parameters": _without_statements(study.card.parameters)}),
         "plans": plans.with_columns(pl.col("statement").replace(digests)).lazy(),
-        "conditions": study.conditions.with_columns(
-            value=pl.when(private).then(pl.lit(LEFT_OUT)).otherwise("value"),
-        ),
+        "conditions": study.conditions.with_columns(value=pl.when(private).then(pl.lit(LEFT_OUT)).otherwise("value")),
         "runs": study.runs.with_columns(parameters),
         "failed": study.failed.with_columns(
             pl.lit(LEFT_OUT).alias(of) for of in ("error",) if of in study.failed.columns

@@ -27,16 +27,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from rqps.engines import (
-    NO_SCENARIOS,
-    FileLine,
-    Option,
-    Scenarios,
-    Strict,
-    facts_of,
-    facts_of_all,
-    option_name,
-)
+from rqps.engines import NO_SCENARIOS, FileLine, Option, Scenarios, Strict, facts_of, facts_of_all, option_name
 from rqps.engines.asked import BuildSpec, Connections
 from rqps.errors import RqpsError, instead
 from rqps.terminal import seconds

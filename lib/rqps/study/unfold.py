@@ -12,14 +12,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInf
 from rqps.engines import Option, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.errors import RqpsError, instead
-from rqps.study.runs_file import (
-    PlacementKind,
-    RunsFile,
-    StudySpec,
-    WorkloadParameters,
-    resolve,
-    resolve_scenario,
-)
+from rqps.study.runs_file import PlacementKind, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
 from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "instructions"]
@@ -233,11 +226,7 @@ def unfold(
 
 
 def _duets(
-    spec: StudySpec,
-    can_be: Sequence[str],
-    measured: Measured,
-    wanted: Mapping[str, int],
-    beside: Mapping[str, str],
+    spec: StudySpec, can_be: Sequence[str], measured: Measured, wanted: Mapping[str, int], beside: Mapping[str, str]
 ) -> Iterator[tuple[int, Duet]]:
     """Yields the number of each round with its duet. That is the measured duet, or else a duet of the base, its twin
     and each dbms that lacks rounds. `beside` maps a dbms to the earlier version of its build that takes part with

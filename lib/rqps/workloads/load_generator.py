@@ -53,12 +53,7 @@ class LoadGenerator:
     warmup_s = 0.0
 
     def __init__(
-        self,
-        call: tuple[Sequence[str], Mapping[str, str]],
-        servers: Sequence[Any],
-        step: str,
-        threads: int,
-        how: How,
+        self, call: tuple[Sequence[str], Mapping[str, str]], servers: Sequence[Any], step: str, threads: int, how: How
     ) -> None:
         """Starts the process; `call` is its command line and environment. Each of its threads reports its moments."""
         self.servers = servers

@@ -73,11 +73,7 @@ facts = Facts(
     usual=True,
     debian_package="mysql-server-core",
     fetched_with=(
-        Program(
-            "mvn",
-            "MySQL 5.5, 5.6.14 and 8.0 from Maven",
-            "install Maven (maven on Debian and Fedora)",
-        ),
+        Program("mvn", "MySQL 5.5, 5.6.14 and 8.0 from Maven", "install Maven (maven on Debian and Fedora)"),
         Program("npm", "MySQL 5.6.24 from npm", "install npm (npm on Debian and Fedora)"),
     ),
     ours=frozenset((*_PLACES, *_NETWORK, *_START)),

@@ -44,11 +44,7 @@ _OF_ITS_DATABASE = re.compile(
 )
 _DEFINER = re.compile(r"\bDEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)(?:@(?:`[^`]*`|'[^']*'|[\w.%]+))?", re.IGNORECASE)
 _COMMENTS = re.compile(r"(?:\s+|/\*(?!!).*?\*/)+", re.DOTALL)
-PUBLISHED = {
-    "innodb_idle_flush_pct": 100,
-    "innodb_max_dirty_pages_pct_lwm": 1,
-    "innodb_max_dirty_pages_pct": 1,
-}
+PUBLISHED = {"innodb_idle_flush_pct": 100, "innodb_max_dirty_pages_pct_lwm": 1, "innodb_max_dirty_pages_pct": 1}
 """Options that the published client of the insert benchmark sets while it waits. Their order keeps the second one
 from ever being above the third."""
 

@@ -208,8 +208,7 @@ def spelt_out(value: Any) -> Any:
 
 _Word = Annotated[str, WithJsonSchema({"enum": list(names())})]
 PerfSchema = Annotated[
-    ScenarioSpec,
-    BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec),
+    ScenarioSpec, BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec)
 ]
 """The form of a scenario in a config of runs.yaml: a name, such as `waits-only`, or a mapping."""
 MODEL, SPEC = PerfSchema, ScenarioSpec

@@ -4,11 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-_ENDS = {
-    '"': re.compile(r'[^"]*"'),
-    "`": re.compile(r"[^`]*`"),
-    "/*": re.compile(r".*?\*/", re.DOTALL),
-}
+_ENDS = {'"': re.compile(r'[^"]*"'), "`": re.compile(r"[^`]*`"), "/*": re.compile(r".*?\*/", re.DOTALL)}
 _TEXT_ENDS = {True: re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL), False: re.compile(r"[^']*'")}
 _DELIMITER = re.compile(r"\s*DELIMITER\s+(\S+)\s*$", re.IGNORECASE)
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}|\?")

@@ -8,16 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from rqps.study import BuildSpec, Connections, Count, Parameters, Some, one_of
-from rqps.workloads.point_lookups.steps import (
-    ALONE,
-    KINDS,
-    PUBLISHED,
-    UNHINTED,
-    VOLATILE,
-    Step,
-    find,
-    possible_rows,
-)
+from rqps.workloads.point_lookups.steps import ALONE, KINDS, PUBLISHED, UNHINTED, VOLATILE, Step, find, possible_rows
 
 LOOKUP_US = 30.0
 """CPU time of a query in µs, of server and mysqlslap together, on a current CPU: to estimate a study's time."""
