@@ -123,7 +123,8 @@ class _Known:
             path = _path(row)
             for scope in _scopes(row):
                 self._paths[scope, path[-1]][path] += row["samples"]
-        self._whole = complete.partition_by(_ROLE, as_dict=True)
+        stacks = complete.select(*_ROLE, "frames", "modules")
+        self._whole = stacks.partition_by(_ROLE, as_dict=True, include_key=False)
         self._trunks: dict[_Scope, _Path] = {}
 
     def paths_to(self, row: _Row, frame: _Frame) -> list[tuple[_Path, int]]:
@@ -137,7 +138,8 @@ class _Known:
         """The frames that all complete stacks of a role begin with."""
         role = _scopes(row)[1]
         if role not in self._trunks:
-            paths = [_path(row_) for row_ in self._whole.get(role, pl.DataFrame()).iter_rows(named=True)]
+            stacks = self._whole[role].unique() if role in self._whole else pl.DataFrame()
+            paths = [_path(stack) for stack in stacks.iter_rows(named=True)]
             outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others sort between these two
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
