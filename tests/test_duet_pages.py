@@ -13,7 +13,7 @@ from executed import Notebook
 from rqps import show
 from rqps.pages import cost_per_operation
 from rqps.show import Sentences
-from rqps.show.duet import NO_DUET
+from rqps.show.lines import NO_DUET
 from rqps.show.words import NOT_COMPARED
 from rqps.stats import (
     all_warnings,

@@ -44,8 +44,7 @@ from measuring import (
 )
 from rqps import stats
 from rqps.measure.serve import Serving
-from rqps.profile.instructions import COUNTED
-from rqps.stats.metrics import COMPARED, instructions_per_operation
+from rqps.stats.metrics import COMPARED, COUNTED, instructions_per_operation
 from rqps.stats.verdict import COVERAGE
 from rqps.study import ROUNDS_FOR_A_VERDICT, PlacementKind
 from scipy.stats import beta, chi2
@@ -494,11 +493,13 @@ def agreement(file: Path, rounds: int, seconds: int) -> None:
 
 def agreement_table(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per release: what each way says of it."""
-    said = rows.filter(pl.col("metric").is_in([*METRICS, COUNTED]))
+    said = rows.filter(pl.col("metric").is_in([*METRICS, COUNTED.name]))
     table = stats.STUDENT.estimate(said, ("dbms", "metric", "unit"), "ratio")
     ratio, reach = _interval()
     way = (
-        pl.when(metric=COUNTED).then("unit").otherwise(pl.format("{} by {}", pl.col("metric").replace(NAMES), "unit"))
+        pl.when(metric=COUNTED.name)
+        .then("unit")
+        .otherwise(pl.format("{} by {}", pl.col("metric").replace(NAMES), "unit"))
     )
     told = table.select(pl.col("dbms").alias("beside 8.0"), way.alias("way"), ratio, reach).select(
         "beside 8.0",

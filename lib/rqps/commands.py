@@ -66,6 +66,14 @@ def _nearest() -> Path | None:
     return next((folder / "runs.yaml" for folder in folders if (folder / "runs.yaml").is_file()), None)
 
 
+def _runs_file(runs_yaml: Path | None = None) -> "RunsFile":
+    """The contents of a runs.yaml: the one with this path, else the nearest."""
+    from rqps.study import read_runs_file
+    from rqps.workloads import PARAMETERS
+
+    return read_runs_file(runs_yaml or _nearest() or Path("runs.yaml"), PARAMETERS)
+
+
 def _data(arguments: argparse.Namespace, runs_yaml: Path | None) -> Path:
     from rqps.store.manifest import data_folder
 
@@ -76,12 +84,10 @@ def _data(arguments: argparse.Namespace, runs_yaml: Path | None) -> Path:
 def known_studies(**_: object) -> list[str]:
     """The names of all known studies, for the completion of words in a shell."""
     from rqps.store.manifest import data_folder, studies
-    from rqps.study import read_runs_file
-    from rqps.workloads import PARAMETERS
 
     names: list[str] = []
     with suppress(RqpsError):
-        names += read_runs_file(_nearest() or Path("runs.yaml"), PARAMETERS).studies
+        names += _runs_file().studies
     with suppress(RqpsError):
         names += studies(data_folder())
     return sorted(set(names))
@@ -105,11 +111,9 @@ def servers(arguments: argparse.Namespace) -> Call:
     from rqps.engines import ENGINES, catalogued, engine_of, facts_of
     from rqps.errors import instead
     from rqps.overview import servers_text
-    from rqps.study import read_runs_file
-    from rqps.workloads import PARAMETERS
 
     runs_yaml = arguments.runs_yaml or _nearest()
-    builds = read_runs_file(runs_yaml, PARAMETERS).builds if runs_yaml else {}  # the catalogue needs no runs.yaml
+    builds = _runs_file(runs_yaml).builds if runs_yaml else {}  # the catalogue needs no runs.yaml
     catalogue, names = catalogued(), arguments.names
     if arguments.what == "list":
         if len(names) > 1 or not set(names) <= set(ENGINES):
@@ -145,10 +149,8 @@ def servers(arguments: argparse.Namespace) -> Call:
 
 def hosts(arguments: argparse.Namespace) -> Call:
     from rqps.errors import instead
-    from rqps.study import read_runs_file
-    from rqps.workloads import PARAMETERS
 
-    every = read_runs_file(arguments.runs_yaml or _nearest() or Path("runs.yaml"), PARAMETERS).hosts
+    every = _runs_file(arguments.runs_yaml).hosts
     for name in arguments.names:
         if name not in every:
             raise RqpsError(f"unknown host {name!r}; {instead(name, every, 'hosts')}", fix="add it to runs.yaml")
@@ -255,11 +257,9 @@ def builds(arguments: argparse.Namespace) -> Call:
     from rqps.engines.making import Making
     from rqps.engines.making.recipe import parts_of
     from rqps.errors import instead
-    from rqps.study import read_runs_file
-    from rqps.workloads import PARAMETERS
 
     runs_yaml = arguments.runs_yaml or _nearest() or Path("runs.yaml")
-    runs_file = read_runs_file(runs_yaml, PARAMETERS)
+    runs_file = _runs_file(runs_yaml)
     known = {name: spec for name, spec in runs_file.builds.items() if spec.made_from is not None}
     for name in arguments.names:
         if name not in known:
@@ -318,22 +318,15 @@ def run(arguments: argparse.Namespace) -> Call:
         from rqps.schedule.state import this_host
 
         budget_on = partial(_budget, runs_file, study, data)
+        how: dict[str, Any] = {"archive": arguments.archive, "hours": hours, "another": arguments.occasion}
         if runs_file.studies[study].hosts:
             from rqps.hosts import run_on_hosts
 
-            how = {
-                "archive": arguments.archive,
-                "budget_on": budget_on,
-                "hours": hours,
-                "another": arguments.occasion,
-            }
-            return run_on_hosts(runs_file, runs_yaml, study, data, **how, scheduler=arguments.scheduler)
+            how |= {"budget_on": budget_on, "scheduler": arguments.scheduler}
+            return run_on_hosts(runs_file, runs_yaml, study, data, **how)
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
-        budget = budget_on(this_host())
-        how = {"archive": arguments.archive, "budget": budget, "hours": hours, "another": arguments.occasion}
-        return run_study(
-            runs_file, study, data=data, runner=runner, rebuilt=arguments.rebuilt, note=arguments.note, **how
-        )
+        how |= {"budget": budget_on(this_host()), "rebuilt": arguments.rebuilt, "note": arguments.note}
+        return run_study(runs_file, study, data=data, runner=runner, **how)
 
     def call() -> int:
         from rqps.schedule.levels import run_levels

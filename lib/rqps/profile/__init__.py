@@ -5,6 +5,5 @@ from rqps.profile.broken_stacks import completeness
 from rqps.profile.call_tree import FOLD_BELOW, flame_tree, flame_trees, folded, folded_difference, speedscope
 from rqps.profile.components import component_colours, in_layers
 from rqps.profile.connections import time_of_connections
-from rqps.profile.costs import as_measured, instruction_costs, stack_costs
-from rqps.profile.instructions import function_changes, most_expensive_functions
+from rqps.profile.costs import as_measured, function_changes, instruction_costs, most_expensive_functions, stack_costs
 from rqps.stats.metrics import instructions_per_operation

@@ -1,4 +1,9 @@
-"""Cost of an operation by call stack: the stacks of a step add up to its measured CPU time, or its instructions."""
+"""Cost of an operation by call stack: the stacks of a step add up to its measured CPU time, or its instructions.
+
+Counted instructions are the work of the server's own code for a statement. CPU time also depends on the cost of an
+instruction (cache misses, waits for memory), and includes the kernel's work, the server's work around a statement,
+and its background threads.
+"""
 
 from functools import cache
 from typing import Any
@@ -8,7 +13,7 @@ import polars as pl
 from rqps.profile.broken_stacks import repaired
 from rqps.profile.components import KERNEL_MARK, OTHER, claim, renames
 from rqps.profile.names import of_the_c_library, readable
-from rqps.stats.metrics import usable
+from rqps.stats.metrics import COUNTED, usable
 
 _COLUMNS: dict[str, Any] = {  # maps columns to polars types; the class of these types is not public
     "host": pl.String,
@@ -171,3 +176,52 @@ def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
     flags = dict.fromkeys(("kernel", "left_out", "passed"), pl.Boolean)
     schema = {"name": pl.String, **flags, "component": pl.String, "last": pl.String}
     return pl.DataFrame(columns, schema=schema, orient="row").with_columns(pl.col("name").rank("dense").alias("same"))
+
+
+def most_expensive_functions(
+    instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, most: int = 10
+) -> pl.DataFrame:
+    """The functions of each run and step that execute most instructions themselves: instructions and calls per
+    operation, and the share of all instructions."""
+    named = instructions.lazy().select(
+        "step", "run", "calls", "instructions", pl.col("frames").list.last().alias("symbol")
+    )
+    rows = named.collect().join(usable(steps).select("run", "step", "position", "operations"), on=["run", "step"])
+    spelt = {symbol: readable(symbol) for symbol in set(rows["symbol"])}
+    operations = pl.col("operations").first()
+    return (
+        rows.with_columns(pl.col("symbol").replace_strict(spelt, return_dtype=pl.String).alias("function"))
+        .group_by("run", "position", "step", "function")
+        .agg(
+            (pl.col("instructions").sum() / operations).alias(COUNTED.name),
+            (pl.col("calls").sum() / operations).alias("calls_per_operation"),
+        )
+        .with_columns((pl.col(COUNTED.name) / pl.col(COUNTED.name).sum().over("run", "step")).alias("share"))
+        .sort("run", "position", COUNTED.name, "function", descending=[False, False, True, False])
+        .group_by("run", "step", maintain_order=True)
+        .head(most)
+        .select("run", "step", "function", COUNTED.name, "share", "calls_per_operation")
+    )
+
+
+def function_changes(
+    instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, before: str, after: str
+) -> pl.DataFrame:
+    """Each function's own instructions per operation in two dbms, the largest change first.
+
+    One row per step and function: the instructions `before`, `after`, and their `change`. All functions of a step add
+    up to the whole step.
+    """
+    names = {before: "before", after: "after"}
+    of_pair = steps.filter(pl.col("dbms").is_in(list(names)))
+    rows = instructions.lazy().filter(pl.col("run").is_in(of_pair["run"].implode()))
+    rounds = pl.col("round").n_unique().over("step", "dbms")
+    costs = instruction_costs(rows.collect().filter(pl.col("step").is_in(of_pair["step"].implode())), of_pair)
+    own = costs.with_columns(
+        pl.col("dbms").replace(names), function=pl.col("stack").list.last(), cost=pl.col("cost") / rounds
+    )
+    both = own.group_by("step", "function").agg(
+        *(pl.col("cost").filter(dbms=name).sum().alias(name) for name in names.values())
+    )
+    changed = both.with_columns(change=pl.col("after") - pl.col("before"))
+    return changed.sort("step", pl.col("change").abs(), "function", descending=[False, True, False])

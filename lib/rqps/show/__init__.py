@@ -10,13 +10,22 @@
 from rqps.show import renderer
 from rqps.show.answer import answer_text, watch_text
 from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
-from rqps.show.duet import duet
 from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
-from rqps.show.lines import counters, throughput
+from rqps.show.lines import counters, duet, throughput
 from rqps.show.questions import Question, questions
-from rqps.show.rebuilt import versions_table, versions_text
 from rqps.show.rows import ROW_PX, room, row_axis, slim, verdict_colour, with_rows
-from rqps.show.sections import absolute, builds, conditions, method, sampled, seconds, trace, warnings
+from rqps.show.sections import (
+    absolute,
+    builds,
+    conditions,
+    method,
+    sampled,
+    seconds,
+    trace,
+    versions_table,
+    versions_text,
+    warnings,
+)
 from rqps.show.sentences import (
     added,
     amount,

@@ -50,6 +50,7 @@ from rqps.stats.conditions import (
     config_changes,
     hidden_differences,
     options_of_some,
+    plan_changes,
     same_for_all,
     with_warnings,
 )
@@ -62,7 +63,6 @@ from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
-from rqps.stats.plan_changes import plan_changes
 from rqps.stats.status_counters import status_changes
 from rqps.stats.summary import NO_INDEX, asks, left_out, means, means_to_base
 from rqps.stats.verdict import holds_for

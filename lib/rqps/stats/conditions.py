@@ -1,4 +1,4 @@
-"""Conditions of the runs, and warnings, which are shown beside the numbers that they concern."""
+"""Conditions of the runs, warnings, and plans that differ, which are shown beside the numbers that they concern."""
 
 from collections import Counter
 from functools import lru_cache
@@ -11,10 +11,13 @@ from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 from rqps.study import build_and_config
+from rqps.workloads import PARAMETERS
 
 BUILD_COLUMNS = ("build_source", "sha256", "runs", "options")
 MOVE_NOTHING = ("defaults", "rounds", "absent", "machine state")
 """Kinds of warnings about a study that do not change any number."""
+PLAN_CHANGES = pl.Schema(dict.fromkeys(("step", "base", "dbms", "base_plan", "plan"), pl.String))
+WHOLE_TABLE = "no index"
 
 # Momentary facts: their values differ each time they are read.
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
@@ -290,3 +293,21 @@ def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
     columns = {**IDENTITY, "step": pl.String()}
     unnamed = {name: pl.lit(None, dtype) for name, dtype in columns.items() if name not in rows.columns}
     return rows.with_columns(**unnamed).select(*IDENTITY, pl.lit(kind).alias("kind"), "step", text.alias("text"))
+
+
+def plan_changes(study: Study) -> pl.DataFrame:
+    """One row per step and dbms whose plans differ from the base's: both plans, as access method and index per table.
+
+    Empty for workloads whose plans are not a finding: they fail, or warn, if a plan is not the plan of their step.
+    """
+    if not PARAMETERS[study.card.workload].plans_are_findings:
+        return PLAN_CHANGES.to_frame()
+    first = study.plans.collect().unique(["step", "dbms", "statement", "access", "key", "extra"], maintain_order=True)
+    access = pl.format("{} ({})", pl.col("access").fill_null("none"), pl.col("key").fill_null(WHOLE_TABLE))
+    one_round = pl.col("round") == pl.col("round").min().over("step", "dbms")
+    plans = first.filter(one_round).group_by("step", "dbms", maintain_order=True).agg(plan=access.str.join(", "))
+    base = plans.filter(dbms=study.card.base).select("step", base="dbms", base_plan="plan")
+    differ = plans.join(base, on="step", how="inner", maintain_order="left").filter(
+        pl.col("plan") != pl.col("base_plan")
+    )
+    return differ.select(*PLAN_CHANGES)
