@@ -6,15 +6,19 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_lookups import ROWS, Lookups, asked, serving
-from live_server import every_build
+from live_server import RUNS_YAML, House, every_build, runs_of, server_of
+from rqps.engines import Option
 from rqps.errors import RqpsError
+from rqps.study import Run, read_runs_file
+from rqps.workloads import PARAMETERS, Answer
 from rqps.workloads.point_lookups import generator
-from rqps.workloads.point_lookups.generator import mysqlslap
+from rqps.workloads.point_lookups.generator import Generator, mysqlslap
+from rqps.workloads.point_lookups.parameters import PointLookupsParameters
 from rqps.workloads.point_lookups.steps import KINDS, PUBLISHED, find
 from rqps.workloads.point_lookups.workload import PointLookups
 
@@ -30,6 +34,48 @@ KEYS = {
 }
 """Index and access of every release, on both engines but for the exception below."""
 ON_MEMORY = KEYS | {"cover-force": "None ALL"}
+
+
+RUNS = runs_of("point-lookups")
+ROWS = 2000
+
+
+def asked(**parameters: Any) -> PointLookupsParameters:
+    usual = {"table_rows": ROWS, "queries": 200, "scan_queries": 8, "warmup_queries": 0}
+    return PointLookupsParameters.model_validate(usual | parameters)
+
+
+class Lookups(House):
+    """A server with the tables of the point lookups."""
+
+    workload = PointLookups()
+
+    def do(self, step: str, parameters: PointLookupsParameters | None = None) -> tuple[Answer, Generator]:
+        """A step done for a moment."""
+        return self.done(step, parameters or asked())
+
+
+@contextmanager
+def serving(
+    dbms: str,
+    folder: Path,
+    parameters: PointLookupsParameters | None = None,
+    options: dict[str, Any] | None = None,
+    *,
+    checked: bool = True,
+) -> Iterator[Lookups]:
+    """A server of a dbms of the study, with some options changed."""
+    parameters = parameters or asked()
+    of_build = RUNS.get(dbms) or next(iter(RUNS.values()))
+    run = {**vars(of_build), "parameters": parameters}
+    if dbms not in RUNS:
+        name = dbms.partition(".")[0]
+        run |= {"dbms": dbms, "build": name, "build_spec": read_runs_file(RUNS_YAML, PARAMETERS).builds[name]}
+    run["options"] = {**of_build.options, **{name: Option(value) for name, value in (options or {}).items()}}
+    with server_of(Run(**run), folder) as server:
+        if checked:
+            PointLookups().prepare(server, parameters)
+        yield Lookups(server, folder)
 
 
 @pytest.fixture(scope="module")
