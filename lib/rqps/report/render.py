@@ -53,21 +53,8 @@ _OF_PROGRAMS = {
 }
 """Keys in the specification of a chart that could load data, link elsewhere or run expressions."""
 _OF_TABLES = [
-    "table",
-    "caption",
-    "thead",
-    "tbody",
-    "tfoot",
-    "tr",
-    "th",
-    "td",
-    "div",
-    "p",
-    "small",
-    "br",
-    "b",
-    "i",
-    "code",
+    *("table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td"),
+    *("div", "p", "small", "br", "b", "i", "code"),
 ]
 
 

@@ -52,18 +52,8 @@ _TOOLTIP: list[Any] = [
 ]
 PLAIN_AXIS: dict[str, Any] = {"title": None, "ticks": False, "domain": False}
 _NOT_DRAWN = (
-    *(
-        "metric",
-        "host",
-        "table_position",
-        "kind",
-        "range",
-        "clients",
-        "base_estimate",
-        "me_estimate",
-        "build",
-        "config",
-    ),
+    *("metric", "host", "table_position", "kind", "range"),
+    *("clients", "base_estimate", "me_estimate", "build", "config"),
     *("low", "high", "sure_low", "sure_high", "rounds_needed", *VERDICT_SETTINGS),
 )
 # Vega expressions that wrap a label: the id of a dbms at its dots and underscores, a name at its blanks.

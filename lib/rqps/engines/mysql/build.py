@@ -14,29 +14,15 @@ from rqps.engines.sources.programs import ask, library_environment
 from rqps.errors import RqpsError
 
 BINARIES = (
-    "bin",
-    "sbin",
-    "libexec",
-    "usr/sbin",
-    "usr/bin",
-    "runtime_output_directory",
-    "runtime_output_directory/bin",
-    "sql",
-    ".",
+    *("bin", "sbin", "libexec", "usr/sbin", "usr/bin"),
+    *("runtime_output_directory", "runtime_output_directory/bin", "sql", "."),
 )
 MESSAGES = ("share", "share/mysql", "sql/share")
 PLUGINS = ("lib/plugin", "lib64/mysql/plugin", "lib/mysql/plugin", "plugin_output_directory")
 EMPTY_DATA = "data/mysql"
 NEEDED = (
-    *(
-        "*mysqld",
-        "*.so*",
-        "*share/english/*",
-        "*share/charsets/*",
-        "*share/*.sql",
-        "*share/mysql*/*",
-        "*scripts/*.sql",
-    ),
+    *("*mysqld", "*.so*", "*share/english/*", "*share/charsets/*"),
+    *("*share/*.sql", "*share/mysql*/*", "*scripts/*.sql"),
     f"*{EMPTY_DATA}/*",
 )
 """Patterns of the files that a server uses when it starts and runs."""

@@ -18,14 +18,8 @@ from rqps.engines.mysql.reports import Known, read_known
 from rqps.errors import RqpsError
 
 SHAPING = (
-    "character_set_server",
-    "collation_server",
-    "innodb_checksum_algorithm",
-    "innodb_data_file_path",
-    "innodb_file_per_table",
-    "innodb_page_size",
-    "innodb_undo_tablespaces",
-    "lower_case_table_names",
+    *("character_set_server", "collation_server", "innodb_checksum_algorithm", "innodb_data_file_path"),
+    *("innodb_file_per_table", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"),
 )
 """Options that change the files of a table when it is made. Data directories are shared only between configs with the
 same values."""

@@ -26,15 +26,8 @@ from rqps.terminal import megabytes
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 """Folders searched after PATH: ordinary users have no sbin on PATH."""
 NEVER_NEEDED = (
-    "*.a",
-    "*mysql-test/*",
-    "*sql-bench/*",
-    "*/man[0-9]/*",
-    "*docs/*",
-    "*-debug",
-    "*_embedded",
-    "*plugin/debug/*",
-    "*lib/mecab/*",
+    *("*.a", "*mysql-test/*", "*sql-bench/*", "*/man[0-9]/*", "*docs/*"),
+    *("*-debug", "*_embedded", "*plugin/debug/*", "*lib/mecab/*"),
 )
 FACTS = "facts.json"
 ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
