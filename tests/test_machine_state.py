@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from rqps.measure.machine_state import SIZES_KB, MachineStates, read_state
+from rqps.measure.machine import SIZES_KB, MachineStates, read_state
 from rqps.store.manifest import Warning_
 
 

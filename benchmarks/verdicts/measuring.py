@@ -29,7 +29,7 @@ from rqps.engines.mysql.engine import MeasuredServer, PreparedServer
 from rqps.engines.sources.programs import compiled
 from rqps.measure import placement
 from rqps.measure.job import Job, Ready, make_ready
-from rqps.measure.machine_state import read_state
+from rqps.measure.machine import read_state
 from rqps.measure.run import Measured, measure_steps
 from rqps.measure.serve import Serving, serving
 from rqps.notebook import LOGS

@@ -1,8 +1,11 @@
-"""Describes the machine as a dictionary of facts, which is stored with every run. A fact that the machine does not
-report is left out.
+"""Describes the machine as a dictionary of facts, which is stored with every run, and measures its state around each
+step. A fact that the machine does not report is left out.
 
 Most facts are read from files below a root folder, so that tests can describe machines of every kind; psutil can't
 read below another root.
+
+The state is the CPU's clock, and the latency of memory for working sets of several sizes. Other guests on the same
+CPU change both within minutes: the cache that they use is missing for a server.
 """
 
 import errno
@@ -14,16 +17,26 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import psutil
 
+from rqps import keeper
+from rqps.engines.sources.programs import compiled
+from rqps.errors import RqpsError
+from rqps.store.manifest import Warning_
+
 Value: TypeAlias = str | int | float | bool | list[str] | dict[str, str]
 FICLONE = 0x40049409  # from <linux/fs.h>: lets one file share the blocks of another
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
+SIZES_KB = (0, 16, *(256 << power for power in range(9)))
+"""Sizes of the working sets. 0 stands for an addition, which takes one cycle; 16 KB fit into every CPU's first-level
+cache."""
+MS_A_SIZE = 10
+PATIENCE_S = 60
 
 
 def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
@@ -33,9 +46,8 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
     highest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
     now_mhz = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)]
     caches = _each(cpu, "cpu0/cache/index*/size")
-    no_turbo = flag(
-        cpu / "intel_pstate/no_turbo"
-    )  # Intel's driver has a switch that turns turbo off, other drivers have a switch that turns it on
+    # Intel's driver has a switch that turns turbo off, other drivers have a switch that turns it on.
+    no_turbo = flag(cpu / "intel_pstate/no_turbo")
     flaws = {path.name: text(path) for path in sorted((cpu / "vulnerabilities").glob("*"))}
     flags = field(cpuinfo, "flags") or field(cpuinfo, "Features")
     is_guest = " hypervisor" in (text(cpuinfo) or "")
@@ -243,3 +255,42 @@ def _hypervisor(root: Path, is_guest: bool) -> str | None:
         return None
     makers = (text(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name"))
     return common(maker for maker in makers if maker)
+
+
+def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
+    """Measures rows of `kb` and `load_ns` on one of these CPUs, which takes a fifth of a second."""
+    program = compiled(Path(__file__).with_name("chase.c"))
+    command = keeper.command("exec", [str(program), *map(str, (MS_A_SIZE, *SIZES_KB))], cpus=tuple(cpus))
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RqpsError(f"{program.name} did not end: {error}") from error
+    if done.returncode != 0:
+        raise RqpsError(f"{program.name} ended with code {done.returncode}: {done.stderr.strip()[-300:]}")
+    return [{"kb": int(kb), "load_ns": float(ns)} for kb, ns in map(str.split, done.stdout.splitlines())]
+
+
+class MachineStates:
+    """The states before and after each step of a run. The state after a step is that before the next step."""
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self._cpus = cpus
+        self._before = self._read()
+
+    def around(self, step: str) -> tuple[list[dict[str, Any]], tuple[Warning_, ...]]:
+        """The rows of a step that has just ended; a warning in place of rows that could not be measured."""
+        before, self._before = self._before, self._read()
+        rows: list[dict[str, Any]] = []
+        problems = []
+        for moment, state in (("before", before), ("after", self._before)):
+            if isinstance(state, RqpsError):
+                problems.append(f"the state of the machine is unknown {moment} it: {state.message}")
+            else:
+                rows += [{"step": step, "moment": moment, **row} for row in state]
+        return rows, tuple(Warning_(kind="machine state", text=text, step=step) for text in problems)
+
+    def _read(self) -> "list[dict[str, Any]] | RqpsError":
+        try:
+            return read_state(self._cpus)
+        except RqpsError as error:
+            return error

@@ -19,8 +19,7 @@ from rqps.engines.compiled import in_short
 from rqps.measure import placement
 from rqps.measure.counters import may_have_ended
 from rqps.measure.job import Job
-from rqps.measure.machine import describe_machine
-from rqps.measure.machine_state import MachineStates
+from rqps.measure.machine import MachineStates, describe_machine
 from rqps.measure.modes import Observed, mode_tools, observe_step
 from rqps.measure.serve import Serving, serving
 from rqps.notebook import LOGS
