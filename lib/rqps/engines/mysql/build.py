@@ -1,8 +1,6 @@
 """A MySQL build: finds mysqld in a tree, provides the libraries that it needs, and asks it for its version."""
 
 import re
-import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +8,7 @@ from rqps import engines
 from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
 from rqps.engines.sources import Sought, Source
-from rqps.engines.sources.programs import ask, library_environment
-from rqps.errors import RqpsError
+from rqps.engines.sources.programs import library_environment, version_of
 
 BINARIES = (
     *("bin", "sbin", "libexec", "usr/sbin", "usr/bin"),
@@ -55,7 +52,8 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     of_debian = origin.kind == "debian"
     argv = sources.debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
     environment = {} if of_debian else library_environment(name, mysqld, say)
-    facts = sources.asked_once(mysqld, lambda: {"version": _ask_version(argv, environment)})
+    asking = ["--no-defaults", "--version"]
+    facts = sources.asked_once(mysqld, lambda: {"version": version_of(argv, asking, environment, _VERSION)})
     sources.refuse_other_version(name, spec, origin, facts["version"])
     return Build(
         name=name,
@@ -103,20 +101,3 @@ def _folder_options(base: Path) -> tuple[str, ...]:
 def known_version(tree: Path) -> str | None:
     """The cached version of the server in a tree; None if the server was never asked for its version."""
     return sources.asked_before(mysqld_in(tree)).get("version")
-
-
-def _ask_version(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    command = [*argv, "--no-defaults", "--version"]
-    try:
-        answer = ask(command, environment)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RqpsError(
-            f"{argv[-1]} can't be run: {error}", fix="give a mysqld for this machine (Linux, x86-64)"
-        ) from error
-    version = _VERSION.search(answer.stdout)
-    if answer.returncode != 0 or version is None:
-        raise RqpsError(
-            f"{argv[-1]} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
-            fix=f"make this work first: {' '.join(command)}",
-        )
-    return version[1]

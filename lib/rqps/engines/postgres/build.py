@@ -3,8 +3,6 @@
 import re
 import shlex
 import shutil
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +10,7 @@ from rqps import engines
 from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
 from rqps.engines.sources import Sought, Source
-from rqps.engines.sources.programs import ask, library_environment
-from rqps.errors import RqpsError
+from rqps.engines.sources.programs import library_environment, version_of
 
 BINARIES = ("bin", "usr/lib/postgresql/*/bin", "usr/bin", "pgsql/bin", ".")
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+\.\d+(?:\.\d+)?)")
@@ -56,7 +53,8 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     of_debian = origin.kind == "debian"
     argv = sources.debian.own_loader(tree, program) if of_debian else (str(program),)
     environment = {} if of_debian else library_environment(name, program, say)
-    facts = sources.asked_once(program, lambda: {"version": _ask_version(argv, environment)})
+    asking, no_beta = ["--version"], "; a beta has no version that could be promised"
+    facts = sources.asked_once(program, lambda: {"version": version_of(argv, asking, environment, _VERSION, no_beta)})
     sources.refuse_other_version(name, spec, origin, facts["version"])
     how = sources.how_compiled(program)
     return Build(name, facts["version"], origin.words, tree, program, argv, facts["digest"], environment, how)
@@ -73,19 +71,3 @@ def server_in(tree: Path) -> Path | None:
 def known_version(tree: Path) -> str | None:
     """The version of the server in a tree; None if rqps has not asked the server for it yet."""
     return sources.asked_before(server_in(tree)).get("version")
-
-
-def _ask_version(argv: Sequence[str], environment: dict[str, str]) -> str:
-    program = argv[-1]
-    try:
-        answer = ask([*argv, "--version"], environment)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        fix = "give a build for this machine (Linux, x86-64)"
-        raise RqpsError(f"{program} can't be run: {error}", fix=fix) from error
-    version = _VERSION.search(answer.stdout)
-    if answer.returncode != 0 or version is None:
-        raise RqpsError(
-            f"{program} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
-            fix=f"make this work first: {program} --version; a beta has no version that could be promised",
-        )
-    return version[1]

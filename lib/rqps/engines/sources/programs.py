@@ -40,6 +40,29 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
     )
 
 
+def version_of(
+    argv: Sequence[str],
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    pattern: re.Pattern[str],
+    more: str = "",
+) -> str:
+    """The version that a server reports when it is called with `options`, by the first group of a pattern. `more`
+    ends the advice where it reports none."""
+    try:
+        answer = ask([*argv, *options], environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        fix = "give a build for this machine (Linux, x86-64)"
+        raise RqpsError(f"{argv[-1]} can't be run: {error}", fix=fix) from error
+    version = pattern.search(answer.stdout)
+    if answer.returncode != 0 or version is None:
+        raise RqpsError(
+            f"{argv[-1]} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
+            fix=f"make this work first: {' '.join([*argv, *options])}{more}",
+        )
+    return version[1]
+
+
 def answer_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """The output of a program, or the reason why the program can't be run."""
     try:
