@@ -26,7 +26,6 @@ from rqps.show.words import (
     verdict_words,
 )
 from rqps.stats import COMPARED, THROUGHPUTS, TITLES
-from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 LONGEST_VALUE = 24
