@@ -1,15 +1,18 @@
-"""Cost of sampling stacks: throughput while perf samples as in a run for stacks, against the same load alone.
+"""Cost of sampling stacks, or of recording waits: throughput while perf records, against the same load alone.
 
-One sysbench loads one server; sampling is switched on and off every few seconds, in random order within a pair, so
-that both sides of a pair are neighbours in time. There is no goal, but a rule: the cost is reported, and runs
-that were sampled are compared with none that were not.
+One sysbench loads one server; perf is switched on and off every few seconds, in random order within a pair, so that
+both sides of a pair are neighbours in time. The goal of recording waits is 2 %. For stacks there is no goal, but a
+rule: the cost is reported, and runs that were sampled are compared with none that were not.
 """
 
 import random
 import time
 
 from bench import choosing, report, serving
-from rqps.measure.recording import choose_sampling, recording
+from rqps.measure.modes import recorded
+from rqps.measure.off_cpu import WaitRecording
+from rqps.measure.recording import recording
+from rqps.measure.stacks import Profiling
 from rqps.workloads.sysbench.generator import Generator, read_seconds
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
@@ -18,14 +21,18 @@ options = choosing(__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 options.add_argument("--step", default="point-query")
+options.add_argument("--threads", type=int, default=1)
+options.add_argument("--waits", action="store_true", help="record waits instead of sampling stacks")
 asked = options.parse_args()
-parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
+seconds = asked.pairs * 2 * asked.seconds
+parameters = SysbenchParameters(index_first=True, seconds=seconds, warmup_seconds=2, threads=asked.threads)
+mode, kind = ("waits", WaitRecording) if asked.waits else ("stacks", Profiling)
 
 halves = [half for _ in range(asked.pairs) for half in random.choice([(True, False), (False, True)])]
 with serving(asked.dbms, parameters, asked.study) as (server, where, folder):
-    sampling = choose_sampling(server.build.program, len(where.server_cpus))
+    what = recorded(mode, server.build.program, where, server.pids)
     with (
-        recording(sampling, server_cpus=where.server_cpus, cpus=where.observer_cpus, scratch=folder) as perf,
+        recording(what, server_cpus=kind.cpus(where), cpus=where.observer_cpus, scratch=folder) as perf,
         Generator(
             (server,), find(asked.step), parameters, seed=1, cpus=where.client_cpus, log=folder / "log"
         ) as load,
@@ -49,4 +56,4 @@ pairs = [
     (rates[first], rates[first + 1]) if halves[first] else (rates[first + 1], rates[first])
     for first in range(0, len(rates), 2)
 ]
-report(f"{asked.step}, operations/s, sampled (me: {sampling.words}) against not (base), {where.kind}", pairs)
+report(f"{asked.step}, operations/s, recorded (me: {what.words}) against not (base), {where.kind}", pairs)

@@ -10,6 +10,7 @@ from rqps.engines.sources import catalogue
 from rqps.profile.components import components, renames
 from rqps.profile.costs import frame_name
 from rqps.profile.names import readable
+from rqps.profile.waits import waits
 from rqps.study import BuildSpec
 from symbols import functions
 
@@ -82,10 +83,11 @@ def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> 
 
 def test_every_pattern_of_the_servers_own_code_means_a_function_of_a_real_one(today: Names) -> None:
     lines = "\n".join(["", *set().union(*today.values()), ""])
+    of_components = [(component.name, component.server) for component in components("mysql")]
     made_up = [
-        f"{component.name}: {pattern}"
-        for component in components("mysql")
-        for pattern in component.server
+        f"{name}: {pattern}"
+        for name, patterns in (*of_components, *((wait.name, wait.server) for wait in waits("mysql")))
+        for pattern in patterns
         if not re.search(f"\n{'.*'.join(map(re.escape, pattern.split('*')))}\n", lines)
     ]
     assert made_up == []

@@ -16,7 +16,7 @@ from rqps.engines.sources import debian
 from rqps.measure.activity import activity_findings
 from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
-from rqps.measure.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused
+from rqps.measure.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused, switches_refused
 from rqps.notebook import SOCKET
 from rqps.scratch import SOCKET_PATH_LIMIT, socket_of_any
 
@@ -36,6 +36,7 @@ def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> lis
         socket_path(Path(tempfile.gettempdir())),
         hardware_counters(),
         stack_sampling(),
+        waits_recording(),
         *program_findings(),
     ]
 
@@ -112,6 +113,14 @@ def stack_sampling() -> Finding:
         words, fix = refused
         return Finding("stack sampling", "warn", words, "throughput is measured, but not explained by function", fix)
     return Finding("stack sampling", "ok", "whole CPUs can be sampled")
+
+
+def waits_recording() -> Finding:
+    """Checks if this user may record the switches of threads."""
+    if refused := switches_refused():
+        words, fix = refused
+        return Finding("waits", "note", words, "it stays unknown where threads wait (waits_rounds)", fix)
+    return Finding("waits", "ok", "switches of threads can be recorded")
 
 
 class Program(NamedTuple):

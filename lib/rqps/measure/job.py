@@ -24,7 +24,7 @@ from rqps.errors import RqpsError
 from rqps.measure import placement
 from rqps.measure.machine import nearest_existing
 from rqps.measure.notes import Notes
-from rqps.measure.recording import sampled_event
+from rqps.measure.recording import refuse_switches, sampled_event
 from rqps.notebook import LOGS, SOCKET
 from rqps.scratch import refuse_long, socket_of_any
 from rqps.store.manifest import Placement
@@ -157,6 +157,9 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     if "stacks" in modes:
         perf(say)
         sampled_event()
+    if "waits" in modes:
+        perf(say)
+        refuse_switches()
     if "instructions" in modes:
         valgrind(say)
     refuse_uncountable(runs)

@@ -1,11 +1,12 @@
-"""Observes steps in a run's mode: throughput alone, with stacks sampled by perf, or with instructions counted by
-callgrind."""
+"""Observes steps in a run's mode: throughput alone, with stacks sampled or waits recorded by perf, or with
+instructions counted by callgrind."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -18,12 +19,14 @@ from rqps.measure.callgrind import Callgrind, cache_miss_rows, incomplete, instr
 from rqps.measure.counters import differences, read_busy_s
 from rqps.measure.job import Job
 from rqps.measure.machine import device_of
-from rqps.measure.recording import choose_sampling
+from rqps.measure.off_cpu import WaitRecording
+from rqps.measure.recording import Recorded, choose_sampling, choose_switching
 from rqps.measure.serve import Serving
 from rqps.measure.stacks import Profiling, profiling
 from rqps.measure.step_counters import Counters, Sampler, read_counters, used_between, warnings_between
+from rqps.measure.threads import thread_names
 from rqps.measure.turns import Side, stopped, take_turns
-from rqps.store.manifest import Warning_
+from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
 
@@ -38,16 +41,27 @@ INCOMPLETE_WORTH_A_WARNING = 0.001
 function."""
 
 
+BY_PERF: Mapping[str, type[Profiling]] = {"stacks": Profiling, "waits": WaitRecording}
+"""Maps each mode in which perf records beside the load to the kind of its profiles."""
+
+
 def mode_tools(job: Job) -> dict[str, str]:
     """Maps each tool of the run's mode to its version and settings."""
-    if job.run.mode == "stacks":
-        sampling = choose_sampling(job.prepared.build.program, len(job.placement.server_cpus))
-        return {"perf": f"{perf().version}, {sampling.words}"}
+    if job.run.mode in BY_PERF:
+        what = recorded(job.run.mode, job.prepared.build.program, job.placement)
+        return {"perf": f"{perf().version}, {what.words}"}
     if job.run.mode == "instructions":
         counted = engine_of(job.run.build_spec).counted.function.removesuffix("(*)")
         words = f"{valgrind().version}, callgrind, of {counted} and all that it calls, without the kernel's"
         return {"valgrind": words}
     return {}
+
+
+def recorded(mode: str, program: Path, where: Placement, pids: Sequence[int] = ()) -> Recorded:
+    """The events that perf records of a program in this mode, while these are its processes."""
+    if mode == "waits":
+        return choose_switching(program, thread_names(pids).values())
+    return choose_sampling(program, len(where.server_cpus))
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -
         return observe_in_turns(servings, loads, step)
     if first.callgrind:
         return [count(first.server, first.callgrind, load, step)]
-    if first.job.run.mode == "stacks":
+    if first.job.run.mode in BY_PERF:
         return [sample(first, load, step)]
     return observe(servings, load, step)
 
@@ -170,10 +184,10 @@ def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator
 
 
 def sample(serving: Serving, load: Load, step: str) -> Observed:
-    """Observes a step as `observe` does and samples the server's stacks at the same time."""
-    server, where = serving.server, serving.job.placement_of(step)
-    sampling = choose_sampling(server.build.program, len(where.server_cpus))
-    with profiling(server, where, sampling) as profiling_step:
+    """Observes a step as `observe` does, while perf samples the server's stacks or records its waits."""
+    server, where, mode = serving.server, serving.job.placement_of(step), serving.job.run.mode
+    what = recorded(mode, server.build.program, where, server.pids)
+    with profiling(server, where, what, BY_PERF[mode]) as profiling_step:
         (observed,) = observe([serving], load, step, profiling_step)
         roles = facts_of(serving.job.run.build_spec.engine).roles
         profile = profiling_step.profile(step, observed.columns["server_cpu_s"], roles)

@@ -38,6 +38,11 @@ class Event(NamedTuple):
 CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
 CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
 """Software events that count nanoseconds on a CPU; every machine can count them."""
+TRACEPOINT = 2
+"""The kernel's number for events at a place in its own code. Each place has a number in a file of TRACING."""
+TRACING = Path("/sys/kernel/tracing")
+SWITCHES = ("sched:sched_switch", "sched:sched_wakeup", "syscalls:sys_enter_futex")
+"""The tracepoints that show where threads wait."""
 HARDWARE = {"instructions": INSTRUCTIONS, "cycles": CYCLES}
 
 
@@ -71,6 +76,21 @@ def sampling_refused() -> tuple[str, str] | None:
     if error:
         return f"the kernel refuses to sample CPUs ({os.strerror(error)})", "use a kernel with CONFIG_PERF_EVENTS"
     return None
+
+
+def switches_refused() -> tuple[str, str] | None:
+    """The reason and the fix if this user may not record the switches of threads; None if the user may."""
+    try:
+        places = [TRACING / "events" / name.replace(":", "/") / "id" for name in SWITCHES]
+        errors = [refusal(Event(TRACEPOINT, int(place.read_text())), whole_cpu=True) for place in places]
+    except FileNotFoundError:
+        fix = f"as root: mount -t tracefs tracefs {TRACING}; in a container, on its host as well"
+        return f"the kernel shows no tracepoints in {TRACING}", fix
+    except PermissionError:
+        return f"no permission to read {TRACING}", f"as root: mount -o remount,mode=755 {TRACING}, and {ALLOW[9:]}"
+    if not any(errors):
+        return sampling_refused()
+    return f"the kernel refuses to record tracepoints ({os.strerror(max(errors))})", ALLOW
 
 
 class EventCounters:

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 import select
 import shutil
 import signal
@@ -9,18 +10,18 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rqps import keeper
 from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.measure.machine import number
-from rqps.measure.perf_events import CYCLES, SETTINGS, refusal, sampling_refused
+from rqps.measure.perf_events import CYCLES, SETTINGS, SWITCHES, refusal, sampling_refused, switches_refused
 from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
@@ -31,14 +32,31 @@ CALLERS_PER_S = 97
 """Samples per second that copy the stack, on all CPUs together: the copies show the callers of functions without
 frame pointers."""
 STACK_BYTES = 32768
+SWITCH_STACK_BYTES, FUTEX_STACK_BYTES = 8192, 16384
+"""Size of a stack that is copied at every switch, or at every wait for a futex. The functions that wait are at the
+stack's end, so a copy that is too small lacks only the outer functions."""
+FUTEX_WAITS = (0, 9, 128, 137, 256, 265, 384, 393)
+"""The operations of the system call futex that wait, with all their flags."""
 BUFFER = "8M"  # for each CPU: holds the samples of some seconds in which perf has to wait
+LARGE_BUFFER = "32M"  # if switches copy stacks
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
 KB_PER_PROLOGUE = 8
 """Maximum size of code per prologue, in KB, if a program has frame pointers: code with frame pointers has a prologue
 in each KB, other code has almost none."""
 LOADED, EXECUTABLE = 1, 1  # type and flag of a segment in ELF program headers
 READY_PATIENCE_S = 60
+_BEGIN = re.compile(r"[^-_ 0-9\"]*")
+"""The begin of a thread's name, which the threads of one kind have in common: `ib` of `ib_io_rd-1`."""
 WRITE_PATIENCE_S = 120
+
+
+class Recorded(Protocol):
+    """The events that perf records."""
+
+    @property
+    def words(self) -> str: ...
+    def arguments(self) -> list[str]:
+        """The part of perf's command line that describes the events."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +85,66 @@ class Sampling:
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
         # perf has to record data mappings, too: programs keep their unwind tables there.
         return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
+
+
+@dataclass(frozen=True)
+class Switching:
+    """The settings of a record of thread switches: each switch with its stack, and each wakeup."""
+
+    unwinding: Unwinding
+    names: tuple[str, ...] = ()
+    """The names of the threads in the operating system whose switches are recorded, or patterns of them with a `*`
+    at the end; empty means all threads of the machine."""
+
+    @property
+    def words(self) -> str:
+        copies = ", copied where a thread waits for a futex" if self.unwinding == "frame pointers" else ""
+        return f"each switch of threads (sched:sched_switch) and wakeup, stacks by {self.unwinding}{copies}"
+
+    def arguments(self) -> list[str]:
+        switch, wakeup, futex = SWITCHES
+        off, on = self._among("prev_comm"), self._among("next_comm")
+        copied = "{}/call-graph=dwarf,stack-size={}/"
+        events = ["-e", copied.format(switch, SWITCH_STACK_BYTES), *_filter(off)]
+        if self.unwinding == "frame pointers":
+            # The functions of the C library that wait for a futex have no frame pointers. The event that copies
+            # stacks comes first, as in `Sampling`.
+            waits = " || ".join(f"op == {op}" for op in FUTEX_WAITS)
+            events = ["-e", copied.format(futex, FUTEX_STACK_BYTES), *_filter(self._among("comm"), waits)]
+            events += ["-e", f"{switch}/call-graph=fp/", *_filter(off)]
+        if self.names:  # switches from other programs' threads to these have no stack
+            events += ["-e", f"{switch}/call-graph=no/", *_filter(on, f"!({off})")]
+        events += ["-e", f"{wakeup}/call-graph=no/", *_filter(self._among("comm"))]
+        # The kernel needs longer for its own frames than for all others: 2 of 3.5 µs.
+        return ["--data", "--user-callchains", "--clockid=CLOCK_MONOTONIC", "--mmap-pages", LARGE_BUFFER, *events]
+
+    def _among(self, field: str) -> str:
+        """The condition that a field of an event is one of the names."""
+        return " || ".join(f'{field} {"~" if "*" in name else "=="} "{name}"' for name in self.names)
+
+
+def _filter(*conditions: str) -> list[str]:
+    """The arguments for an event that has to meet all conditions."""
+    given = [f"({condition})" for condition in conditions if condition]
+    return ["--filter", " && ".join(given)] if given else []
+
+
+def choose_switching(program: Path, names: Iterable[str] = ()) -> Switching:
+    """Chooses how to record the switches of a program's threads, which have these names in the operating system;
+    raises an error if this user may not record them."""
+    refuse_switches()
+    alike: dict[str, set[str]] = {}
+    for name in names:
+        alike.setdefault(_BEGIN.match(name)[0], set()).add(name)  # type: ignore[index]
+    patterns = (some.pop() if len(some) == 1 else f"{begin}*" for begin, some in sorted(alike.items()))
+    return Switching("frame pointers" if has_frame_pointers(program) else "DWARF", tuple(patterns))
+
+
+def refuse_switches() -> None:
+    """Raises an error if this user may not record the switches of threads."""
+    if refused := switches_refused():
+        problem, fix = refused
+        raise RqpsError(f"waits: {problem}", fix=f"{fix}; or leave waits_rounds out of the study")
 
 
 def choose_sampling(program: Path, cpus: int) -> Sampling:
@@ -182,9 +260,9 @@ class Recording:
 
 @contextmanager
 def recording(
-    sampling: Sampling, *, server_cpus: tuple[int, ...], cpus: tuple[int, ...], scratch: Path
+    what: Recorded, *, server_cpus: tuple[int, ...], cpus: tuple[int, ...], scratch: Path
 ) -> Iterator[Recording]:
-    """Starts perf on `cpus`, ready to sample the server's CPUs; perf's files are removed at the end of the block.
+    """Starts perf on `cpus`, ready to record on the server's CPUs; perf's files are removed at the end of the block.
 
     Perf samples whole CPUs, not one process: sampling a process switches counters at every thread switch, which
     slowed point queries by a fifth and more. The samples of other processes are left out when the file is read.
@@ -195,7 +273,7 @@ def recording(
     arguments = (
         *("record", "--output", str(folder / "perf.data"), "--no-buildid", "--no-buildid-cache"),
         *("--cpu", ",".join(map(str, server_cpus)), "--delay", "-1", "--control", f"fd:{from_us},{to_us}"),
-        *sampling.arguments(),
+        *what.arguments(),
     )
     with (folder / "record.err").open("wb") as errors:
         process = start_perf(arguments, cpus, stdout=errors, stderr=errors, pass_fds=(from_us, to_us))

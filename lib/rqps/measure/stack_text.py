@@ -122,12 +122,16 @@ class Folded:
         count = self.counts.get(key)
         if count is None:
             count = self.counts[key] = [0, 0]
-            if path not in self._paths:
-                nearest_first = filter(None, callers.split(b"\n"))
-                frames = [self._frame(_without_address(line)) for line in nearest_first]
-                self._paths[path] = tuple(reversed(frames))
+            self._read_path(path, callers)
         count[0] += 1
         count[1] += weight
+
+    def _read_path(self, path: int, callers: bytes) -> None:
+        """Parses the lines of a path, nearest caller first, unless the path with this hash is known."""
+        if path not in self._paths:
+            nearest_first = filter(None, callers.split(b"\n"))
+            frames = [self._frame(_without_address(line)) for line in nearest_first]
+            self._paths[path] = tuple(reversed(frames))
 
     def _add_odd(self, block: bytes) -> None:
         """Handles an unusual block: without callers, without a stack, or with perf's own lines before it."""
@@ -155,7 +159,7 @@ class Folded:
     def stacks(self) -> Iterator[Stack]:
         """Yields each stack once: stacks that differ only in addresses or in the thread's CPU are added up."""
         merged: dict[tuple[Thread, str, tuple[Frame, ...]], list[int]] = {}
-        threads = {who: _thread(who) for who in {key[0] for key in self.counts}}
+        threads = {who: thread_of(who) for who in {key[0] for key in self.counts}}
         events = {key[1]: key[1].decode(errors="replace").partition(":")[0] for key in self.counts}
         for (who, event, leaf, callers), (samples, weight) in self.counts.items():
             frames = self._paths[callers]
@@ -181,9 +185,9 @@ def _without_address(line: bytes) -> bytes:
     return line[ADDRESS_COLUMNS:offset] + line[line.find(b" ", offset) :]
 
 
-def fold(read: Callable[[int], bytes]) -> Folded:
+def fold(read: Callable[[int], bytes], into: Folded | None = None) -> Folded:
     """Folds a text that arrives in pieces: `read` takes a maximum number of bytes and returns none at the end."""
-    folded = Folded()
+    folded = Folded() if into is None else into
     rest = b""
     while piece := read(READ_BYTES):
         *blocks, rest = (rest + piece).split(b"\n\n")
@@ -193,10 +197,10 @@ def fold(read: Callable[[int], bytes]) -> Folded:
     return folded
 
 
-def _thread(who: bytes) -> Thread:
+def thread_of(who: bytes) -> Thread:
     """Parses the thread from the first words of a sample's header.
 
-    >>> _thread(b"ib_io_rd 7/12 [001]"), _thread(b"kworker/0:1 H 5/5")
+    >>> thread_of(b"ib_io_rd 7/12 [001]"), thread_of(b"kworker/0:1 H 5/5")
     (Thread(name='ib_io_rd', pid=7, tid=12), Thread(name='kworker/0:1 H', pid=5, tid=5))
     """
     match = _WHO.fullmatch(who)

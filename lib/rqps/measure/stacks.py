@@ -10,9 +10,17 @@ import polars as pl
 
 from rqps.engines import Opened
 from rqps.errors import RqpsError
-from rqps.measure.recording import Recording, Sampling, recording, said_by_perf, start_perf
+from rqps.measure.recording import Recorded, Recording, Sampling, recording, said_by_perf, start_perf
 from rqps.measure.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
-from rqps.measure.threads import Roles, ThreadLooks, roles, thread_names, threads_table, used_by_threads
+from rqps.measure.threads import (
+    LOOKS_PER_S,
+    Roles,
+    ThreadLooks,
+    roles,
+    thread_names,
+    threads_table,
+    used_by_threads,
+)
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
@@ -39,11 +47,18 @@ class Profile:
 class Profiling:
     """Profiles one step: `begin` and `end` enclose its measured part, then `profile` returns its profile."""
 
-    def __init__(self, server: Opened, placement: Placement, sampling: Sampling, recording: Recording) -> None:
+    looks_per_s = LOOKS_PER_S
+
+    def __init__(self, server: Opened, placement: Placement, what: Recorded, recording: Recording) -> None:
         self.recording = recording
-        self.looks = ThreadLooks(lambda: server.pids)
+        self.looks = ThreadLooks(lambda: server.pids, self.looks_per_s)
         self._server = server
-        self._placement, self._sampling = placement, sampling
+        self._placement, self._what = placement, what
+
+    @staticmethod
+    def cpus(placement: Placement) -> tuple[int, ...]:
+        """The CPUs on which perf records."""
+        return placement.server_cpus
 
     def begin(self, origin_ns: int) -> None:
         """Starts sampling. The measured part begins at `origin_ns`, a moment of CLOCK_MONOTONIC."""
@@ -66,32 +81,39 @@ class Profiling:
     def profile(self, step: str, server_cpu_s: float, known: Roles) -> Profile:
         """Returns the profile of a finished step. `server_cpu_s` is the server's CPU time from the kernel's counters,
         `known` has the engine's patterns of the roles of threads."""
+        assert isinstance(self._what, Sampling)
         self.recording.finish()
-        sampled_s = self.recording.sampled_s
         folded = read(self.recording.data, self._pids, self._placement.observer_cpus)
         stacks = list(folded.stacks())
-        by_thread = roles(stacks, self._reported, self._names, self._pids[0], known)
         sampled = [stack for stack in stacks if stack.event != CALLERS]
-        elapsed_s = (self.recording.ended_ns - self._origin_ns) / 1e9
+        elapsed_s, sampled_s = (self.recording.ended_ns - self._origin_ns) / 1e9, self.recording.sampled_s
         expected = Expected(self._pids[0], self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
-        texts = weaknesses(sampled, folded, self._sampling, expected)
+        return self._by_role(step, stacks, known, weaknesses(sampled, folded, self._what, expected))
+
+    def _by_role(self, step: str, stacks: Sequence[Stack], known: Roles, warnings: Iterable[str]) -> Profile:
+        """Replaces the threads of stacks by their roles, and copied stacks by the paths that they show."""
+        by_thread = roles(stacks, self._reported, self._names, self._pids[0], known)
+        measured = [stack for stack in stacks if stack.event != CALLERS]
+        used = self._first, self._last, self.looks.seen
         return Profile(
-            stacks=table(step, [*sampled, *callers_of(stacks, by_thread)], by_thread),
-            threads=threads_table(step, by_thread, self._first, self._last, self.looks.seen, sampled_s),
-            warnings=tuple(Warning_(kind="stacks", text=text, step=step) for text in texts),
+            stacks=table(step, [*measured, *callers_of(stacks, by_thread)], by_thread),
+            threads=threads_table(step, by_thread, *used, self.recording.sampled_s),
+            warnings=tuple(Warning_(kind="stacks", text=text, step=step) for text in warnings),
         )
 
 
 @contextmanager
-def profiling(server: Opened, placement: Placement, sampling: Sampling) -> Iterator[Profiling]:
+def profiling(
+    server: Opened, placement: Placement, what: Recorded, by: type[Profiling] = Profiling
+) -> Iterator[Profiling]:
     """Prepares perf for a step. Perf is stopped and its file removed at the end of the block."""
     with recording(
-        sampling,
-        server_cpus=placement.server_cpus,
+        what,
+        server_cpus=by.cpus(placement),
         cpus=placement.observer_cpus,
         scratch=server.directory.parent,  # the server's keeper removes this folder, even if this process is killed
     ) as running:
-        step = Profiling(server, placement, sampling, running)
+        step = by(server, placement, what, running)
         try:
             yield step
         finally:
@@ -112,17 +134,24 @@ def table(step: str, stacks: Iterable[Stack], roles: Mapping[int, str]) -> pl.Da
     return pl.DataFrame(dict(zip(STACKS, zip(*rows, strict=True), strict=False)), schema=STACKS)
 
 
-def read(data: Path, pids: Sequence[int], cpus: tuple[int, ...]) -> Folded:
-    """Reads all samples of processes in a perf file. Inlined functions are left out: looking them up takes
-    minutes."""
-    what = ("--no-inline", "--show-lost-events", f"--pid={','.join(map(str, pids))}", f"--fields={FIELDS}")
+def read(
+    data: Path,
+    pids: Sequence[int],
+    cpus: tuple[int, ...],
+    *,
+    fields: Sequence[str] = (f"--fields={FIELDS}",),
+    into: Folded | None = None,
+) -> Folded:
+    """Reads all samples of processes in a perf file, or of all processes if none are named. Inlined functions are
+    left out: looking them up takes minutes."""
+    what = ("--no-inline", "--show-lost-events", *fields, *(f"--pid={','.join(map(str, pids))}" for _ in pids[:1]))
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:
         process = start_perf(("script", f"--input={data}", *what), cpus, stdout=subprocess.PIPE, stderr=stderr)
     assert process.stdout is not None
     try:
         with process.stdout as text:
-            folded = fold(text.read)
+            folded = fold(text.read, into)
         code = process.wait()
     finally:
         process.kill()
@@ -170,14 +199,19 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
         yield f"the samples stand for {seen_s:.2f} s of CPU, but the server used {used_s:.2f} s meanwhile"
     if sampled_share < 1 - UNSEEN_TIME:
         yield f"only {sampled_share:.0%} of the measured time was sampled, since perf was not ready before"
+    yield from losses(folded)
+    yield from nameless(stacks, samples, expected.program)
+
+
+def losses(folded: Folded) -> Iterator[str]:
+    """Yields warnings about records that perf lost, or that can't be read."""
     if folded.lost:
         yield f"perf lost {folded.lost} records, since it could not write as fast as they came"
     if folded.unreadable:
         yield f"{folded.unreadable} pieces of perf script's text are no samples, and are left out"
-    yield from _nameless(stacks, samples, expected.program)
 
 
-def _nameless(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[str]:
+def nameless(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[str]:
     own = nameless_own = nameless = 0
     for stack in stacks:
         named = [frame.name != UNKNOWN for frame in stack.frames if frame.module == program]

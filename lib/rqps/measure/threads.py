@@ -58,11 +58,11 @@ def _of_all(pids: Iterable[int], file: str) -> Iterator[tuple[int, bytes]]:
 
 
 class ThreadLooks:
-    """Samples the activity of each thread about LOOKS_PER_S times a second, from `begin` to `end`."""
+    """Samples the activity of each thread some times a second, from `begin` to `end`."""
 
-    def __init__(self, pids: Callable[[], Sequence[int]]) -> None:
+    def __init__(self, pids: Callable[[], Sequence[int]], per_s: int = LOOKS_PER_S) -> None:
         """`pids` returns the processes that exist when it is called."""
-        self._pids = pids
+        self._pids, self._per_s = pids, per_s
         self.processes: dict[int, None] = {}
         """All processes that were seen, in the order in which they appeared."""
         self.seen: dict[int, Counter[str]] = defaultdict(Counter)
@@ -82,8 +82,8 @@ class ThreadLooks:
 
     def _run(self) -> None:
         number = 0
-        while not self._stopped.wait(1 / LOOKS_PER_S):
-            if number % LOOKS_PER_S == 0:  # look for new threads once a second
+        while not self._stopped.wait(1 / self._per_s):
+            if number % self._per_s == 0:  # look for new threads once a second
                 self._open()
             number += 1
             for thread, file in list(self._files.items()):

@@ -6,4 +6,5 @@ from rqps.profile.call_tree import FOLD_BELOW, flame_tree, flame_trees, folded, 
 from rqps.profile.components import component_colours, in_layers
 from rqps.profile.connections import time_of_connections
 from rqps.profile.costs import as_measured, function_changes, instruction_costs, most_expensive_functions, stack_costs
+from rqps.profile.waits import idle_waits, time_of_clients, time_of_threads, wait_colours, waiting
 from rqps.stats.metrics import instructions_per_operation

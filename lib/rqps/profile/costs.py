@@ -42,7 +42,7 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
     `steps` are the steps of the same runs. A step with errors or without operations gives no cost.
     """
     measured = _per_operation(steps, pl.col("server_cpu_s") * 1e6)
-    rows, named = _named(repaired(stacks.lazy().collect()))
+    rows, named = named_stacks(repaired(stacks.lazy().collect()))
     weighed = rows.join(measured.drop("engine"), on=["run", *_KEYS], maintain_order="left")
     weight = pl.when(pl.col("weight").sum().over("run", "step") > 0).then("weight").otherwise("samples")
     share = weight / weight.sum().over("run", "step")
@@ -52,15 +52,15 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
     )
     not_sampled = pl.DataFrame({"stack": [[NOT_SAMPLED]], "component": [OTHER]})
     columns = [*_KEYS, "engine", "number", "samples", "cost"]
-    return _by_stack(pl.concat([costs.select(columns), missing.select(columns)]), pl.concat([named, not_sampled]))
+    return by_stack(pl.concat([costs.select(columns), missing.select(columns)]), pl.concat([named, not_sampled]))
 
 
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Instructions per operation by stack, all of them counted; `steps` are the steps of the same runs."""
-    rows, named = _named(instructions.lazy().filter(pl.col("instructions") > 0).collect())
+    rows, named = named_stacks(instructions.lazy().filter(pl.col("instructions") > 0).collect())
     counted = rows.join(_per_operation(steps, pl.lit(1.0)).drop("engine"), on=["run", *_KEYS], maintain_order="left")
     cost = pl.col("instructions") * pl.col("per_operation")
-    return _by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64)), named)
+    return by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64)), named)
 
 
 def as_measured(costs: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
@@ -101,7 +101,7 @@ def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
     return usable(steps).select("run", *_KEYS, "engine", (total / pl.col("operations")).alias("per_operation"))
 
 
-def _named(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows with the number of a readable stack in place of their frames, and these stacks with their components.
 
     Few of a study's rows have distinct frames (4 % with counted instructions), so each distinct stack is read once.
@@ -118,7 +118,7 @@ def _named(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return rows.drop(frames).with_columns(numbers["number"]), named.drop("row")
 
 
-def _by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
+def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
     costs = rows.group_by(*_KEYS, "engine", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
     # The order is the same each time: otherwise sums would differ in their last digit, and so would ranks.

@@ -21,6 +21,7 @@ OTHER_RUNS = {
     "twin": "of the base's twin",
     "health": "of the base with itself, in which it has two sides",
     "stacks": "for call stacks",
+    "waits": "for waits",
     "instructions": "for counts of instructions",
 }
 """Maps the modes of runs that are not part of the study's comparisons to words."""

@@ -11,8 +11,8 @@ from rqps.show import by_host
 from rqps.store.manifest import StudyCard, read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 
-FIRST = "stacks"
-"""The mode of profiles that a page shows first."""
+PROFILES = FIRST, _ = ("stacks", "instructions")
+"""The modes of profiles, and the mode that a page shows first."""
 LENGTHS = {"steps", "seconds", "warmup_seconds", "counted_operations"}
 """Parameters that select steps or set their length; they do not change the operations of a step."""
 
@@ -66,7 +66,7 @@ def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame
     `by` is the mode of the profile, empty for stacks. `runs` and `steps` have all modes, as in `rqps.load(study,
     mode=None)`.
     """
-    of_profiles = runs.filter(pl.col("mode") != "throughput").select("run", "mode")
+    of_profiles = runs.filter(pl.col("mode").is_in(PROFILES)).select("run", "mode")
     cells = steps.join(of_profiles, on="run").select("mode", "round", *_CELL).unique()
     of_base = cells.filter(dbms=base).drop("dbms")
     both = cells.filter(pl.col("dbms") != base).join(of_base, on=["mode", "round", "host", "step"], how="semi")

@@ -23,7 +23,7 @@ from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer, reliability
 from rqps.report.index import facts_of, run_rows
 from rqps.report.overall import names_of
-from rqps.report.profiles import Links, asked_by, links_to_profiles
+from rqps.report.profiles import FIRST, Links, asked_by, links_to_profiles
 from rqps.report.render import content_of, notebook_page, render, write_page
 from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import folder_of_unit, rounds_page
@@ -123,7 +123,7 @@ def build(
     runs = load(study, root, mode=None).runs
     candidates = analysis_notebooks(notebooks)
     analyses = [path for path in candidates if applies(path, runs, read)]
-    profiles = next((path.stem for path in candidates if "modes" in asked_by(path)), None)
+    profiles = next((path.stem for path in candidates if FIRST in asked_by(path).get("modes", ())), None)
     target = (Path(out) if out else root / "report").resolve() / name
     if target.exists() and not (target / "index.html").is_file():
         raise RqpsError(f"{target}: exists and is not a report", fix="move it away, or give another --out")

@@ -347,8 +347,8 @@ def bisection(
         "asks": "releases",
     }
     own |= {"dbms": tuple(dbms), "base": dbms[0], "budget": None, "hosts": (), "measure_parts_of": None}
-    own |= {"rounds": int(not counts), "instructions_rounds": int(counts), "stacks_rounds": 0, "parameters": only}
-    own |= {"occasions": 1} if counts else {}
+    own |= {"rounds": int(not counts), "instructions_rounds": int(counts), "stacks_rounds": 0, "waits_rounds": 0}
+    own |= {"parameters": only} | ({"occasions": 1} if counts else {})
     asked = runs_file.with_study(study, own, name, builds=builds)
     if not counts and not asked.studies[name].duet:
         reason = only.not_sliced or "its study asks for method: rounds"

@@ -154,7 +154,7 @@ def _with_changes(
     alone = not spec.duet or mode != "throughput"
     in_study = set(dbms) == set(spec.dbms) or (alone and set(dbms) <= set(spec.dbms))
     rounds = {"throughput": {"rounds": max(round, 1)}, "stacks": {"stacks_rounds": round}}
-    rounds["instructions"] = {"instructions_rounds": round}
+    rounds |= {"waits": {"waits_rounds": round}, "instructions": {"instructions_rounds": round}}
     if mode not in rounds:
         fix = f"give one of {', '.join(rounds)}"
         raise RqpsError(f"mode {mode!r} is not measured by hand", fix=fix)

@@ -11,7 +11,7 @@ from rqps.engines.making import Making, make_it
 from rqps.errors import RqpsError
 from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.scratch import Scratch
-from rqps.study import RunsFile, build_and_config, study_of
+from rqps.study import PROFILES, RunsFile, build_and_config, study_of
 
 JOBS = len(os.sched_getaffinity(0))
 
@@ -42,7 +42,7 @@ def train(runs_file: RunsFile, name: str, runner: LocalRunner, tree: Path) -> No
     dbms = f"{name}.{build_and_config(study.base)[1]}"
     collecting = BuildSpec.model_validate({"path": str(tree), build.engine: build.version})
     once = {"dbms": (dbms,), "base": dbms, "rounds": 1, "budget": None, "occasions": 1, "twin": False}
-    once |= {"stacks_rounds": 0, "instructions_rounds": 0, "hosts": (), "method": "rounds", "measure_parts_of": None}
+    once |= {"hosts": (), "method": "rounds", "measure_parts_of": None, **dict.fromkeys(PROFILES, 0)}
     alone = runs_file.model_copy(
         update={"builds": {name: collecting}, "studies": {training: study.model_copy(update=once)}}
     )

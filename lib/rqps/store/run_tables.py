@@ -97,7 +97,7 @@ def _rows(name: str, runs: Runs) -> Iterator[pl.LazyFrame]:
     files = []
     for folder, manifest in runs:
         path = folder / f"{name}.parquet"
-        if MODE_TABLES.get(name, manifest.mode) == manifest.mode and _is_there(path, manifest):
+        if manifest.mode in MODE_TABLES.get(name, (manifest.mode,)) and _is_there(path, manifest):
             files.append((path, manifest))
     _refuse_excess([path for path, _ in files], len(TABLES[name]))
     for some in _at_once(files):

@@ -151,11 +151,17 @@ CALLERS = "callers"
 """The event of rows in `stacks` without a cost (weight 0): each is an observed call path to its last frame. These
 paths complete broken stacks."""
 
+RUNNING, READY, WAITING = "running", "ready", "off-cpu"
+UNSEEN, LOST = "unseen", "lost"
+"""The events of rows in `stacks` from the switches of threads; all time of a thread is in one of them. The stacks of
+`ready` and `off-cpu` are those at which threads left the CPU; the others have no stack. `ready` is without a CPU,
+`unseen` is off the CPU since before the recording, `lost` is between events that do not fit together."""
+
 STACKS: Columns = {
     **_STACK,
-    "event": pl.String,  # cpu-clock, cycles; or callers, see above
-    "samples": pl.Int64,
-    "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock, or cycles
+    "event": pl.String,  # cpu-clock, cycles; or running, ready, off-cpu, unseen, lost; or callers, see above
+    "samples": pl.Int64,  # of switches: the number of times
+    "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock and of switches, or cycles
 }
 
 THREADS: Columns = {
@@ -232,11 +238,11 @@ TABLES = {
     }.items()
 }
 
-MODE_TABLES: dict[str, str] = {
-    **dict.fromkeys(("stacks", "threads"), "stacks"),
-    **dict.fromkeys(("instructions", "cache_misses"), "instructions"),
+MODE_TABLES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("stacks", "threads"), ("stacks", "waits")),
+    **dict.fromkeys(("instructions", "cache_misses"), ("instructions",)),
 }
-"""The mode of each table that is written in one mode only."""
+"""The modes of each table that is written in some modes only."""
 
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
 """The workload of each table that is written by one workload only."""

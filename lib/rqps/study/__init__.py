@@ -20,6 +20,7 @@ from rqps.study.runs_file import (
 )
 from rqps.study.unfold import (
     MODES,
+    PROFILES,
     TWIN,
     Duet,
     Measured,

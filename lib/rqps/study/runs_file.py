@@ -378,6 +378,8 @@ class StudySpec(Strict):
     and with a budget no more time is spent on it."""
     stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
     """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
+    waits_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
+    """Further runs of each dbms while perf records where its threads wait; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
     """Further runs of each dbms under callgrind, which counts instructions; these runs take long."""
     caches: bool = False

@@ -15,12 +15,14 @@ from rqps.errors import RqpsError, instead
 from rqps.study.runs_file import PlacementKind, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
 from rqps.terminal import seconds
 
-Mode = Literal["throughput", "health", "stacks", "instructions"]
+Mode = Literal["throughput", "health", "stacks", "waits", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so only runs in mode `throughput` are compared by
 throughput. Older studies have runs in mode `health` in place of twins: duets of the base with itself."""
 
-MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "instructions": "i"}
+MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "waits": "w", "instructions": "i"}
 """Maps a mode to the first letter of its runs' ids."""
+PROFILES = ("stacks_rounds", "waits_rounds", "instructions_rounds")
+"""The keys of a study with the number of further runs in each mode that explains costs."""
 TWIN = "{}.again"
 """The form of a twin's name: the base and a second dot, which no name of a dbms has."""
 ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
@@ -202,7 +204,8 @@ def unfold(
         first, *others = [run("throughput", number, dbms.get(side, side), side, occasion) for side in ordered]
         return replace(first, beside=tuple(others))
 
-    one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "instructions": spec.instructions_rounds}
+    one_by_one: dict[Mode, int] = {"stacks": spec.stacks_rounds, "waits": spec.waits_rounds}
+    one_by_one["instructions"] = spec.instructions_rounds
     if spec.duet:
         first_round = [run("throughput", 1, dbms, dbms) for dbms in spec.dbms]
         runs += [run for run in first_round if run.absent]
@@ -303,7 +306,7 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
             f"{study}: {rounds} rounds asked for, and {most}",
             fix=f"ask for 1 to {spec.rounds or MOST_ROUNDS}, or write more rounds into runs.yaml",
         )
-    profiles = dict.fromkeys(("stacks_rounds", "instructions_rounds"), 0)
+    profiles = dict.fromkeys(PROFILES, 0)
     return runs_file.with_study(study, {"rounds": rounds, "budget": None, **profiles})
 
 

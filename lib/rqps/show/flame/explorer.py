@@ -50,13 +50,15 @@ def explorer(
     trees: pl.DataFrame,
     *,
     by: str = "",
+    what: str = "",
     fold_below: float | None = None,
 ) -> Drawing | Nothing:
     """A heat map of all `operations`, and for each cell its flame graph and tables of its `parts` and `functions`.
 
     All frames but `trees` are tidy frames of differences; `operations` also has the column `finding`, a sentence. The
     fragment of a page's address can name a cell: `#step=point-query&dbms=my8033.base`. If a page has two explorers,
-    `&by=` names one of them; `&search=` searches for a function.
+    `&by=` names one of them; `&search=` searches for a function. `what` names the cost, if it is neither CPU nor
+    instructions.
     """
     if operations.is_empty():
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
@@ -83,7 +85,7 @@ def explorer(
         )
         for cell, row in rows.items()
     ]
-    what = "instructions" if unit.startswith("instructions") else "CPU of the server"
+    what = what or ("instructions" if unit.startswith("instructions") else "CPU of the server")
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
     counts = ", ".join(f"{count[verdict]} {word}" for verdict, word in words.items() if verdict in count)

@@ -1,0 +1,69 @@
+"""Records where a server's threads wait: all switches of threads of a step, with their stacks, as time."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rqps.measure.stack_text import Stack
+from rqps.measure.stacks import UNSEEN_TIME, Profile, Profiling, losses, nameless, read
+from rqps.measure.switches import Switches
+from rqps.measure.threads import Roles
+from rqps.store.manifest import Placement
+from rqps.store.schemas import CALLERS, LOST, READY, RUNNING, WAITING
+
+FIELDS = ("comm", "pid", "tid", "time", "period", "event", "trace", "ip", "sym", "dso")
+UNSURE_SHARE = 0.05
+
+
+class WaitRecording(Profiling):
+    """Records the waits of one step. The rows of its stacks are the time of threads, in nanoseconds."""
+
+    looks_per_s = 1  # to see new processes: waits are recorded, and need no looks
+
+    @staticmethod
+    def cpus(placement: Placement) -> tuple[int, ...]:
+        """The CPUs of server and clients. A client wakes a thread of the server on its own CPU."""
+        return tuple(sorted({*placement.server_cpus, *placement.client_cpus}))
+
+    def profile(self, step: str, _server_cpu_s: float, known: Roles) -> Profile:
+        self.recording.finish()
+        began_ns, ended_ns = self.recording.began_ns, self.recording.ended_ns
+        switches = Switches(began_ns=began_ns, ended_ns=ended_ns, existed=frozenset(self._first))
+        fields = ("--ns", f"--fields={','.join(FIELDS)}")
+        read(self.recording.data, (), self._placement.observer_cpus, fields=fields, into=switches)
+        stacks = [stack for stack in switches.stacks() if stack.thread.pid in self._pids]
+        recorded_share = min(1.0, (ended_ns - began_ns) / (ended_ns - self._origin_ns))
+        ran_ns = {thread: used.running_ns for thread, used in self._first.items()}
+        running_s = sum(used.running_ns - ran_ns.get(thread, 0) for thread, used in self._last.items()) / 1e9
+        counted = Counted(recorded_share, running_s or None, self._server.build.program.name)
+        warnings = itertools.chain(doubts(stacks, counted), losses(switches))
+        return self._by_role(step, stacks, known, warnings)
+
+
+class Counted(NamedTuple):
+    """The kernel's counters of a step, against which its waits are checked."""
+
+    recorded_share: float
+    """The share of the measured time in which waits were recorded."""
+    running_s: float | None
+    """CPU time of the server's threads in that share; None if the kernel does not count it."""
+    program: str
+    """The file name of the server's program, as perf reports it."""
+
+
+def doubts(stacks: Sequence[Stack], counted: Counted) -> Iterator[str]:
+    """Yields warnings about the recorded time of a step."""
+    running_s, lost_s = (_seconds(stacks, [event]) for event in (RUNNING, LOST))
+    all_s = _seconds(stacks, [RUNNING, READY, WAITING, LOST])
+    if counted.running_s and abs(running_s - counted.running_s) > UNSURE_SHARE * max(counted.running_s, 1):
+        yield f"threads ran {running_s:.2f} s by their switches, but used {counted.running_s:.2f} s of CPU meanwhile"
+    if lost_s > UNSURE_SHARE * all_s:
+        yield f"{lost_s / all_s:.0%} of the threads' time is between switches that do not fit together"
+    if counted.recorded_share < 1 - UNSEEN_TIME:
+        yield f"only {counted.recorded_share:.0%} of the measured time was recorded, since perf was not ready before"
+    waits = [stack for stack in stacks if stack.event in (WAITING, READY)]
+    yield from nameless(waits, sum(stack.samples for stack in waits), counted.program)
+
+
+def _seconds(stacks: Iterable[Stack], events: Sequence[str]) -> float:
+    return sum(stack.weight for stack in stacks if stack.event in events and stack.event != CALLERS) / 1e9

@@ -1,0 +1,157 @@
+"""Folds the switches of threads into time: how long each thread ran, was ready without a CPU, or waited, by stack.
+
+The text is that of `perf script`. A switch (sched:sched_switch) takes one thread off a CPU, with its stack and state,
+and puts another thread on. A wakeup (sched:sched_wakeup) ends a wait, and from then on the thread is ready. Wakeups,
+and switches from another program's thread, have no stack: each is a line of its own, before the next block of lines.
+A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete stack, which the switch that
+follows may lack.
+
+A thread's time before its first event is known only by that event: it ran before a switch-out; otherwise it was off
+the CPU without a known stack. A thread without any event has no time.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from rqps.measure.stack_text import Folded, Stack, Thread, thread_of
+from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
+
+_TIME = rb"(?P<who>.+?)\s+(?P<s>\d+)\.(?P<ns>\d{9}):\s+(?:\d+\s+)?"
+# Two formats: the kernel's own, and the one of libtraceevent's plugin, which some distributions install.
+_SWITCH = re.compile(
+    _TIME + rb"sched:sched_switch: .*(?:prev_pid=|:)(?P<off>-?\d+) (?:prev_prio=|\[)-?\d+\]? "
+    rb"(?:prev_state=)?(?P<state>\S+)"
+    rb" ==> .*(?:next_pid=|:)(?P<on>-?\d+) (?:next_prio=|\[)-?\d+\]?\s*(?P<place>[0-9a-f]+ .*)?"
+)
+_WAKEUP = re.compile(_TIME + rb"sched:sched_wakeup: .*(?: pid=|:)(?P<woken>-?\d+) (?:prio=|\[)-?\d+\]?.*")
+_FUTEX = re.compile(_TIME + rb"syscalls:sys_enter_futex: .*")
+_NO_STACK = 0
+_IDLE = 0
+"""The kernel's id of the thread that runs when no other thread does."""
+_Activity = tuple[str, int, int]
+"""A thread's activity, its beginning, and the hash of its stack."""
+
+
+@dataclass
+class Switches(Folded):
+    """The time of threads in an output of `perf script`, from `began_ns` to `ended_ns` of the clock of its events."""
+
+    began_ns: int = 0
+    ended_ns: int = 0
+    existed: Collection[int] = ()
+    """The ids of the threads that existed at the beginning."""
+    _now: dict[int, _Activity | None] = field(default_factory=dict)
+    """Maps each thread, by the kernel's own id, to its activity; None if the thread has ended."""
+    _threads: dict[int, bytes] = field(default_factory=dict)
+    """Maps the kernel's own id of a thread to its name and ids as perf writes them. Other ids are in these if perf
+    runs in a container."""
+    _spent: dict[tuple[int, str, int], list[int]] = field(default_factory=dict)
+    """Maps thread, activity and stack to the number of times and the nanoseconds."""
+    _before: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Maps a thread to its activity before its first event, and its length."""
+    _copied: dict[bytes, bytes] = field(default_factory=dict)
+    """Maps a thread, as perf writes it, to its stack at its last wait for a futex."""
+
+    def add(self, block: bytes) -> None:
+        """Takes a block of lines: wakeups, then a switch or a copied stack."""
+        header, _, frames = block.partition(b"\n")
+        while self._has_no_stack(header):
+            header, _, frames = frames.partition(b"\n")
+        if switch := _SWITCH.fullmatch(header):
+            self._switch(switch, frames)
+        elif futex := _FUTEX.fullmatch(header):
+            self._copied[futex["who"].strip()] = frames
+        elif lines := self._without_messages(text := b"\n".join([header, frames])):
+            if (rest := b"\n".join(lines)) != text:
+                self.add(rest)
+            else:
+                self.unreadable += 1
+
+    def _has_no_stack(self, line: bytes) -> bool:
+        """Takes a line if it is an event without a stack."""
+        if wakeup := _WAKEUP.fullmatch(line):
+            self._wake(wakeup)
+        elif (switch := _SWITCH.fullmatch(line)) and switch["place"]:
+            self._put_on(int(switch["on"]), self._time(switch["s"], switch["ns"]))
+        else:
+            return False
+        return True
+
+    def end(self, rest: bytes) -> None:
+        """Takes the text after the last blank line, which may be events without a stack, and ends all activities."""
+        lines = rest.split(b"\n")
+        while lines and self._has_no_stack(lines[0]):
+            del lines[0]
+        super().end(b"\n".join(lines))
+        for number, activity in self._now.items():
+            if activity:
+                self._count(number, activity, self.ended_ns)
+        self._now.clear()
+
+    def stacks(self) -> Iterator[Stack]:
+        """Yields the time of each thread, by activity and stack."""
+        threads = {number: thread_of(who) for number, who in self._threads.items()}
+        for number, (activity, ns) in self._before.items():
+            thread = threads.get(number)
+            if ns and thread and thread.tid in self.existed:
+                yield Stack(thread, activity, (), 1, ns)
+        for (number, activity, path), (times, ns) in self._spent.items():
+            if ns and (thread := threads.get(number)):
+                yield Stack(thread, activity, self._paths.get(path, ()), times, ns)
+
+    @property
+    def seen(self) -> set[Thread]:
+        """The threads that were switched off a CPU at least once."""
+        return {thread_of(who) for who in self._threads.values()}
+
+    def _switch(self, switch: "re.Match[bytes]", frames: bytes) -> None:
+        who, s, ns, off, state, on, _ = switch.groups()
+        if (now := self._time(s, ns)) is None:
+            return
+        if (number := int(off)) != _IDLE:
+            frames = self._copied.pop(who.strip(), frames)
+            path = hash(frames)
+            if not who.endswith(b"-1"):  # an ended thread has no ids any more
+                self._threads[number] = who
+            self._read_path(path, frames)
+            if b"X" in state or b"Z" in state:
+                self._turn(number, RUNNING, now)
+                self._now[number] = None
+            else:
+                self._turn(number, RUNNING, now, (READY if state.startswith(b"R") else WAITING, now, path))
+        self._put_on(int(on), now)
+
+    def _put_on(self, number: int, now: int | None) -> None:
+        if number != _IDLE and now is not None:
+            self._turn(number, UNSEEN, now, (RUNNING, now, _NO_STACK))
+
+    def _wake(self, wakeup: "re.Match[bytes]") -> None:
+        _, s, ns, woken = wakeup.groups()
+        number = int(woken)
+        if (now := self._time(s, ns)) is None:
+            return
+        activity = self._now.get(number, (UNSEEN, self.began_ns, _NO_STACK))
+        if activity and activity[0] in (WAITING, UNSEEN):
+            self._turn(number, UNSEEN, now, (READY, now, activity[2]))
+
+    def _turn(self, number: int, first: str, now: int, then: _Activity | None = None) -> None:
+        """Ends a thread's activity, which was `first` if this is the thread's first event, and begins the next."""
+        if number not in self._now:
+            self._before[number] = first, now - self.began_ns
+        elif activity := self._now[number]:
+            # Two switch-outs or two switch-ins without the other in between: records were lost.
+            is_known = (activity[0] == RUNNING) == (first == RUNNING)
+            self._count(number, activity if is_known else (LOST, activity[1], _NO_STACK), now)
+        self._now[number] = then
+
+    def _count(self, number: int, activity: _Activity, now: int) -> None:
+        name, since, path = activity
+        spent = self._spent.setdefault((number, name, path), [0, 0])
+        spent[0] += 1
+        spent[1] += now - since
+
+    def _time(self, s: bytes, ns: bytes) -> int | None:
+        """The time of an event, not before the beginning; None after the end."""
+        now = int(s + ns)
+        return max(now, self.began_ns) if now <= self.ended_ns else None

@@ -1,0 +1,110 @@
+"""The page on waiting: sentences on the time of an operation, by what the thread that serves its client does."""
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from rqps import stats
+from rqps.profile.pair import ASSUMED
+from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, time_of_clients
+from rqps.show import Claim, Clause, Nothing, Row, Sentences, finding, listed, phrase, rounds_of
+from rqps.store import Study
+from rqps.store.schemas import RUNNING
+from rqps.terminal import formatted
+
+FRAME = "time_of_clients"
+LEAST_SHARE = 0.01
+"""The minimum share of an operation's time that a kind of wait needs to be named."""
+_CELL = ("host", "step", "dbms")
+
+
+def findings(study: Study) -> Sentences:
+    """A sentence for each step: the time of an operation in the dbms that waits longest, its waits, and those of the
+    base; then a sentence on the time that is left over."""
+    of = time_of_clients(study)
+    if of.is_empty():
+        advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
+        return Nothing([f"No waits were recorded in this study. {advice}"])
+    names = dict(stats.names(study).select("dbms", "short").iter_rows())
+    return Sentences([*_steps(of, study.card.base, names), _left(of, names), *[ASSUMED] * (of["n"].min() == 1)])
+
+
+def waits_of(of: pl.DataFrame) -> pl.DataFrame:
+    """The rows of kinds that are waits, without waits for the client or for work."""
+    return of.filter(~pl.col("kind").is_in([RUNNING, NO_CPU, NOT_SEEN, LEFT_OVER, *idle_waits()]))
+
+
+def _steps(of: pl.DataFrame, base: str, names: Mapping[str, str]) -> Iterator[Clause]:
+    several = of["host"].n_unique() > 1
+    waited = waits_of(of).group_by(_CELL, maintain_order=True).agg(pl.col("us").sum())
+    for (host, step), rows in of.group_by("host", "step", maintain_order=True):
+        sums = waited.filter(host=host, step=step).sort("us", descending=True, maintain_order=True)
+        if sums.is_empty():
+            yield finding(phrase("{}: no thread that serves a client waits", step), place=str(host) * several)
+            continue
+        me = str(sums["dbms"][0])
+        clauses = [_time(rows.filter(dbms=me), names[me], str(step))]
+        if me != base and (of_base := waits_of(rows).filter(dbms=base)).height:
+            clauses.append(phrase("{} waits {}", names[base], _sum(of_base)))
+        yield finding(*clauses, place=str(host) * several)
+
+
+def _time(rows: pl.DataFrame, name: str, step: str) -> Clause:
+    """A clause on the time of one operation of one dbms, by kind."""
+    waits = waits_of(rows).sort("us", descending=True, maintain_order=True)
+    parts = [_part("for {} {}", row) for row in waits.filter(pl.col("share") >= LEAST_SHARE).to_dicts()]
+    busy = rows.filter(pl.col("kind").is_in([RUNNING, NO_CPU])).to_dicts()
+    one = rows.row(0, named=True)
+    return phrase(
+        "{}: {} waits longest, {} of the {} of an operation ({}){}; {}",
+        step,
+        name,
+        _sum(waits),
+        _number(one, one["all_us"], "all_us"),
+        rounds_of([one["n"]]),
+        phrase(": {}", listed(parts)) if parts else "",
+        listed([_part("{} {}", row) for row in busy]),
+    )
+
+
+def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
+    """A sentence on the range, over all steps and dbms, of the share of time that is left over."""
+    rest = of.filter(kind=LEFT_OVER).sort("share", maintain_order=True).to_dicts()
+    ends = [_percent(row) for row in (rest[0], rest[-1])]
+    most = max(rest, key=lambda row: abs(row["share"]))
+    whose = f"most of {names[most['dbms']]} in {most['step']}"
+    return finding(phrase("The parts leave {} to {} of the time of clients over, {}", *ends, whose))
+
+
+def _percent(row: Row) -> Clause:
+    text = formatted(100 * row["share"], "+.1f")
+    return Clause(f"{text} %", [_claim(row, 100 * row["share"], "percent", text)])
+
+
+def _part(form: str, row: Row) -> Clause:
+    return phrase(form, row["kind"], _number(row, row["us"], "us"))
+
+
+def _number(row: Row, number: float, column: str) -> Clause:
+    text = _us(number)
+    return Clause(text, [_claim(row, number, column, text)])
+
+
+def _sum(rows: pl.DataFrame) -> Clause:
+    """The time of some kinds of one step and dbms together."""
+    number, text = float(rows["us"].sum()), _us(float(rows["us"].sum()))
+    cell = {name: rows[name][0] for name in _CELL} | {"kind": rows["kind"].to_list()}
+    return Clause(text, [Claim(FRAME, cell, number, "us", "sum", written=text)])
+
+
+def _claim(row: Row, number: float, column: str, written: str) -> Claim:
+    return Claim(FRAME, {name: row[name] for name in (*_CELL, "kind")}, number, column, written=written)
+
+
+def _us(number: float) -> str:
+    return f"{formatted(number, ',.0f' if number >= 100 else ',.1f')} µs"
+
+
+def frame(study: Study) -> pl.DataFrame:
+    """The frame from which the numbers in the page's sentences are recomputed."""
+    return time_of_clients(study).with_columns(percent=100 * pl.col("share"))

@@ -1,0 +1,163 @@
+"""Time of a server's threads per operation: running, ready without a CPU, and waiting, by what they wait for."""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import polars as pl
+
+from rqps.engines import ENGINES, facts_of, table
+from rqps.profile.broken_stacks import repaired
+from rqps.profile.components import Patterns
+from rqps.profile.connections import CONNECTION
+from rqps.profile.costs import COSTS, by_stack, named_stacks
+from rqps.stats.metrics import usable
+from rqps.store.read import Study, load
+from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
+
+NO_CPU = "ready without a CPU"
+OTHER_WAIT = "something else"
+NOT_SEEN = "not seen"
+"""Time off the CPU since before the recording, or between events that do not fit together."""
+LEFT_OVER = "left over"
+"""The time of clients that no thread of the record had; below 0, threads had more time."""
+_OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
+WORK = "work"
+"""The wait of a background thread that has no work, in every engine."""
+_FOR_WORK = ("a sleep", "another thread", "the system")
+_KEYS = ("host", "dbms", "round", "step")
+
+
+class Wait(NamedTuple):
+    """A kind of wait, and patterns of the functions in which threads wait so: `*` matches anything."""
+
+    name: str
+    """The thing that a thread waits for."""
+    colour: str
+    server: Sequence[str] = ()
+    library: Sequence[str] = ()
+    last_resort: bool = False
+    """True if the wait is only that of stacks in which no other wait claims any function."""
+    counted: bool = True
+    """False for a wait that costs nobody anything: for the next statement, or for work."""
+
+
+@cache
+def waits(engine: str) -> tuple[Wait, ...]:
+    """The waits of an engine, then those that only the C library shows."""
+    return tuple(Wait(**row) for row in (*(facts_of(engine).table("waits") or ()), *table(__package__, "waits")))
+
+
+@cache
+def wait_colours() -> dict[str, str]:
+    """Maps each kind of wait of any engine to its colour."""
+    return {wait.name: wait.colour for engine in ENGINES for wait in waits(engine)}
+
+
+@cache
+def idle_waits() -> tuple[str, ...]:
+    """The kinds of waits that are not counted."""
+    return tuple({wait.name: None for engine in ENGINES for wait in waits(engine) if not wait.counted})
+
+
+@cache
+def _patterns(engine: str) -> tuple[Patterns, ...]:
+    return tuple(
+        Patterns(
+            (pattern, row.name)
+            for row in waits(engine)
+            for pattern in (*row.server, *row.library)
+            if row.last_resort == last_resort
+        )
+        for last_resort in (False, True)
+    )
+
+
+def wait_of(engine: str, stack: Sequence[str]) -> str:
+    """Names what a thread waits for with this stack: the role of the thread, then readable names, root first.
+
+    The innermost function with an entry of the engine says it, or else one of the C library. A background thread that
+    sleeps or waits for another thread, and no function says for what, waits for work.
+
+    >>> [wait_of(ENGINES[0], [role, "clock_nanosleep"]) for role in ("connection", "io")]
+    ['a sleep', 'work']
+    """
+    of_engine, of_library = ([known.find(name) for name in reversed(stack[1:])] for known in _patterns(engine))
+    if wait := next(filter(None, of_engine), None):
+        return wait
+    wait = next(filter(None, of_library), OTHER_WAIT)
+    return WORK if wait in _FOR_WORK and stack[0] != CONNECTION else wait
+
+
+def time_costs(
+    stacks: pl.DataFrame | pl.LazyFrame, threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame
+) -> pl.DataFrame:
+    """µs of threads per operation by stack, in the form of costs. A stack is the role of a thread, the kind of its
+    time, and the functions in which it left the CPU; its component is the kind.
+
+    All time of all threads that ran in the step is in it. `threads` and `steps` are those of the same runs.
+    """
+    recorded = threads.lazy().group_by("run", "step").agg(recorded_s=pl.col("elapsed_s").max()).collect()
+    per_ns = pl.col("elapsed_s") / pl.col("recorded_s") / 1e3 / pl.col("operations")
+    scale = usable(steps).join(recorded, on=["run", "step"]).select("run", "step", per_ns=per_ns)
+    every = stacks.lazy().collect()
+    off = repaired(every.filter(pl.col("event").is_in([WAITING, READY])))
+    rest = every.filter(pl.col("event").is_in([RUNNING, UNSEEN, LOST]))
+    rows, named = named_stacks(pl.concat([off.drop("ending", strict=False), rest]))
+    distinct = rows.select("engine", "number", "event").unique(maintain_order=True)
+    kinds = [
+        _OF_EVENT.get(event) or wait_of(engine, named["stack"][number])
+        for engine, number, event in distinct.iter_rows()
+    ]
+    distinct = distinct.with_columns(kind=pl.Series(kinds, dtype=pl.String))
+    rows = rows.join(distinct, on=["engine", "number", "event"]).join(scale, on=["run", "step"])
+    of_kind = rows.select("number", "kind").unique(maintain_order=True).with_row_index("with_kind")
+    below = named[of_kind["number"]]["stack"]
+    role, functions = below.list.first(), below.list.slice(1)
+    stack = pl.DataFrame({"role": role, "kind": of_kind["kind"], "functions": functions})
+    stack = stack.select(pl.concat_list("role", "kind", "functions").alias("stack"), component="kind")
+    costs = rows.join(of_kind, on=["number", "kind"]).with_columns(
+        cost=pl.col("weight") * pl.col("per_ns"), samples=pl.col("samples").cast(pl.Float64)
+    )
+    return by_stack(costs.drop("number").rename({"with_kind": "number"}), stack)
+
+
+@lru_cache(maxsize=2)
+def time_of_threads(study: Study) -> pl.DataFrame:
+    """The costs of all time of a study's threads, from its rounds that recorded waits."""
+    recorded = load(study.place, mode="waits")
+    if recorded.runs.is_empty():
+        return pl.DataFrame(schema=COSTS)
+    return time_costs(recorded.stacks, recorded.threads, recorded.steps)
+
+
+def waiting(costs: pl.DataFrame) -> pl.DataFrame:
+    """The costs of waiting alone: without the time on or ready for a CPU, and without waits that cost nobody
+    anything."""
+    not_counted = [*_OF_EVENT.values(), *idle_waits()]
+    return costs.filter(~pl.col("component").is_in(not_counted))
+
+
+def time_of_clients(study: Study) -> pl.DataFrame:
+    """The time of an operation by kind: of the threads that serve clients, in µs per operation, mean of the rounds.
+
+    The kinds of one step and dbms add up to the elapsed time times the number of clients over the operations. What
+    the recorded threads lack of it, or have in addition, is the kind `left over`.
+    """
+    costs = time_of_threads(study).filter(pl.col("stack").list.first() == CONNECTION)
+    cells = list(_KEYS)
+    by_kind = costs.group_by(*cells, kind="component").agg(us=pl.col("cost").sum())
+    steps = usable(load(study.place, mode="waits").steps)
+    all_us = pl.col("elapsed_s") * pl.col("clients") * 1e6 / pl.col("operations")
+    clients = steps.select(*cells, all_us=all_us).join(by_kind, on=cells, how="semi")
+    left = clients.join(by_kind.group_by(cells).agg(pl.col("us").sum()), on=cells).select(
+        *cells, kind=pl.lit(LEFT_OVER), us=pl.col("all_us") - pl.col("us")
+    )
+    rounds = pl.concat([by_kind, left]).join(clients, on=cells)
+    cell = ["host", "step", "dbms"]
+    count = clients.group_by(cell).agg(n=pl.len(), all_us=pl.col("all_us").mean())
+    means = rounds.group_by(*cell, "kind").agg(pl.col("us").sum()).join(count, on=cell)
+    means = means.with_columns(us=pl.col("us") / pl.col("n")).with_columns(share=pl.col("us") / pl.col("all_us"))
+    order = [RUNNING, NO_CPU, *wait_colours(), OTHER_WAIT, NOT_SEEN, LEFT_OVER]
+    place = pl.col("kind").replace_strict({kind: place for place, kind in enumerate(order)}, return_dtype=pl.Int32)
+    return means.sort(*cell, place)

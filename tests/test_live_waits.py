@@ -1,0 +1,92 @@
+"""Waits of real servers: all time of the threads that serve clients is recorded, and waits have the right stack."""
+
+import polars as pl
+import pytest
+import rqps
+from live_study import Place
+from rqps.pages import waiting as page
+from rqps.profile import waits
+from rqps.show.claims import wrong
+from rqps.store.read import Study
+
+pytestmark = pytest.mark.live
+CLIENTS = 4
+RUNS = """
+builds:
+  my8033: {mysql: "8.0.33"}
+  pg14: {postgres: "14.0"}
+configs:
+  my: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  pg: {shared_buffers: 64MB, jit: false, autovacuum: false, max_connections: 20}
+studies:
+  small:
+    question: Where do they wait?
+    workload: own
+    dbms: [DBMS]
+    base: DBMS
+    rounds: 1
+    waits_rounds: 1
+    parameters:
+      tables: {counts: {rows: 1000, columns: {id: key, n: 1..10}}}
+      threads: CLIENTS
+      seconds: 6 # time for perf to get ready on a busy machine
+      warmup_seconds: 0
+      steps:
+        nap: SELECT SLEEP(0.05)
+        one-row: "BEGIN; UPDATE counts SET n = n + 1 WHERE id = 1; SELECT SLEEP(0.02); COMMIT"
+"""
+SLEEPS = {"my": "SLEEP", "pg": "pg_sleep"}
+LOCKS = {"my": "lock_wait_suspend_thread", "pg": "ProcSleep"}
+
+
+@pytest.fixture(scope="module", params=["my8033.my", "pg14.pg"])
+def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    path = tmp_path_factory.mktemp("waits")
+    runs = RUNS.replace("DBMS", request.param).replace("CLIENTS", str(CLIENTS))
+    Place(path, runs.replace("SLEEP", SLEEPS[request.param[-2:]])).run()
+    return rqps.load("small", data=path / "data")
+
+
+def test_all_time_of_connections_is_recorded(study: Study) -> None:
+    """On the CPU and off it, by one record, for as many threads as there are clients."""
+    recorded = rqps.load(study.place, mode="waits")
+    lengths = recorded.threads.select("step", "elapsed_s").unique().collect()
+    time = recorded.stacks.filter(role="connection").group_by("step").agg(s=pl.col("weight").sum() / 1e9).collect()
+    for step, length_s, time_s in lengths.join(time, on="step").rows():
+        assert time_s == pytest.approx(length_s * CLIENTS, rel=0.02), step
+    assert set(time["step"]) == {"nap", "one-row"}
+
+
+def test_a_record_agrees_with_the_kernels_own_count(study: Study) -> None:
+    recorded = rqps.load(study.place, mode="waits")
+    is_busy = {"step": "one-row", "role": "connection"}
+    counted = recorded.threads.filter(**is_busy).collect().row(0, named=True)
+    by_event = recorded.stacks.filter(**is_busy).group_by("event").agg(pl.col("weight").sum() / 1e9).collect()
+    time = dict(by_event.rows())
+    assert time["running"] == pytest.approx(counted["running_s"], rel=0.05, abs=0.02)
+    assert time["ready"] == pytest.approx(counted["waiting_s"], rel=0.05, abs=0.05)
+
+
+def test_a_statement_that_sleeps_and_one_that_waits_for_a_row_are_seen(study: Study) -> None:
+    """Each kind of wait in the step that has it, with the engine's own function in the stack."""
+    costs = waits.time_of_threads(study).filter(pl.col("stack").list.first() == "connection")
+    kinds = costs.group_by("step", "component").agg(pl.col("cost").sum())
+    share = {(step, kind): us / kinds.filter(step=step)["cost"].sum() for step, kind, us in kinds.rows()}
+    assert share["nap", "a sleep"] > 0.9, share
+    assert share["one-row", "a row lock"] > 0.5, share
+    assert share["one-row", "a sleep"] > 0.1, share
+    engine = study.card.base[-2:]
+    waiting = waits.waiting(costs).filter(step="one-row", component="a row lock")
+    has_function = pl.col("stack").list.contains(LOCKS[engine])
+    with_function, every = (float(rows["cost"].sum()) for rows in (waiting.filter(has_function), waiting))
+    assert with_function > 0.9 * every
+
+
+def test_the_table_of_an_operation_adds_up(study: Study) -> None:
+    time = waits.time_of_clients(study)
+    whole = time.group_by("step").agg(pl.col("us").sum(), pl.col("all_us").first())
+    assert whole["us"].to_list() == pytest.approx(whole["all_us"].to_list(), rel=1e-9)
+    for sentence in page.findings(study).sentences:
+        assert wrong(sentence, {page.FRAME: page.frame(study)}.__getitem__) == []
+    left = time.filter(kind=waits.LEFT_OVER)
+    assert (left["share"].abs() < 0.05).all(), left

@@ -1,0 +1,105 @@
+"""Time of threads per operation: what they wait for by their stacks, and costs that add up to all recorded time."""
+
+import polars as pl
+import pytest
+from rqps.profile import breakdown, flame_tree, waiting
+from rqps.profile.waits import idle_waits, time_costs, wait_of
+from rqps.store.schemas import IDENTITY, STACKS, THREADS
+from synthetic_stacks import steps_of, whose
+
+BASE, ME = "my5624.base", "my8033.base"
+ROW_LOCK = ("start_thread", "do_command", "mysql_update", "lock_wait_suspend_thread", "pthread_cond_wait")
+CLIENT = ("start_thread", "do_command", "vio_io_wait", "poll")
+MS = 1_000_000
+TIMES = [
+    ("connection", "running", (), 20 * MS),
+    ("connection", "ready", CLIENT, 5 * MS),
+    ("connection", "off-cpu", ROW_LOCK, 40 * MS),
+    ("connection", "off-cpu", CLIENT, 30 * MS),
+    ("connection", "unseen", (), 4 * MS),
+    ("connection", "lost", (), 1 * MS),
+    ("purge", "off-cpu", ("start_thread", "clock_nanosleep"), 90 * MS),
+]
+
+
+def times_of(dbms: str, slower: int = 1) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Stacks, threads and steps of a run: 100 ms of a step of 200 ms with 100 operations were recorded."""
+    names = {**whose(dbms, 1, "w"), "step": "point-query"}
+    rows = [
+        {
+            **names,
+            "role": role,
+            "event": event,
+            "frames": list(frames),
+            "modules": ["mysqld"] * len(frames),
+            "samples": 10,
+            "weight": ns * (slower if frames == ROW_LOCK else 1),
+        }
+        for role, event, frames, ns in TIMES
+    ]
+    stacks = pl.DataFrame(rows, schema={**IDENTITY, **STACKS}).with_columns(engine=pl.lit("mysql"))
+    threads = pl.DataFrame([{**names, "role": "connection", "elapsed_s": 0.1}], schema={**IDENTITY, **THREADS})
+    steps = steps_of(dbms, 1, 50, operations=100, elapsed_s=0.2).with_columns(run=pl.lit(names["run"]))
+    return stacks, threads, steps
+
+
+@pytest.fixture(scope="module")
+def costs() -> pl.DataFrame:
+    sides = [times_of(BASE), times_of(ME, slower=2)]
+    return time_costs(*(pl.concat(frames) for frames in zip(*sides, strict=True)))
+
+
+def test_all_time_is_in_the_costs(costs: pl.DataFrame) -> None:
+    """What was recorded in half of a step stands for all of it."""
+    of_base = costs.filter(dbms=BASE)
+    by_kind = dict(of_base.group_by("component").agg(pl.col("cost").sum().round(6)).rows())
+    assert by_kind == {
+        "running": 400,
+        "ready without a CPU": 100,
+        "a row lock": 800,
+        "the client": 600,
+        "not seen": 100,
+        "work": 1800,
+    }
+
+
+def test_a_stack_begins_with_the_role_and_the_kind_of_its_time(costs: pl.DataFrame) -> None:
+    (stack,) = costs.filter(component="a row lock", dbms=BASE)["stack"].to_list()
+    assert stack[:2] == ["connection", "a row lock"]
+    assert stack[-2:] == ["lock_wait_suspend_thread", "pthread_cond_wait"]
+
+
+def test_only_waits_that_cost_something_are_waiting(costs: pl.DataFrame) -> None:
+    assert set(waiting(costs)["component"]) == {"a row lock"}
+    assert set(idle_waits()) == {"the client", "work"}
+
+
+def test_differences_of_waiting_are_those_of_any_cost(costs: pl.DataFrame) -> None:
+    of_waits = waiting(costs)
+    parts = breakdown(of_waits, BASE, "component").filter(part="a row lock")
+    assert parts.select("base_estimate", "me_estimate").row(0) == pytest.approx((800, 1600))
+    tree = flame_tree(of_waits, BASE, ME, "point-query")
+    assert tree.row(0, named=True)["me_total"] == pytest.approx(1600)
+    assert "a row lock" in set(tree["name"])
+
+
+@pytest.mark.parametrize(
+    ("engine", "stack", "wait"),
+    [
+        ("mysql", "connection log_write_up_to os_event::wait_low pthread_cond_wait", "the log"),
+        ("mysql", "connection log_write_up_to pthread_mutex_lock __lll_lock_wait", "a mutex or rw-lock"),
+        ("mysql", "connection Item_func_sleep::val_int pthread_cond_timedwait", "a sleep"),
+        ("mysql", "log writer log_writer os_event::wait_low", "work"),
+        ("mysql", "connection no_such_function pthread_cond_wait", "another thread"),
+        ("mysql", "purge no_such_function pthread_cond_wait", "work"),
+        ("mysql", "connection no_such_function", "something else"),
+        ("mysql", "connection", "something else"),
+        ("postgres", "connection secure_read WaitEventSetWait epoll_wait", "the client"),
+        ("postgres", "connection XactLockTableWait LockAcquire ProcSleep WaitLatch epoll_wait", "a row lock"),
+        ("postgres", "connection XLogFlush issue_xlog_fsync fdatasync", "the log"),
+        ("rocksdb", "writer rocksdb::WriteThread::JoinBatchGroup pthread_cond_wait", "the group of writers"),
+    ],
+)
+def test_the_innermost_known_function_says_what_a_thread_waits_for(engine: str, stack: str, wait: str) -> None:
+    role, *names = stack.replace("log writer", "log-writer").split(" ")
+    assert wait_of(engine, [role, *names]) == wait
