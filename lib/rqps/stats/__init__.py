@@ -56,6 +56,7 @@ from rqps.stats.conditions import (
 )
 from rqps.stats.disagreement import deciding, side_by_side, waiting
 from rqps.stats.estimate import MEDIAN, STUDENT
+from rqps.stats.flavours import OPTIONS, flavours, means_of_pairs
 from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
 from rqps.stats.metrics import COMPARED, PUBLISHED, SIDES, THROUGHPUTS, TITLES, measured, tidy, usable, version_order

@@ -54,14 +54,15 @@ def means(study: Study) -> pl.DataFrame:
     interval's ends to its upper end.
     """
     without = [step for steps in left_out(study).values() for step in steps]
-    values = measured(study, (THROUGHPUT, CPU)).filter(~pl.col("step").is_in(without))
+    values = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
+    values = values.filter(~pl.col("step").is_in(without))
     base = study.card.base
     others = [(base, dbms) for dbms in study.runs["dbms"].unique(maintain_order=True) if dbms != base]
     to_base = rounds_of_pairs(values, others)
     relations = {"base": to_base, "config": rounds_within_build(values, study.runs, base)}
-    frames = [_means(paired, relation, by_clients=False) for relation, paired in relations.items()]
+    frames = [means_of(paired, relation) for relation, paired in relations.items()]
     if to_base["clients"].n_unique() > 1:
-        frames.append(_means(to_base, "base", by_clients=True))
+        frames.append(means_of(to_base, "base", by_clients=True))
     return pl.concat(frames)
 
 
@@ -70,19 +71,19 @@ def means_to_base(study: Study) -> pl.DataFrame:
     return means(study).filter(pl.col("clients").is_null(), relation="base")
 
 
-def _means(paired: pl.DataFrame, relation: str, *, by_clients: bool) -> pl.DataFrame:
+def means_of(paired: pl.DataFrame, relation: str, *, by_clients: bool = False) -> pl.DataFrame:
+    """Geometric means over the steps of paired rounds, with verdicts that are corrected for all of them together."""
     clients = pl.col("clients") if by_clients else pl.lit(None, pl.Int32)
     keys = ["host", "metric", "relation", "base", "dbms", "clients"]
     free = paired.with_columns(relation=pl.lit(relation), clients=clients)
+    occasion, known = ([name] * (name in paired.columns) for name in ("occasion", "usual_spread"))
+    within = {name: (pl.col(name) ** 2).sum().sqrt() / pl.len() for name in ("error", *known)}
     of_rounds = (
-        free.with_columns(steps=pl.col("step").n_unique().over(keys))
-        .group_by(*keys, "steps", "round", "looks", "smallest_effect", maintain_order=True)
-        .agg(
-            pl.len(),
-            ratio=pl.col("ratio").log().mean().exp(),
-            error=(pl.col("error").fill_null(0.0) ** 2).sum().sqrt() / pl.len(),
-        )
+        free.with_columns(pl.col("error").fill_null(0.0), steps=pl.col("step").n_unique().over(keys))
+        .group_by(*keys, "steps", *occasion, "round", "looks", "smallest_effect", maintain_order=True)
+        .agg(pl.len(), ratio=pl.col("ratio").log().mean().exp(), **within)
         .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+        .with_columns(pl.when(pl.col(name) > 0).then(pl.col(name)).alias(name) for name in known)
     )
     rows = estimated(of_rounds, [*MEANS, "smallest_effect"], "ratio")
     better = pl.col("metric").is_in(THROUGHPUTS)

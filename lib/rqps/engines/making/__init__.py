@@ -162,7 +162,7 @@ class _Steps:
         self._source()
         flags, link = self._recipe.flags(), self._recipe.link()
         if self._recipe.profile:
-            collect, use = self._profile_flags()
+            collect, use = self._recipe.profile_flags(self._profile)
             if not (self._work / "trained").exists():
                 self._train(self._built([*flags, *collect], [*link, *collect]), train)
                 shutil.rmtree(self._build)  # the second build has to use the same path
@@ -190,14 +190,6 @@ class _Steps:
                 raise RqpsError(what, fix="leave the part out of the recipe, or take a release that the patch is for")
         copied.rename(source)
 
-    def _profile_flags(self) -> tuple[list[str], list[str]]:
-        """The flags of the first build, which collects a profile, and of the second, which uses it."""
-        collect = [f"-fprofile-generate={self._profile}"]
-        if self._recipe.compiler == "clang":
-            return collect, [f"-fprofile-use={self._profile}/merged.profdata"]
-        use = [f"-fprofile-use={self._profile}", "-fprofile-correction", "-fprofile-partial-training"]
-        return [*collect, "-fprofile-update=prefer-atomic"], [*use, "-Wmissing-profile"]
-
     def _train(self, installed: Path, train: Train | None) -> None:
         assert train is not None
         shutil.rmtree(self._profile, ignore_errors=True)  # remove profiles of the build's own tools and tests
@@ -222,7 +214,8 @@ class _Steps:
             shutil.rmtree(self._build, ignore_errors=True)
             self._build.mkdir()
             self._log.write_text("")
-            log = self._run(self._configure(flags, link, installed), self._build, "configure")
+            command = self._recipe.configure(self._work / "source", self._build, installed, flags, link)
+            log = self._run(command, self._build, "configure")
             if unused := unused_options(log):
                 what = f"builds.{self._name}: the build system does not know {', '.join(unused)}"
                 raise RqpsError(what, fix="take the option out of the recipe: it would be ignored")
@@ -238,30 +231,6 @@ class _Steps:
                 (copied := installed / path.relative_to(self._build)).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copied)
         return installed
-
-    def _configure(self, flags: Sequence[str], link: Sequence[str], prefix: Path) -> list[str]:
-        recipe, source = self._recipe, str(self._work / "source")
-        c, cxx = str(recipe.path(recipe.compiler)), "g++" if recipe.compiler == "gcc" else "clang++"
-        cxx = str(Path(c).with_name(Path(c).name.replace(recipe.compiler, cxx)))
-        kind = "gcc-" if recipe.compiler == "gcc" else "llvm-"
-        tools = {tool.upper(): recipe.path(f"{kind}{tool}") for tool in ("ar", "ranlib", "nm")}
-        tools = {tool: path for tool, path in tools.items() if path}
-        compiled, linked = shlex.join(flags), shlex.join(link)
-        if recipe.base.system == "configure":
-            values = {"CC": c, "CXX": cxx, "CFLAGS": compiled, "CXXFLAGS": compiled, "LDFLAGS": linked, **tools}
-            return [
-                *(f"{source}/configure", f"--prefix={prefix}", *recipe.options()),
-                *(f"{name}={value}" for name, value in values.items()),
-            ]
-        values = {
-            **{"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_COMPILER": c, "CMAKE_CXX_COMPILER": cxx},
-            **{f"CMAKE_{language}_FLAGS": compiled for language in ("C", "CXX")},
-            **{f"CMAKE_{language}_FLAGS_RELEASE": "-DNDEBUG" for language in ("C", "CXX")},
-            **{f"CMAKE_{kind}_LINKER_FLAGS": linked for kind in ("EXE", "SHARED", "MODULE") if linked},
-            **{f"CMAKE_{tool}": path for tool, path in tools.items()},
-        }
-        defined = [f"-D{name}={value}" for name, value in values.items()]
-        return ["cmake", "-G", "Ninja", "-S", source, "-B", str(self._build), *recipe.options(), *defined]
 
     def _target(self, folder: str, target: str) -> list[str]:
         if self._recipe.base.system == "cmake":

@@ -1,6 +1,7 @@
 """Recipes: the flags and options that each part of a recipe adds for compiler, linker and build system."""
 
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Part(Strict):
     flags: list[str] = Field(default_factory=list)
     link: list[str] = Field(default_factory=list)
     options: list[str] = Field(default_factory=list)
-    """Options for the engine's build system."""
+    """Options for the engine's build system. `{source}` in an option is the root of the source tree."""
     of_compiler: dict[Compilers, ForCompiler] = Field(default_factory=dict)
     profile: bool = False
     patch: str = ""
@@ -85,6 +86,39 @@ class Recipe:
 
     def options(self) -> list[str]:
         return [*self.base.options, *(option for part in self.parts.values() for option in part.options)]
+
+    def profile_flags(self, folder: Path) -> tuple[list[str], list[str]]:
+        """The flags of the first build, which collects a profile in a folder, and of the second, which uses it."""
+        collect = [f"-fprofile-generate={folder}"]
+        if self.compiler == "clang":
+            return collect, [f"-fprofile-use={folder}/merged.profdata"]
+        use = [f"-fprofile-use={folder}", "-fprofile-correction", "-fprofile-partial-training"]
+        return [*collect, "-fprofile-update=prefer-atomic"], [*use, "-Wmissing-profile"]
+
+    def configure(
+        self, source: Path, build: Path, prefix: Path, flags: Sequence[str], link: Sequence[str]
+    ) -> list[str]:
+        """The command line that configures a source tree in the folder `build`."""
+        c, cxx = str(self.path(self.compiler)), "g++" if self.compiler == "gcc" else "clang++"
+        cxx = str(Path(c).with_name(Path(c).name.replace(self.compiler, cxx)))
+        kind = "gcc-" if self.compiler == "gcc" else "llvm-"
+        tools = {tool.upper(): self.path(f"{kind}{tool}") for tool in ("ar", "ranlib", "nm")}
+        tools = {tool: path for tool, path in tools.items() if path}
+        options = [option.replace("{source}", str(source)) for option in self.options()]
+        compiled, linked = shlex.join(flags), shlex.join(link)
+        if self.base.system == "configure":
+            values = {"CC": c, "CXX": cxx, "CFLAGS": compiled, "CXXFLAGS": compiled, "LDFLAGS": linked, **tools}
+            settings = [f"{name}={value}" for name, value in values.items()]
+            return [f"{source}/configure", f"--prefix={prefix}", *options, *settings]
+        values = {
+            **{"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_COMPILER": c, "CMAKE_CXX_COMPILER": cxx},
+            **{f"CMAKE_{language}_FLAGS": compiled for language in ("C", "CXX")},
+            **{f"CMAKE_{language}_FLAGS_RELEASE": "-DNDEBUG" for language in ("C", "CXX")},
+            **{f"CMAKE_{kind}_LINKER_FLAGS": linked for kind in ("EXE", "SHARED", "MODULE") if linked},
+            **{f"CMAKE_{tool}": path for tool, path in tools.items()},
+        }
+        defined = [f"-D{name}={value}" for name, value in values.items()]
+        return ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *options, *defined]
 
     def _of(self, part: Part) -> ForCompiler:
         return part.of_compiler.get(self.compiler, ForCompiler())

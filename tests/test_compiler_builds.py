@@ -1,0 +1,95 @@
+"""The page on builds by compiler and option: on a made-up study of eight flavours, and where there are none."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+import rqps
+import synthetic
+from rqps import stats
+from rqps.pages import compiler_builds as page
+from rqps.report.claimed import frames_of
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
+from rqps.show import claims_of
+from rqps.show.claims import wrong
+from rqps.store import write_study_card
+
+FLAVOURS = {
+    "my1.base": ("gcc 12.2.0", "-O2", "no", "no", 1.0),
+    "my2.base": ("gcc 12.2.0", "-O3", "no", "no", 1.0),
+    "my3.base": ("clang 14.0.6", "-O3", "no", "no", 0.9),
+    "my4.base": ("gcc 12.2.0", "-O3", "no", "yes", 1.2),
+    "my5.base": ("clang 14.0.6", "-O3", "no", "yes", 1.3),
+    "my6.base": ("gcc 12.2.0", "-O3", "yes", "yes", 1.201),
+    "my7.base": ("clang 14.0.6", "-O3", "yes", "yes", 1.15),
+}
+"""Maps builds to compiler, optimization, LTO, PGO and speed."""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
+    data = tmp_path_factory.mktemp("flavours")
+    shape = synthetic.Shape(dbms=tuple(FLAVOURS), noise=0.001)
+    folder = data / "raw/study=synthetic"
+    write_study_card(folder, synthetic.card(shape))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthetic, "SPEED", {dbms: speed for dbms, (*_, speed) in FLAVOURS.items()})
+        for round_ in range(1, shape.rounds + 1):
+            for dbms, (compiler, optimization, lto, pgo, _) in FLAVOURS.items():
+                facts = {"compiler": compiler, "optimization": optimization, "lto": lto, "pgo": pgo}
+                facts |= {"frame_pointers": "yes" if optimization == "-O2" else "no", "instruction_set": "x86-64"}
+                described = synthetic.manifest(dbms, round_, shape, version="8.0.28", compiled=facts)
+                synthetic.write_run(folder, described, shape)
+    return rqps.load("synthetic", data=data)
+
+
+def test_flavours_are_named_by_what_their_programs_show(study: rqps.Study) -> None:
+    options = dict(stats.flavours(study).select("dbms", pl.format("{} {}", "family", "options")).iter_rows())
+    assert options["my1.base"] == "gcc -O2"
+    assert options["my7.base"] == "clang -O3 LTO PGO"
+    assert len(options) == len(FLAVOURS)
+
+
+def test_each_statement_is_tested_by_the_pairs_that_differ_in_it_alone(study: rqps.Study) -> None:
+    tested = page.frame(study).filter(metric="operations_per_s")
+    outcomes = {
+        (row["statement"].split(" with ")[-1][:20], row["base"][:3], row["dbms"][:3]): row["outcome"]
+        for row in tested.to_dicts()
+    }
+    assert [key[1:] for key in outcomes] == [
+        *(("my2", "my3"), ("my4", "my5"), ("my6", "my7"), ("my4", "my6")),
+        *(("my2", "my4"), ("my3", "my5")),
+    ]
+    assert [*outcomes.values()] == ["confirmed", "confirmed", "contradicted", "confirmed", "confirmed", "confirmed"]
+
+
+def test_the_sentences_are_true_of_their_frame(study: rqps.Study) -> None:
+    sentences = page.findings(study).sentences
+    assert len(sentences) == len(page.STATEMENTS)
+    assert sentences[0].startswith(
+        "“gcc does slightly better than clang without LTO or PGO”: confirmed: clang -O3 runs"
+    )
+    assert len(claims_of(*sentences)) == 6
+    frame_of = frames_of(study, analysis_notebooks(NOTEBOOKS))
+    assert [problem for sentence in sentences for problem in wrong(sentence, frame_of)] == []
+
+
+def test_too_few_rounds_confirm_nothing(study: rqps.Study) -> None:
+    few = replace(study, runs=study.runs.filter(pl.col("round") <= 3))
+    tested = page.frame(few).filter(metric="operations_per_s")
+    assert set(tested["outcome"]) == {"inconclusive"}
+
+
+def test_a_statement_without_a_pair_is_not_tested(study: rqps.Study) -> None:
+    only_gcc = replace(study, runs=study.runs.filter(pl.col("dbms").is_in(["my1.base", "my2.base", "my4.base"])))
+    sentences = page.findings(only_gcc).sentences
+    assert [("not tested" in sentence) for sentence in sentences] == [True, True, True, True, False]
+
+
+def test_it_is_the_page_of_studies_with_flavours_alone(study: rqps.Study, samples: Path) -> None:
+    notebook = NOTEBOOKS / "compiler_builds.ipynb"
+    assert applies(notebook, study.runs, study)
+    others = rqps.load("pg-releases", samples)
+    assert not applies(notebook, others.runs, others)
+    assert page.findings(others).sentences == (page.NO_FLAVOURS,)
