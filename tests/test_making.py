@@ -8,18 +8,21 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from child import running_from, until
 from pydantic import ValidationError
-from rqps.engines import engine_of
+from rqps.engines import engine_of, table
 from rqps.engines.asked import BuildSpec
 from rqps.engines.compiled import how_compiled
 from rqps.engines.making import MADE, Making, make_it, not_made
 from rqps.engines.making.recipe import recipe_of
 from rqps.errors import RqpsError
+from rqps.study import read_runs_file
+from rqps.workloads import PARAMETERS
 
 pytestmark = pytest.mark.usefixtures("clang", "cache")
 
@@ -53,6 +56,9 @@ for word in "$@"; do
     *=*) name=${word%%=*}; value=${word#*=}; eval "$name=\\$value" ;;
   esac
 done
+echo "int main(void) { return 0; }" > conftest.c
+$CC $CFLAGS -c conftest.c -o conftest.o 2> warnings
+case "$CC" in *clang*) if [ -s warnings ]; then cat warnings; exit 1; fi ;; esac
 [ -z "$unknown" ] || echo "configure: WARNING: unrecognized options:$unknown"
 cat > Makefile <<END
 install: mysqld
@@ -145,7 +151,8 @@ def test_a_profile_is_trained_and_used(project: Path, said: list[str], system: s
     tree = made(making(project, f"{compiler} o3 pgo", system, training="demo"), said, train=train)
     facts = how_compiled(next(path for path in tree.rglob("mysqld")))
     assert (facts["pgo"], facts["optimization"]) == ("yes", "-O3")
-    assert any(re.search(r"\b0 of \d files have no profile", line) for line in said)
+    profiled = r"\b0 of \d files have no profile" if compiler == "gcc" else r": [1-9]\d* functions have a profile"
+    assert any(re.search(profiled, line) for line in said)
 
 
 def test_a_training_that_leaves_no_profile_is_an_error(project: Path, said: list[str]) -> None:
@@ -154,6 +161,31 @@ def test_a_training_that_leaves_no_profile_is_an_error(project: Path, said: list
         made(what, said, train=lambda _: None)
     with pytest.raises(RqpsError, match="names no study to train under"):
         made(making(project, "gcc o3 pgo", "cmake"), said)
+
+
+def test_after_a_training_that_dies_the_first_build_is_not_compiled_again(project: Path, said: list[str]) -> None:
+    what = making(project, "gcc o3 pgo", training="demo")
+
+    def die(tree: Path) -> None:
+        raise RqpsError(f"the training of {tree.name} died")
+
+    with pytest.raises(RqpsError, match="the training of installed died"):
+        made(what, said, train=die)
+    compiled_at = (what.work / "build/main.o").stat().st_mtime_ns
+
+    def train(tree: Path) -> None:
+        assert (what.work / "build/main.o").stat().st_mtime_ns == compiled_at
+        subprocess.run([tree / "bin/mysqld"], check=True, stdout=subprocess.DEVNULL)
+
+    made(what, said, train=train)
+
+
+def test_a_source_of_another_version_than_promised_is_refused(project: Path, said: list[str]) -> None:
+    what = making(project, "gcc o2")
+    other = replace(what, spec=what.spec.model_copy(update={"mysql": "8.0.98"}))
+    with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.98 was promised, but .* is 8\.0\.99"):
+        made(other, said)
+    assert not what.tree.exists()
 
 
 def test_a_profile_of_another_folder_is_an_error(project: Path, said: list[str]) -> None:
@@ -207,6 +239,61 @@ def test_a_patch_is_applied_where_it_fits(tmp_path: Path, project: Path, said: l
     else:
         with pytest.raises(RqpsError, match=r"more\.patch does not fit this source"):
             made(what, said)
+
+
+RUNS_FILE = read_runs_file(Path(__file__).parent.parent / "runs.yaml", PARAMETERS)
+"""The builds that rqps comes with."""
+
+
+@pytest.mark.parametrize("name", [name for name, spec in RUNS_FILE.builds.items() if spec.recipe])
+def test_each_part_of_a_recipe_reaches_the_command_that_configures(name: str, tmp_path: Path) -> None:
+    spec = RUNS_FILE.builds[name]
+    assert spec.recipe is not None
+    recipe = recipe_of(name, spec.engine, spec.recipe)
+    (collect, _), folders = recipe.profile_flags(tmp_path), (tmp_path, tmp_path / "build", tmp_path / "installed")
+    flags = [*recipe.flags(), *(collect if recipe.profile else ())]
+    command = recipe.configure(*folders, flags, recipe.link())
+    of_c = [word.partition("=")[2].split() for word in command if re.match(r"(-DCMAKE_C_|C)FLAGS(_RELEASE)?=", word)]
+    for given, asked in (
+        ("-O3", "o3"),
+        ("-O2", "o2"),
+        ("-march=native", "native"),
+        ("-flto", "lto"),
+        (f"-fprofile-generate={tmp_path}", "pgo"),
+    ):
+        assert {given in words for words in of_c} == {asked in spec.recipe}, (given, of_c)
+    assert any(word.endswith((f"={spec.recipe[0]}", f"/{spec.recipe[0]}")) for word in command), command
+
+
+def test_the_published_builds_are_twenty_recipes() -> None:
+    named = {spec.recipe for name, spec in RUNS_FILE.builds.items() if name.startswith("my8028_")}
+    assert len(named) == 20
+    assert {words[0] for words in named if words} == {"gcc", "clang"}
+
+
+SPIN = """static inline uint64_t random_64_fast() {
+  /* A comment
+  of two lines. */
+  const uint64_t res = my_timer_cycles();
+  return res != 0 ? res >> 5 : random_64();
+}
+"""
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_the_patch_of_the_spin_loops_fits_releases_with_that_code(project: Path, said: list[str], fits: bool) -> None:
+    header = project / "storage/innobase/include/ut0rnd.h"
+    header.parent.mkdir(parents=True)
+    header.write_text(SPIN if fits else SPIN.replace("my_timer_cycles", "ut_rnd_gen_ulint"))
+    own = table("rqps.engines.mysql", "recipes")
+    what = making(project, "gcc o2 norndfast", norndfast=own["norndfast"])
+    if fits:
+        made(what, said)
+        assert "my_timer_cycles" in header.read_text()
+    else:
+        with pytest.raises(RqpsError, match=r"norndfast\.patch does not fit this source"):
+            made(what, said)
+        assert not what.tree.exists()
 
 
 IN_A_CHILD = """

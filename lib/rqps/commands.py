@@ -269,7 +269,10 @@ def builds(arguments: argparse.Namespace) -> Call:
         raise RqpsError("builds make: no build is named", fix="name one or more that `rqps builds` lists")
 
     def line(name: str, spec: BuildSpec) -> str:
-        state = "made" if Making.of(name, spec).tree.is_dir() else "not made"
+        try:
+            state = "made" if Making.of(name, spec).tree.is_dir() else "not made"
+        except RqpsError as error:  # its directory of sources is missing
+            state = error.message.removeprefix(f"builds.{name}.")
         about = "; ".join(part.about for part in parts_of(name, spec.engine, spec.recipe or ()).values())
         return f"{name}: {state}; {about}"
 

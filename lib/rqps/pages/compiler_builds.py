@@ -11,6 +11,7 @@ from rqps.store import Study
 
 FRAME = "pairs of flavours"
 NO_FLAVOURS = "No two builds of this study are flavours of one version, as far as their programs show it."
+NO_PAIRS = "No two builds of this study differ in compiler, LTO or profile alone."
 STATEMENTS = {
     "gcc does slightly better than clang without LTO or PGO": "slower",
     "clang does slightly better than gcc with PGO": "faster",

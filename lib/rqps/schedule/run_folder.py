@@ -87,9 +87,13 @@ def _holder(name: str) -> str:
     return "just started"
 
 
-def _busy(other: str) -> RqpsError:
+class Busy(RqpsError):
+    """Another measurement is running on this host."""
+
+
+def _busy(other: str) -> Busy:
     fix = "wait until it has ended, or stop it with Ctrl-C in its terminal; then run the command again"
-    return RqpsError(f"another rqps run ({other}) is measuring on this host", fix=fix)
+    return Busy(f"another rqps run ({other}) is measuring on this host", fix=fix)
 
 
 def begin(folder: StudyFolder, run: Run) -> Path:

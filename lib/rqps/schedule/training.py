@@ -1,18 +1,22 @@
 """Makes builds from source, and trains a build that collects a profile under the load of a study of runs.yaml."""
 
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from rqps.engines import Say
 from rqps.engines.asked import BuildSpec
 from rqps.engines.making import Making, make_it
 from rqps.errors import RqpsError
+from rqps.schedule.run_folder import Busy
 from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.scratch import Scratch
 from rqps.study import PROFILES, RunsFile, build_and_config, study_of
 
+SECONDS_BETWEEN_TRIES = 2.0
 JOBS = len(os.sched_getaffinity(0))
 
 
@@ -30,13 +34,14 @@ def make_builds(
             study_of(runs_file, making.spec.training)
     for making in makings:
         tree = make_it(
-            making, say, jobs=jobs, niceness=niceness, train=partial(train, runs_file, making.name, runner)
+            making, say, jobs=jobs, niceness=niceness, train=partial(train, runs_file, making.name, runner, say)
         )
         say(f"{making.name}: in {tree}")
 
 
-def train(runs_file: RunsFile, name: str, runner: LocalRunner, tree: Path) -> None:
-    """Runs one round of a build's training study, with the config of the study's base; keeps no measurements."""
+def train(runs_file: RunsFile, name: str, runner: LocalRunner, say: Say, tree: Path) -> None:
+    """Runs one round of a build's training study, with the config of the study's base; keeps no measurements. If
+    something is measured on this host, waits for its end."""
     build = runs_file.builds[name]
     study = study_of(runs_file, training := str(build.training))
     dbms = f"{name}.{build_and_config(study.base)[1]}"
@@ -47,6 +52,17 @@ def train(runs_file: RunsFile, name: str, runner: LocalRunner, tree: Path) -> No
         update={"builds": {name: collecting}, "studies": {training: study.model_copy(update=once)}}
     )
     with Scratch() as folder:
-        if run_study(alone, training, data=folder, runner=runner) != 0:
+        if _when_free(name, say, partial(run_study, alone, training, data=folder, runner=runner)) != 0:
             fix = f"see that it runs to its end: rqps run {training}"
             raise RqpsError(f"builds.{name}: the training under {training} failed", fix=fix)
+
+
+def _when_free(name: str, say: Say, run: Callable[[], int]) -> int:
+    for tries in count():
+        try:
+            return run()
+        except Busy as error:
+            if tries == 0:
+                say(f"{name}: its training waits: {error.message}")
+            time.sleep(SECONDS_BETWEEN_TRIES)
+    raise AssertionError

@@ -36,7 +36,7 @@ training never runs all files."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
 _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
-_UNPROFILED = re.compile(r"\[-W(?:missing-profile|profile-instr-unprofiled)\]")
+_UNPROFILED = re.compile(r"\[-Wmissing-profile\]")
 
 Train = Callable[[Path], None]
 """Trains the build in a tree: runs a load on it, which writes the compiler's profile."""
@@ -164,7 +164,8 @@ class _Steps:
         if self._recipe.profile:
             collect, use = self._recipe.profile_flags(self._profile)
             if not (self._work / "trained").exists():
-                self._train(self._built([*flags, *collect], [*link, *collect]), train)
+                more = self._recipe.base.collecting
+                self._train(self._built([*flags, *collect], [*link, *collect], more), train)
                 shutil.rmtree(self._build)  # the second build has to use the same path
                 (self._work / "trained").touch()
             flags, link = [*flags, *use], [*link, *use]
@@ -172,8 +173,16 @@ class _Steps:
         self._refuse_unprofiled()
         program = _program(self._making, installed)
         refuse_other_recipe(self._name, self._making.spec, program, self._recipe.parts)
+        self._refuse_other_version(installed)
         self._say(f"{self._name}: {in_short(how_compiled(program))}, {megabytes(size_bytes(installed))}")
         self._keep(installed)
+
+    def _refuse_other_version(self, installed: Path) -> None:
+        from rqps.engines import engine_of
+
+        spec = self._making.spec
+        as_path = spec.model_copy(update={"made_from": None, "path": str(installed), "recipe": None})
+        engine_of(spec).locate(self._name, as_path, self._say)
 
     def _source(self) -> None:
         if (source := self._work / "source").is_dir():
@@ -203,11 +212,17 @@ class _Steps:
             raise RqpsError(what, fix="see that the study runs to its end: a server that is killed writes no profile")
         self._say(f"{self._name}: {counted(len(raw), 'file')} of profile")
         if self._recipe.compiler == "clang":
-            merged = ["merge", "--sparse", f"-output={self._profile}/merged.profdata", *map(str, raw)]
-            self._run([str(self._recipe.path("llvm-profdata")), *merged], self._work, "merging profiles")
+            tool, merged = str(self._recipe.path("llvm-profdata")), f"{self._profile}/merged.profdata"
+            self._run(
+                [tool, "merge", "--sparse", f"-output={merged}", *map(str, raw)], self._work, "merging profiles"
+            )
+            shown = self._run([tool, "show", merged], self._work, "reading the profile")
+            number = re.search(r"Total functions: (\d+)", shown)
+            self._say(f"{self._name}: {number[1] if number else 'no'} functions have a profile")
 
-    def _built(self, flags: Sequence[str], link: Sequence[str]) -> Path:
-        """Configures and builds with these flags. Returns the folder of the installed files."""
+    def _built(self, flags: Sequence[str], link: Sequence[str], more: Sequence[str] = ()) -> Path:
+        """Configures and builds with these flags, and `more` arguments of make. Returns the folder of the installed
+        files."""
         installed = self._work / "installed"
         configured, key = self._build / "rqps-configured", short_key(flags, link)
         if not configured.exists() or configured.read_text() != key:
@@ -221,11 +236,13 @@ class _Steps:
                 raise RqpsError(what, fix="take the option out of the recipe: it would be ignored")
             configured.write_text(key)
         shutil.rmtree(installed, ignore_errors=True)
-        commands = [self._target(folder, target) for folder, target in self._recipe.base.targets]
-        for number, command in enumerate(commands, start=1):
+        commands = [[*self._target(folder, target), *more] for folder, target in self._recipe.base.targets]
+        for number, (command, (_, target)) in enumerate(
+            zip(commands, self._recipe.base.targets, strict=True), start=1
+        ):
             part = f"{self._name}: part {number} of {len(commands)}" if len(commands) > 1 else self._name
             progress = _Progress(part, self._say, self._number_of_steps(command))
-            self._run(command, self._build, command[-1], progress)
+            self._run(command, self._build, target, progress)
         for glob in self._recipe.base.server_files:
             for path in self._build.glob(glob):
                 (copied := installed / path.relative_to(self._build)).parent.mkdir(parents=True, exist_ok=True)
@@ -287,7 +304,9 @@ class _Steps:
         return "".join(lines)
 
     def _refuse_unprofiled(self) -> None:
-        if self._recipe.profile:
+        if (
+            self._recipe.profile and self._recipe.compiler == "gcc"
+        ):  # clang finds functions by name, wherever they are
             log = self._log.read_text()
             files = sum(1 for line in log.splitlines() if _STEP.search(line) and not line.startswith("$"))
             without = len(_UNPROFILED.findall(log))

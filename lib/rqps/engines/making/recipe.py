@@ -56,6 +56,8 @@ class Base(Strict):
     options: list[str] = Field(default_factory=list)
     targets: list[list[str]] = Field(min_length=1)
     """Calls of make, each with a folder of the build tree and a target. With CMake the folder is `.`."""
+    collecting: list[str] = Field(default_factory=list)
+    """Further arguments of make for a build that collects a profile."""
     server_files: list[str] = Field(default_factory=list)
     """Globs of the files in the build tree that a server needs; empty if the targets install the server."""
     programs: dict[str, str]
@@ -91,7 +93,8 @@ class Recipe:
         """The flags of the first build, which collects a profile in a folder, and of the second, which uses it."""
         collect = [f"-fprofile-generate={folder}"]
         if self.compiler == "clang":
-            return collect, [f"-fprofile-use={folder}/merged.profdata"]
+            # configure's own programs have a `main` of another shape than the profile's, and a warning confuses it
+            return collect, [f"-fprofile-use={folder}/merged.profdata", "-Wno-backend-plugin"]
         use = [f"-fprofile-use={folder}", "-fprofile-correction", "-fprofile-partial-training"]
         return [*collect, "-fprofile-update=prefer-atomic"], [*use, "-Wmissing-profile"]
 
@@ -113,7 +116,8 @@ class Recipe:
         values = {
             **{"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_COMPILER": c, "CMAKE_CXX_COMPILER": cxx},
             **{f"CMAKE_{language}_FLAGS": compiled for language in ("C", "CXX")},
-            **{f"CMAKE_{language}_FLAGS_RELEASE": "-DNDEBUG" for language in ("C", "CXX")},
+            # Twice, since a project may append flags of its own to the former, and the last flag wins.
+            **{f"CMAKE_{language}_FLAGS_RELEASE": f"{compiled} -DNDEBUG" for language in ("C", "CXX")},
             **{f"CMAKE_{kind}_LINKER_FLAGS": linked for kind in ("EXE", "SHARED", "MODULE") if linked},
             **{f"CMAKE_{tool}": path for tool, path in tools.items()},
         }
@@ -127,7 +131,7 @@ class Recipe:
         """All values that decide which program is built; another base, flag, patch or compiler changes them."""
         patches = [patch.read_text() for patch in self.patches]
         return [
-            self.base.model_dump(),
+            self.base.model_dump(exclude={"collecting"}),
             self.flags(),
             self.link(),
             self.options(),
