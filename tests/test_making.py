@@ -21,6 +21,8 @@ from rqps.engines.compiled import how_compiled
 from rqps.engines.making import MADE, Making, make_it, not_made
 from rqps.engines.making.recipe import recipe_of
 from rqps.errors import RqpsError
+from rqps.schedule import training
+from rqps.schedule.run_folder import Busy
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 
@@ -178,6 +180,19 @@ def test_after_a_training_that_dies_the_first_build_is_not_compiled_again(projec
         subprocess.run([tree / "bin/mysqld"], check=True, stdout=subprocess.DEVNULL)
 
     made(what, said, train=train)
+
+
+def test_a_training_waits_until_nothing_else_is_measured(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_TRIES", 0.0)
+    outcomes: list[int | Busy] = [Busy("another is measuring"), Busy("another is measuring"), 0]
+
+    def run() -> int:
+        if isinstance(outcome := outcomes.pop(0), Busy):
+            raise outcome
+        return outcome
+
+    assert training.when_free("mine", said.append, run) == 0
+    assert said == ["mine: its training waits: another is measuring"]
 
 
 def test_a_source_of_another_version_than_promised_is_refused(project: Path, said: list[str]) -> None:

@@ -52,12 +52,13 @@ def train(runs_file: RunsFile, name: str, runner: LocalRunner, say: Say, tree: P
         update={"builds": {name: collecting}, "studies": {training: study.model_copy(update=once)}}
     )
     with Scratch() as folder:
-        if _when_free(name, say, partial(run_study, alone, training, data=folder, runner=runner)) != 0:
+        if when_free(name, say, partial(run_study, alone, training, data=folder, runner=runner)) != 0:
             fix = f"see that it runs to its end: rqps run {training}"
             raise RqpsError(f"builds.{name}: the training under {training} failed", fix=fix)
 
 
-def _when_free(name: str, say: Say, run: Callable[[], int]) -> int:
+def when_free(name: str, say: Say, run: Callable[[], int]) -> int:
+    """Runs a measurement once no other is running on this host."""
     for tries in count():
         try:
             return run()
