@@ -128,9 +128,9 @@ def test_a_notebook_that_imports_altair_first_has_a_kernel_without_the_grammar_o
 
 def test_notebooks_that_share_a_kernel_find_nothing_of_each_other(tmp_path: Path) -> None:
     source = (
-        "import polars\nassert 'mine' not in globals()\nassert polars.Config.state()['POLARS_FMT_MAX_ROWS'] is None"
+        "import polars\nassert 'mine' not in globals()\nassert polars.Config.state()['POLARS_TABLE_WIDTH'] is None"
     )
-    cell = new_code_cell(f"{source}\nmine = 1\npolars.Config.set_tbl_rows(3)")
+    cell = new_code_cell(f"{source}\nmine = 1\npolars.Config.set_tbl_width_chars(90)")
     nbformat.write(new_notebook(cells=[cell], metadata=PYTHON), tmp_path / "one.ipynb")
     with SharedKernel(tmp_path / "kernel.log", {}) as kernel:
         for name in "ab":
