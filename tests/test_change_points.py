@@ -136,3 +136,8 @@ def test_cells_are_apart() -> None:
 def test_no_penalty_cuts_everywhere() -> None:
     values = np.array([0.0, 0.1, 0.0, 0.1])
     assert stretched(values, np.full(4, 0.01), 0.0).starts == (1, 2, 3)
+
+
+def test_a_change_moves_to_its_best_place_when_a_smaller_one_beside_it_is_removed() -> None:
+    course = np.log([1, 1, 1.0014, 0.9963, 0.9978, 0.9918, 0.9934, 0.9937, 0.9932, 0.9948, 0.9956])
+    assert stretched(course, np.full(11, 0.0004), 15.0).starts == (5,)
