@@ -70,7 +70,7 @@ def largest(costs: pl.DataFrame) -> Clause:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Makes the most expensive instruments the headline if the study was divided."""
+    """Makes the most expensive instruments the headline if the parts of a scenario were measured."""
     return replace(page, headline=largest(frame(page.study)) or page.headline)
 
 

@@ -84,8 +84,8 @@ class Overall:
         return host if len(self.hosts) > 1 else ""
 
     def in_all(self) -> list[Clause]:
-        """Sentences on the means, the releases that changed them, and the means by clients; then on the largest
-        regression and gain. For a what-if, only sentences on its comparison with the base."""
+        """Sentences on the mean ratios, the releases that changed them, and the mean ratios by number of clients;
+        then on the largest regression and gain. A study that is a what-if has only sentences on its change."""
         if tried := self._what_if():
             return tried
         parts = (self._in_all, self._brought, self._by_clients)

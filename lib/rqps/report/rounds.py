@@ -19,7 +19,8 @@ from rqps.store.read import Study
 
 PAGE = "rounds.html"
 SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "same": "Unchanged"}
-"""Maps verdicts to headings. The verdict is on throughput or, if that is inconclusive, on the cost that decides."""
+"""Maps verdicts to headings. The verdict is on throughput or, if that is inconclusive, on the study's cost per
+operation."""
 
 
 def links_to_rounds(own: str, compared: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> Markup:

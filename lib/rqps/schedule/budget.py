@@ -118,8 +118,8 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """Maps each dbms to its number of rounds with the base in this occasion. Rounds count only if they have a
-    current version of a build beside the base."""
+    """Maps each dbms to its number of rounds with the base in this occasion. A round counts only if,
+    beside the base, it measured the current version of a build."""
     now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides

@@ -118,8 +118,8 @@ class Watch:
         return seen.join(remarks, on=["build", "step"], how="left", maintain_order="left")
 
     def open(self) -> pl.DataFrame:
-        """The changes that nobody has acknowledged. A change against the base is listed only if no version has such a
-        change of the same step and metric against the version before."""
+        """The changes that nobody has acknowledged. A change against the base is left out if a version has an
+        unacknowledged change of the same step and metric against the version before it."""
         changes = self.changes().filter(pl.col("remark").is_null(), state="changed")
         alone = changes.filter(against="last").select("build_of", "step", "metric")
         added_up = changes.filter(against="base").join(alone, on=alone.columns, how="anti")

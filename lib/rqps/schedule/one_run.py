@@ -91,8 +91,9 @@ def job_of(
 
 
 def measure(job: Job) -> Result:
-    """Measures the run of a notebook. By hand, the run's folder gets its final name once its manifests report
-    success; a failed run is kept among the failed runs of its study, and an interrupted run leaves nothing."""
+    """Measures the run that a notebook asks for. If the notebook was not started by `rqps run`, the run's folder gets
+    its final name here: a success among the runs of its study, a failure among the failed ones. An interrupted run
+    leaves nothing."""
     if job.published_in is None:  # `rqps run` waits for the notebook and does the rest
         return measure_into_folder(job)
     place, started_at = StudyFolder(job.published_in), run_folder.now()

@@ -83,7 +83,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
 
 
 def _padded(blocks: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """Lists padded to `count` blocks: a missing block moves the value by 0."""
+    """Lists padded with zeros to `count` blocks: a missing block contributes nothing to the ratio."""
     return pl.concat_list(blocks, pl.lit(0.0).repeat_by(count - blocks.list.len()))
 
 
@@ -95,8 +95,8 @@ def judgeable(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def duets(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `occasion` and the `duet` of each `run`. Sides are paired within a duet, which is named by its unit; it is
-    empty if the run was measured alone."""
+    """The `occasion` and the `duet` of each `run`: sides are paired within a duet. `duet` is the run's `unit`, and
+    empty if the dbms was measured alone."""
     return runs.select("run", "occasion", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
 
 

@@ -77,7 +77,8 @@ def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame, always: Collection[
 
 
 def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterator[pl.DataFrame]:
-    """The parts of one build on one host; nothing if the build lacks the whole or has no part."""
+    """The costs of a scenario's parts for one build on one host; nothing if the build was not measured with the
+    scenario `everything` or with none of its parts."""
     smaller = {name: on for name, on in enabled.items() if on and on < enabled.get(everything, frozenset())}
     chosen = disjoint(smaller)
     if not chosen:

@@ -163,7 +163,8 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
 
 
 def different() -> pl.Expr:
-    """True if servers known to be equal are called different, with any number of rounds; null without interval."""
+    """True if servers known to be equal are called different, even with too few rounds for a verdict; null if there
+    is no interval."""
     return (pl.col("sure_low") > 1) | (pl.col("sure_high") < 1)
 
 

@@ -90,7 +90,7 @@ def _json_without_statements(text: str | None) -> str | None:
 
 
 def _without_statements(value: Any) -> Any:
-    """Plain values without the SQL, the lists of values and the errors in them."""
+    """A copy of JSON data without SQL, values of parameters, and messages of errors."""
     if isinstance(value, list):
         return [_without_statements(one) for one in value]
     if not isinstance(value, dict):

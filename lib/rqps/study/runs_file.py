@@ -406,8 +406,8 @@ class StudySpec(Strict):
     """Maps the dbms of a build's newest version to the dbms of its earlier versions, the latest first; rqps adds
     them."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
-    """An entry of `dbms`. After the study, the parts of what its scenario records are measured one by one, in levels,
-    which are studies of their own, as long as the parts cost something."""
+    """An entry of `dbms`. After the study, rqps divides what its scenario records into parts and measures each part
+    alone. Parts that cost something are divided again, level by level. Each level is a study of its own."""
 
     @model_validator(mode="after")
     def _can_be_measured(self) -> Self:

@@ -101,7 +101,8 @@ class StoppableLoad(Load, Protocol):
         begins."""
 
     def set_stopped(self, ns: int) -> None:
-        """Put the load's clock back by `ns` in total. The load is stopped during this call."""
+        """Tells the load that it was stopped for `ns` since its start, which its clock leaves out. Must be called
+        while the load is stopped."""
 
     def ended_within(self, seconds: float) -> bool:
         """Wait until the measured part has ended, but no longer than `seconds`; True if it has ended."""

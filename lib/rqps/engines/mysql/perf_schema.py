@@ -139,7 +139,7 @@ Pattern = Annotated[str, Field(min_length=1)]
 
 
 class ScenarioSpec(Strict):
-    """A custom scenario. A named scenario is written as one that only extends it."""
+    """A custom scenario. A named scenario has the same form: it extends the named one and changes nothing."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
     """The named scenario whose instruments and consumers are the starting point. If not given, all are off except the
