@@ -200,7 +200,7 @@ def test_a_mysqlslap_that_is_not_there_is_reported() -> None:
 @pytest.mark.parametrize("version", ["5.6.24", "9.7.1", "4.1.0"])
 def test_a_version_without_one_is_reported_before_it_is_fetched(version: str) -> None:
     assert with_mysqlslap() == ["5.5.34", "5.6.14", "8.0.33"]
-    with pytest.raises(RqpsError, match=f"mysqlslap: the catalogue has none of version {version}") as caught:
+    with pytest.raises(RqpsError, match=f"mysqlslap: the catalogue has no mysqlslap of version {version}") as caught:
         mysqlslap(version)
     assert "give one of 5.5.34, 5.6.14, 8.0.33, or the path of a mysqlslap" in str(caught.value.fix)
 

@@ -504,7 +504,8 @@ def _hours(arguments: argparse.Namespace) -> "Hours | None":
 
 
 def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget | None":
-    """The study's budget on a host, with the verdicts that decide its rounds; None if the study has no budget."""
+    """The study's budget on a host, with the verdicts so far, which decide on further rounds; None if the study has
+    no budget."""
     from rqps.schedule.state import StudyFolder, as_measured
 
     folder = StudyFolder(data / "raw" / f"study={study}")  # a packed study is refused later, when runs are added
@@ -721,7 +722,7 @@ def investigate(arguments: argparse.Namespace) -> Call:
         notebook, page = investigate(arguments.study, data, given)
         print(f"the page: {page}", flush=True)
         if not arguments.page:
-            words = ["--LabApp.expose_app_in_browser=True"]  # a choice in a list then runs the cells below
+            words = ["--LabApp.expose_app_in_browser=True"]  # lets the notebook's lists run the cells below them
             words += ["--allow-root"] if os.geteuid() == 0 else []
             os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *words, str(notebook)])
         return 0

@@ -118,7 +118,7 @@ class _Source(Strict):
 
     @property
     def source(self) -> str | None:
-        """The key that gives the source of the build; None for a version of the catalogue."""
+        """The key that says where the build comes from; None if the build is a release in the catalogue."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)
 
     @property

@@ -59,7 +59,7 @@ def choose(
 
 def _split(usable: tuple[int, ...]) -> Placement:
     """Gives the load generator about a quarter of the CPUs, in complete cores if there are at least two cores. The
-    observer shares the generator's CPUs."""
+    observer, which reads counters, shares the generator's CPUs."""
     if len(usable) < 2:
         raise RqpsError(
             f"placement split: needs 2 CPUs at least, there is only CPU {usable[0]}",

@@ -132,8 +132,7 @@ def time_of_threads(study: Study) -> pl.DataFrame:
 
 
 def waiting(costs: pl.DataFrame) -> pl.DataFrame:
-    """The costs of waiting alone: without the time on or ready for a CPU, and without waits that cost nobody
-    anything."""
+    """The time in counted waits: without the time on a CPU or ready for one, and without idle waits."""
     not_counted = [*_OF_EVENT.values(), *idle_waits()]
     return costs.filter(~pl.col("component").is_in(not_counted))
 

@@ -185,9 +185,10 @@ def _takes_a_question(notebook: Path) -> bool:
 def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True if a notebook belongs to a study's report, by the conditions in its metadata.
 
-    Conditions are: workloads or modes, one of which some run must have; options, one of which some config must set,
-    or which must have several values for a workload (`varied`); a study with or without levels; a minimum number of
-    releases; imported or not; a function that returns True. Without conditions, it applies to ordinary rounds.
+    All conditions must hold. They can ask for a run with one of some workloads or modes; for a config that sets one
+    of some options; for an option with several values in a workload (`varied`); for a study with or without levels,
+    with a minimum number of releases, imported or not; and for a function that returns True. A notebook without
+    conditions belongs to every study with rounds of throughput.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
@@ -273,9 +274,9 @@ def _write_rounds(
 
 
 def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
-    """Execute a notebook for this study and render it; returns the file and the title of the page. A page that is the
-    same for all studies is beside their folders; it is made again only if this study, the notebook or the published
-    numbers are newer."""
+    """Execute a notebook for this study and render it; returns the file and the title of the page. A page that
+    shows all studies is stored beside their folders. It is made again only if this study, the notebook or the
+    published numbers are newer than the page."""
     of_all = "studies" in asked_by(notebook)
     page = (report.pages if of_all else report.folder) / f"{notebook.stem}.html"
     if of_all and page.is_file():

@@ -269,7 +269,8 @@ class Bisection:
         return Level(size, (high - low) / 2), wide.height
 
     def _line(self, at: int, until: int, size: Level) -> str:
-        """Describes a change: its pair, its size and, if instructions were counted, the functions that changed."""
+        """Describes a change: the builds between which it lies, its size and, if instructions were counted, the
+        functions that changed."""
         before, after = self.title(at), self.title(until)
         line = f"  {after} brought {size.words} against {before}, the one before it"
         if until - at > 1:

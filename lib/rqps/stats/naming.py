@@ -80,8 +80,8 @@ def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
 
 
 def _of_base(study: Study, dbms: Iterable[str]) -> str:
-    """The base's values of the options that other configs of its build change, in words; empty if there are too many
-    such options."""
+    """The options that other configs of the base's build change, with the base's values, in words; empty if there are
+    too many of them."""
     options: dict[str, dict[str, str]] = {name: {} for name in dbms}
     for of, _, name, value in asked_options(study.conditions).iter_rows():
         options.setdefault(of, {})[name] = value

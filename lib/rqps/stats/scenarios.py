@@ -205,7 +205,8 @@ def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[P
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
-    """The dbms whose first step costs more than the base's, the most expensive first: by instructions if counted."""
+    """The dbms that cost more than the base in the study's first step, the most expensive one first. The cost is that
+    of instructions if they were counted, otherwise of CPU time."""
     first = pl.col("position") == pl.col("position").min()
     if not counted.is_empty():
         more = counted.filter(first).filter(pl.col("estimate") > COSTS_MORE)

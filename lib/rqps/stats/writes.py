@@ -20,7 +20,8 @@ def written(study: Study) -> pl.DataFrame:
 
     A `part` is a purpose that the engine counts, the `whole` is the kernel's count for the engine's processes, and
     the `rest` is the whole minus the parts, which is negative if the parts exceed the whole. `device` is the amount
-    that all processes wrote to the disk, known only if servers do not share seconds.
+    that all processes wrote to the disk. It is read once a second, so it is known only if no second has load on two
+    servers, as in a duet.
     """
     steps = usable(study.steps).filter("writes", pl.col("server_write_kb").is_not_null())
     per_operation = pl.col("server_write_kb", "host_write_kb") / pl.col("operations")
@@ -93,7 +94,7 @@ def _parts(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
 def growth(engine: str, before: Mapping[str, float], after: Mapping[str, float]) -> Mapping[str, float]:
     """Maps each purpose to the KB that an engine wrote for it between two readings of its status; includes the
     kernel's count for its processes, if the status has it. A counter that fell, because it wrapped or was reset, is
-    treated as missing from the release; a counter that only the second reading has began at 0."""
+    left out, as if this release did not have it. A counter that is only in the second reading counts from 0."""
     grew = {name: value - before.get(name, 0) for name, value in after.items() if value >= before.get(name, 0)}
     parts = facts_of(engine).written(grew, after)
     seen = {PROCESS_BYTES: grew[PROCESS_BYTES] / 1024} if parts and PROCESS_BYTES in grew else {}

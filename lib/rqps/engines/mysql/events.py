@@ -40,7 +40,7 @@ SOCKET_EVENTS_OF_A_CONNECTION = 64
 connection opens and closes even then."""
 CLOSING_S = 0.5
 CLOSING_PATIENCE_S = 10.0
-"""Maximum wait for connections to close: one that does not belong to the load may stay open."""
+"""Maximum wait for connections to close: a connection that does not belong to the load may stay open."""
 LOOK_S = 0.02
 MOST_SHOWN = 12
 _LOCK = "rqps_proof"

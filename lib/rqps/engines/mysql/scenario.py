@@ -155,7 +155,7 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
         ("consumers", scenario.consumers, known.consumers),
     ):
         for switch in unmatched(switches, names):
-            never_had = not switch.on and later_than(version, switch, kind)  # what is missing is off already
+            never_had = not switch.on and later_than(version, switch, kind)  # a switch that this release lacks is off
             if not (switch.optional or switch.pattern == "%" or never_had):
                 yield f"{switch.pattern} fits no {kind[:-1]}; {_reason(switch.pattern, names)}"
     on = _consumers(scenario, known)

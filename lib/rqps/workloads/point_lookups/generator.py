@@ -78,7 +78,7 @@ def mysqlslap(asked: str) -> Slap:
         path = engine_of(spec).locate("mysqlslap", spec, print).directory / "bin/mysqlslap"
     else:
         raise RqpsError(
-            f"mysqlslap: the catalogue has none of version {asked}",
+            f"mysqlslap: the catalogue has no mysqlslap of version {asked}",
             fix=f"give one of {versions}, or the path of a mysqlslap",
         )
     if not path.is_file():
