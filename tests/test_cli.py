@@ -79,7 +79,7 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("report", "report: 0 studies"),
         ("report a b c", "report: 3 studies"),
         ("report a b --single-file", "report: 2 studies"),
-        ("report --check . --with-data", "report: --check makes nothing to send"),
+        ("report --check . --with-data", "report: --check makes no pages"),
         ("pack demo", "there is no study 'demo'"),
         ("pack demo.rqps --unpack", "demo.rqps: there is no study"),
         ("servers fetch", "fetch takes the name of one build, or an engine and a version"),

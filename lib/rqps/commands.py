@@ -626,7 +626,7 @@ def report(arguments: argparse.Namespace) -> Call:
         fix = "name one study; two to compare them, without options such as --single-file; at most one with --check"
         raise RqpsError(f"report: {len(studies)} studies", fix=fix)
     if checked and to_send:
-        raise RqpsError("report: --check makes nothing to send", fix="leave out options such as --single-file")
+        raise RqpsError("report: --check makes no pages", fix="leave out options for pages, such as --single-file")
     for study in studies:
         place_of(study, data)
     root = data if data.is_dir() else Path()  # a packed file needs no data folder

@@ -23,7 +23,7 @@ LATER_INSTRUCTIONS_PER_MB = 20
 """Maximum number of BMI2 shifts and AVX's vzeroupper per megabyte of code in a build for plain x86-64. Such builds
 have about 1, from chance byte sequences or in libraries that choose their code at run time."""
 ALLOCATORS = {"jemalloc": b"<jemalloc>", "tcmalloc": b"tcmalloc: ", "mimalloc": b"mimalloc: "}
-"""Maps each allocator to a text that is in a program into which the allocator is linked."""
+"""Maps each allocator to a string in the programs that are linked with it."""
 INSTRUMENTED = (b"__gcov_", b"__llvm_profile_")
 
 _COMPRESSED = 0x800

@@ -92,13 +92,14 @@ class Callgrind:
         )
 
     def begin(self, pid: int) -> None:
-        """Starts counting; does nothing if there is a marker, since the load's first call of the marker starts it. No
+        """Starts counting; does nothing if there is a marker, a function whose first call starts counting. No
         client may have a command under way, since only the rest of that command would be counted."""
         if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
     def end(self, pid: int) -> "Costs":
-        """Stops counting and returns the counts since `begin`; with a marker, those between its two calls."""
+        """Stops counting and returns the counts since `begin`. With a marker, they are the counts between the two
+        calls of the marker function."""
         if self.counted.marker:
             return self._between_markers()
         self._order(pid, "dump")

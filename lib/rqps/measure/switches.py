@@ -54,7 +54,8 @@ class Switches(Folded):
     """Maps a thread, as perf writes it, to its stack at its last wait for a futex."""
 
     def add(self, block: bytes) -> None:
-        """Takes a block of lines: wakeups, then a switch or a copied stack."""
+        """Takes a block of lines: any number of wakeups, then a switch, or a wait for a futex with its copied
+        stack."""
         header, _, frames = block.partition(b"\n")
         while self._has_no_stack(header):
             header, _, frames = frames.partition(b"\n")

@@ -147,8 +147,8 @@ def breakdown(
 def operation_costs(
     costs: pl.DataFrame, base: str, smallest_effect: float = SMALLEST_EFFECT, compared: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Whole operations in the same tidy frame, one row per host, step and dbms. Where `compared`, the study's own
-    frame, has the comparison, its numbers and its verdict are taken from there."""
+    """The costs of whole operations: one row per host, step and dbms. If the study's comparisons `compared` contain
+    that row, its numbers and its verdict are taken from there."""
     wholes = _rounds(costs, base, ["operation"])
     if wholes.is_empty():
         return pl.DataFrame(schema=OPERATIONS)

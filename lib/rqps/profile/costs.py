@@ -134,7 +134,7 @@ def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     """
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
-    # Each name is looked up once as a kernel function and once as another function; from then on it is a number.
+    # Each name is looked up twice, as a function of the kernel and as one of a program; from then on it is a number.
     raw = long["frames"].unique()
     in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False).cast(pl.UInt32)
     number = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32) * 2 + in_kernel

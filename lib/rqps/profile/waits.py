@@ -124,7 +124,8 @@ def time_costs(
 
 @lru_cache(maxsize=2)
 def time_of_threads(study: Study) -> pl.DataFrame:
-    """The costs of all time of a study's threads, from its rounds that recorded waits."""
+    """The time of a study's threads on a CPU, ready for one and waiting, as costs, from the rounds that recorded
+    waits."""
     recorded = load(study.place, mode="waits")
     if recorded.runs.is_empty():
         return pl.DataFrame(schema=COSTS)

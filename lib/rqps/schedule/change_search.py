@@ -86,7 +86,7 @@ class Search:
         return self.levels[candidate]
 
     def _end(self, candidate: int) -> Level:
-        """The level of an end, which was measured before."""
+        """The level of one of the two ends, which were measured before the search."""
         level = self.level(candidate)
         assert level is not None
         return level

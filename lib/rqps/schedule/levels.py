@@ -67,7 +67,7 @@ def _levels(file: Path, study: str) -> tuple[str, ...]:
 
 
 def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
-    """Writes the next level and returns its name; None if no part is left to measure."""
+    """Writes the study of the next level and returns its name; None if no part of the scenario is left to measure."""
     file = levels_file(data, study)
     number = 1 + len(_levels(file, study))
     parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
@@ -103,7 +103,8 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Pat
 
 
 def _config(base: str, patterns: Patterns, scenarios: Scenarios) -> tuple[str, dict[str, Any]]:
-    """The name and options of a config that records only these parts and otherwise is the base's config."""
+    """The name and options of a config that records only what matches `patterns` and otherwise is the base's
+    config."""
     more = f"-and-{len(patterns) - 1}-more" if len(patterns) > 1 else ""
     name = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in patterns[0].removesuffix("/%"))
     name += more

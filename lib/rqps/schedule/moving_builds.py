@@ -60,7 +60,9 @@ class Watch:
         paths = [Path(str(spec.path)).expanduser() for spec in specs if spec.path]
         if len(paths) != 1:
             what = f"{self.study}: {len(paths)} of its builds have a path"
-            raise RqpsError(what, fix="watch a study with one build at a path: there the branch is installed")
+            raise RqpsError(
+                what, fix="watch a study with exactly one build at a path; the branch is installed at that path"
+            )
         return checkout.install_newest(branch, paths[0])
 
     def measure(self, runner: Runner, note: str, say: Say) -> int:

@@ -50,8 +50,8 @@ class StudyFolder:
         folder = cls(data / "raw" / f"study={study}")
         if (folder.path / PACKED_RUNS).is_file():
             raise RqpsError(
-                f"{folder.path}: this study is packed, and no run is added to a packed one",
-                fix=f"make folders of it first: rqps pack {folder.path} --unpack",
+                f"{folder.path}: this study is packed, and no run can be added to a packed study",
+                fix=f"unpack it first: rqps pack {folder.path} --unpack",
             )
         return folder
 

@@ -134,12 +134,12 @@ def _named_values(given: str) -> tuple[str, Any]:
     """
     name, equals, text = given.partition("=")
     if not (equals and name and text):
-        raise RqpsError(f"--values {given}: is not NAME=VALUES", fix="write for instance --values id=1..100000")
+        raise RqpsError(f"--values {given} is not NAME=VALUES", fix="write for instance --values id=1..100000")
     try:
         return name, yaml.safe_load(text) if text.startswith(("[", "{")) else text
     except yaml.YAMLError:
         raise RqpsError(
-            f"--values {given}: is no list", fix="write for instance --values 'state=[open, done]'"
+            f"--values {given} is no list", fix="write for instance --values 'state=[open, done]'"
         ) from None
 
 

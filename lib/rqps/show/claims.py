@@ -1,4 +1,5 @@
-"""Claims: what a sentence says about a frame, as data beside its words, so that each number can be recomputed.
+"""Claims: the numbers that a sentence takes from a polars frame, stored beside its text, so that they can be
+recomputed.
 
 >>> claim = Claim("compared", {"step": "scan", "dbms": "my80.z"}, 0.82, written="0.82x")
 >>> text = phrase("scan regressed most: {}", Clause("my80.z runs at 0.82x", [claim]))

@@ -20,9 +20,9 @@ Enabled = Mapping[str, frozenset[str]]
 
 
 def scenario_parts(study: Study, everything: str, nothing: str, always: Collection[str] = ()) -> pl.DataFrame:
-    """CPU time in µs per operation that each part of the scenario `everything` adds to the scenario `nothing`; the
-    sum of the parts, formed round by round; the whole; and the rest. A sum has an interval and no verdict.
-    Instruments and consumers that are `always` on are in no part.
+    """CPU time in µs per operation that the scenario `everything` adds to the scenario `nothing` (the whole), that
+    each of its parts adds, the sum of the parts, and the rest: the whole minus the sum. Sums are formed round by
+    round and have an interval but no verdict. Instruments and consumers that are `always` on are in no part.
 
     `role` is part, sum, whole, rest, or `within` for a piece of a part; `covers` is the row's share of the whole's
     instruments and consumers.

@@ -248,5 +248,5 @@ WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "ins
 """The workload of each table that is written by one workload only."""
 
 NEWER_TABLES = ("machine_state", "cache_misses")
-"""Tables that are newer than the digests of files in manifests: a run whose manifest has no digests does not have
-these tables."""
+"""Tables that were introduced after manifests got digests of files: a run whose manifest has no digests does not
+have these tables."""

@@ -398,7 +398,7 @@ class StudySpec(Strict):
     what_if: WhatIfSpec | None = None
     """The study of which this study tries a change, and the change in words; `rqps.what_if` writes this key."""
     level_of: Name | None = None
-    """The study whose parts this study measures; `rqps run` writes this key."""
+    """The study of a scenario whose parts this study measures one by one; `rqps run` writes this key."""
     against: Literal["last", "base"] | None = None
     """The comparison partners of a rebuilt build: each round measures its newest version together with the version
     before it and the base (`last`), or together with the base alone (`base`); `last` if not given."""

@@ -21,7 +21,7 @@ DATABASE = "rqps"
 SHARED_LUA = Path(str(files(__package__) / "lua"))
 END_PATIENCE_S = 60
 LOOK_S = 0.25
-"""Seconds between checks that generator and servers still run. The generator's output is read at once."""
+"""Seconds between checks that generator and servers still run. The generator's output is read as it comes."""
 READY_S = 1
 """Seconds in which the observers of a step without a warm-up start, before its measured part."""
 DONE_AGAIN = "1213,1205,1020"

@@ -44,9 +44,9 @@ class Part(Strict):
     patch: str = ""
     """A patch file beside the engine's recipes.yaml, for `patch -p1`."""
     expects: dict[str, str] = Field(default_factory=dict)
-    """Facts, with values, that the program has to show."""
+    """Maps facts about the program, such as its compiler, to the values that they must have."""
     differs: dict[str, str] = Field(default_factory=dict)
-    """Facts, with values, that the program must not show."""
+    """Maps facts about the program to values that they must not have."""
 
 
 class Base(Strict):

@@ -16,7 +16,7 @@ from rqps.engines import PROCESS_BYTES
 
 REDO_LSN = "redo_lsn"
 FILES = "file_bytes_written."
-"""The prefix of the names, in the table `status`, of the bytes that the server wrote to each kind of files."""
+"""Prefix of counters in the table `status`: the bytes that the server wrote to each kind of file."""
 _DATA, _DOUBLEWRITE, _REDO = (f"{FILES}innodb/innodb_{kind}_file" for kind in ("data", "dblwr", "log"))
 _TEMPORARY = (f"{FILES}innodb/innodb_temp_file", f"{FILES}sql/io_cache", f"{FILES}innodb/innodb_merge_temp_file")
 _BINARY_LOG = (f"{FILES}sql/binlog", f"{FILES}sql/binlog_index", f"{FILES}sql/binlog_cache")

@@ -115,7 +115,7 @@ class InsertBenchmark(Workload):
         )
         return (answer,)
 
-    def tools(self, parameters: InsertBenchmarkParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
+    def tools(self, parameters: InsertBenchmarkParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
         return {"sysbench": sysbench().version}
 
 

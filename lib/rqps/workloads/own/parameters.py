@@ -70,8 +70,8 @@ class OwnParameters(Parameters):
 
     @property
     def every(self) -> dict[str, StepSpec]:
-        """Maps each step's name to its description. The steps of a log's most frequent shapes follow the log's
-        step."""
+        """Maps each step's name to its description. After the step of a log come steps for its most frequent shapes:
+        statements that differ in their values only."""
         steps: dict[str, StepSpec] = {}
         for name, step in self.steps.items():
             steps[name] = step
