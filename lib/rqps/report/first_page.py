@@ -22,7 +22,7 @@ from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted, percent
+from rqps.terminal import counted, formatted, percent
 
 ROWS = ("table_rows", "load_rows", "keys")
 """Names of the parameter that sets the number of rows; the name differs between workloads."""
@@ -92,7 +92,7 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
     where = f"{row['step']} on {short[row['dbms']]}"
     if cpu["verdict"] in ("same", "unsure"):
         return finding(phrase("CPU per operation does not explain {}: {}", where, change))
-    parts = [(by_metric[metric], f"{by_metric[metric]['estimate']:{form}}") for metric in (USER_CPU, KERNEL_CPU)]
+    parts = [(by_metric[metric], formatted(by_metric[metric]["estimate"], form)) for metric in (USER_CPU, KERNEL_CPU)]
     shares = [Clause(written, [claim_of(part, written, frame="differences")]) for part, written in parts]
     text = "{}: {} of CPU per operation, {} in user space and {} in the kernel"
     return finding(phrase(text, where, change, *shares))
