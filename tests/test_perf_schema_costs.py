@@ -217,7 +217,7 @@ def test_a_headline_names_clients_and_scenarios_and_of_many_steps_their_mean(tmp
 
     one = headline("one")
     assert one.startswith(
-        "CPU per operation against the performance schema off with 1 client: what the release enables by itself +"
+        "CPU per operation against the performance schema off with 1 client: the default instruments +"
     )
     assert "; everything enabled +2" in one
     clients = headline("clients", steps=("read-write@1", "read-write@4"))
@@ -225,10 +225,10 @@ def test_a_headline_names_clients_and_scenarios_and_of_many_steps_their_mean(tmp
     assert " with 4 clients; everything enabled " in clients
     builds = {f"{build}.{name}": named(name) for build in ("my5", "my8") for name in ("off", "default")}
     of_builds = headline("builds", servers=builds)
-    assert " with 1 client of point-query: what the release enables by itself +" in of_builds
+    assert " with 1 client of point-query: the default instruments +" in of_builds
     assert of_builds.count(" %) on ") == 2
     many = headline("many", steps=tuple(f"step{number}" for number in range(8)))
-    assert " over 8 steps (geometric mean): what the release enables by itself +" in many
+    assert " over 8 steps (geometric mean): the default instruments +" in many
 
 
 def test_the_notebook_says_what_is_missing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ MOST_STEPS = 6
 COUNTED_BY = " The answer counts comparisons as decided by throughput, or else by CPU per operation."
 _SUBJECTS = {
     DISABLED: "the performance schema with nothing enabled",
-    DEFAULT: "what the release enables by itself",
+    DEFAULT: "the default instruments",
     ENABLED: "everything enabled",
 }
 

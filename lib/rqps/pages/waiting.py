@@ -1,7 +1,6 @@
 """The page on waiting: sentences on the time of an operation, by what the thread that serves its client does."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import polars as pl
 
@@ -9,7 +8,7 @@ from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
 from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, time_of_clients
-from rqps.show import Claim, Clause, Nothing, Row, Sentences, finding, joined, listed, phrase, rounds_of
+from rqps.show import Claim, Clause, Nothing, Row, Sentences, finding, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
 from rqps.terminal import formatted
@@ -37,8 +36,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     if page.row and not of.is_empty():
         of = of.filter(host=page.row["host"], step=page.row["step"])
         names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
-        texts = filter(None, [page.explanation, *_steps(of, page.study.card.base, names)])
-        return replace(page, explanation=joined(" ", list(texts)))
+        return page.explained(_steps(of, page.study.card.base, names))
     return page
 
 

@@ -302,9 +302,12 @@ class Overall:
             by_config.setdefault(build_and_config(row["dbms"])[1], []).append(row)
         for rows in by_config.values():
             options = self.short[rows[0]["dbms"]].partition(", ")[2] or build_and_config(rows[0]["dbms"])[1]
-            moved = listed([self._moved(row, to_base) for row in rows])
+            # A config that the base's build has as well would have to be compared with that.
+            alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
+            moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
             what = "throughput" if self.metric == THROUGHPUT else "CPU per operation"
-            yield finding(phrase("With {}, {} relative to {}: {}", options, what, self.short[self.base], moved))
+            beside = f"relative to {self.short[self.base]}" if alone else "within a release"
+            yield finding(phrase("With {}, {} {}: {}", options, what, beside, moved))
 
     def _moved(self, row: Row, to_base: Mapping[str, Row]) -> Clause:
         who = self.short[row["base"]]

@@ -247,8 +247,9 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], tot
         one_level = row["until"] != row["dbms"] and len(changes) == len(largest)
         level = f" (one level up to {names[row['until']]})" * one_level
         parts.append(phrase("{}{} at {}{}", number, " points" * (not parts), names[row["dbms"]], level))
-    if smaller := len(changes) - len(parts):
-        parts.append(Clause(f"the rest in {counted(smaller, 'smaller change')}"))
+    if smaller := [row for row in changes if row not in largest]:
+        points = f"{sum(row['points'] for row in smaller):+.1f}".replace("-", "−")
+        parts.append(Clause(f"{points} in {counted(len(smaller), 'smaller change')}"))
     return phrase("{}: {}", course_in_all, joined(", ", parts))
 
 

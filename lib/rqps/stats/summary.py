@@ -50,8 +50,7 @@ def means(study: Study) -> pl.DataFrame:
 
     Each dbms is compared with the base, and with the base's config in its own build; if there are several numbers of
     clients, it is also compared with the base for each of them. Verdicts are corrected for multiple comparisons
-    within each of these three sets. `half` is the factor from the geometric mean of the
-    interval's ends to its upper end.
+    within each of these three sets. `half` is 1 plus half the width of the interval.
     """
     without = [step for steps in left_out(study).values() for step in steps]
     values = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
@@ -89,5 +88,5 @@ def means_of(paired: pl.DataFrame, relation: str, *, by_clients: bool = False) -
     better = pl.col("metric").is_in(THROUGHPUTS)
     return rows.with_columns(
         verdict=verdict.decided(near=pl.col("smallest_effect"), more_is_better=better),
-        half=(pl.col("high") / pl.col("low")).sqrt(),
+        half=1 + (pl.col("high") - pl.col("low")) / 2,
     )
