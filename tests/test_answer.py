@@ -85,7 +85,9 @@ def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
 def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path) -> None:
     found = answer_of(synthetic_scenarios.write(tmp_path), pages=("perf_schema_overhead",))
     first, second, *_ = found.sentences
-    assert first.startswith("CPU per operation against the performance schema off with 1 client: the default instruments ")
+    assert first.startswith(
+        "CPU per operation against the performance schema off with 1 client: the default instruments "
+    )
     assert "; everything enabled +" in first
     assert second.startswith("In point-query, each against off: +")
     assert ") by recording waits, " in second

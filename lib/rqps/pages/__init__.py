@@ -3,15 +3,14 @@
 A notebook may contribute to the first page of a report: its metadata names a function that adds to a `FirstPage`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 from great_tables import GT
 
 from rqps import show as show  # must run before any page imports altair
-from rqps.show import Clause, Row, joined
+from rqps.show import Row
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
@@ -34,10 +33,6 @@ class FirstPage:
     """The metric of the headline."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
-
-    def explained(self, texts: Iterable[Clause]) -> Self:
-        """The page with sentences added to its explanation."""
-        return replace(self, explanation=joined(" ", [*filter(None, [self.explanation]), *texts]))
 
 
 class Reliability(NamedTuple):

@@ -1,6 +1,7 @@
 """The page on waiting: sentences on the time of an operation, by what the thread that serves its client does."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import polars as pl
 
@@ -8,7 +9,7 @@ from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
 from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, time_of_clients
-from rqps.show import Claim, Clause, Nothing, Row, Sentences, finding, listed, phrase, rounds_of
+from rqps.show import Claim, Clause, Nothing, Row, Sentences, finding, joined, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
 from rqps.terminal import formatted
@@ -27,7 +28,8 @@ def findings(study: Study) -> Sentences:
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
         return Nothing([f"No waits were recorded in this study. {advice}"])
     names = dict(stats.names(study).select("dbms", "short").iter_rows())
-    return Sentences([*_steps(of, study.card.base, names), _left(of, names), *[ASSUMED] * (of["n"].min() == 1)])
+    steps = [phrase("{}: {}", step, clause) for step, clause in _steps(of, study.card.base, names)]
+    return Sentences([*steps, _left(of, names), *[ASSUMED] * (of["n"].min() == 1)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -36,7 +38,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
     if page.row and not of.is_empty():
         of = of.filter(host=page.row["host"], step=page.row["step"])
         names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
-        return page.explained(_steps(of, page.study.card.base, names))
+        texts = (clause for _, clause in _steps(of, page.study.card.base, names))
+        return replace(page, explanation=joined(" ", [*filter(None, [page.explanation]), *texts]))
     return page
 
 
@@ -45,30 +48,30 @@ def waits_of(of: pl.DataFrame) -> pl.DataFrame:
     return of.filter(~pl.col("kind").is_in([RUNNING, NO_CPU, NOT_SEEN, LEFT_OVER, *idle_waits()]))
 
 
-def _steps(of: pl.DataFrame, base: str, names: Mapping[str, str]) -> Iterator[Clause]:
+def _steps(of: pl.DataFrame, base: str, names: Mapping[str, str]) -> Iterator[tuple[str, Clause]]:
+    """Yields each step and a sentence on its waits."""
     several = of["host"].n_unique() > 1
     waited = waits_of(of).group_by(_CELL, maintain_order=True).agg(pl.col("us").sum())
     for (host, step), rows in of.group_by("host", "step", maintain_order=True):
         sums = waited.filter(host=host, step=step).sort("us", descending=True, maintain_order=True)
         if sums.is_empty():
-            yield finding(phrase("{}: no thread that serves a client waits", step), place=str(host) * several)
+            yield str(step), finding("no thread that serves a client waits", place=str(host) * several)
             continue
         me = str(sums["dbms"][0])
-        clauses = [_time(rows.filter(dbms=me), names[me], str(step))]
+        clauses = [_time(rows.filter(dbms=me), names[me])]
         if me != base and (of_base := waits_of(rows).filter(dbms=base)).height:
             clauses.append(phrase("{} waits {}", names[base], _sum(of_base)))
-        yield finding(*clauses, place=str(host) * several)
+        yield str(step), finding(*clauses, place=str(host) * several)
 
 
-def _time(rows: pl.DataFrame, name: str, step: str) -> Clause:
+def _time(rows: pl.DataFrame, name: str) -> Clause:
     """A clause on the time of one operation of one dbms, by kind."""
     waits = waits_of(rows).sort("us", descending=True, maintain_order=True)
     parts = [_part("for {} {}", row) for row in waits.filter(pl.col("share") >= LEAST_SHARE).to_dicts()]
     busy = rows.filter(pl.col("kind").is_in([RUNNING, NO_CPU])).to_dicts()
     one = rows.row(0, named=True)
     return phrase(
-        "{}: {} waits longest, {} of the {} of an operation ({}){}; {}",
-        step,
+        "{} waits longest, {} of the {} of an operation ({}){}; {}",
         name,
         _sum(waits),
         _number(one, one["all_us"], "all_us"),

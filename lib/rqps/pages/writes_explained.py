@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import polars as pl
 
 from rqps import stats
-from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, Sentences, finding, listed, phrase
 from rqps.store import Study
 from rqps.terminal import formatted
@@ -24,16 +23,6 @@ def findings(study: Study) -> Sentences:
         return Sentences(["No step writes anything that its engine counts by purpose."])
     names = dict(stats.names(study).select("dbms", "short").iter_rows())
     return Sentences([*_steps(of, study.card.base, names), _left(of, names)])
-
-
-def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds the sentence on the bytes of the headline's step to its explanation."""
-    of = stats.by_purpose(page.study)
-    if page.row and not of.is_empty():
-        of = of.filter(host=page.row["host"], step=page.row["step"])
-        names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
-        return page.explained(_steps(of, page.study.card.base, names))
-    return page
 
 
 def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Clause]:
