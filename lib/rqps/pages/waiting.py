@@ -85,6 +85,8 @@ def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
     """A sentence on the range, over all steps and dbms, of the share of time that is left over."""
     rest = of.filter(kind=LEFT_OVER).sort("share", maintain_order=True).to_dicts()
     ends = [_percent(row) for row in (rest[0], rest[-1])]
+    if ends[0] == ends[1]:
+        return finding(phrase("The parts leave {} of the time of clients over", ends[0]))
     most = max(rest, key=lambda row: abs(row["share"]))
     whose = f"most of {names[most['dbms']]} in {most['step']}"
     return finding(phrase("The parts leave {} to {} of the time of clients over, {}", *ends, whose))

@@ -151,7 +151,7 @@ def time_of_clients(study: Study) -> pl.DataFrame:
     all_us = pl.col("elapsed_s") * pl.col("clients") * 1e6 / pl.col("operations")
     clients = steps.select(*cells, all_us=all_us).join(by_kind, on=cells, how="semi")
     left = clients.join(by_kind.group_by(cells).agg(pl.col("us").sum()), on=cells).select(
-        *cells, kind=pl.lit(LEFT_OVER), us=pl.col("all_us") - pl.col("us")
+        *cells, kind=pl.lit(LEFT_OVER), us=(pl.col("all_us") - pl.col("us")).round(6) + 0.0
     )
     rounds = pl.concat([by_kind, left]).join(clients, on=cells)
     cell = ["host", "step", "dbms"]
