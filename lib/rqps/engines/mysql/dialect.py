@@ -129,7 +129,7 @@ def literal(value: str | int | float) -> str:
     return f"'{pymysql.converters.escape_string(value)}'" if isinstance(value, str) else repr(value)
 
 
-def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 PostgreSQL needs the connection
+def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 another engine asks the connection
     """The schemas that hold the loaded tables."""
     return [ours]
 
@@ -181,7 +181,7 @@ def rows_deleted(connection: Connection) -> int:
     return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 PostgreSQL needs the connection
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 another engine asks the connection
     """The apparent size of a schema's files."""
     return size_bytes(server.directory / schema)
 
