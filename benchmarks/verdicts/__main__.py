@@ -31,7 +31,10 @@ TABLES: dict[str, Table] = {
     "starts": measured.starts_table,
     "agreement": measured.agreement_table,
     "occasion": measured.occasion_table,
+    "fourth": measured.fourth_table,
 }
+OTHER_FILES = {"fourth": "occasion"}
+"""The parts whose results the tables of other names are made of."""
 NOT_YET = "*Not measured yet.*"
 
 
@@ -133,7 +136,7 @@ def write_tables(results: Path) -> None:
     for name, table in TABLES.items():
         before, begin, rest = text.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-        file = results / f"{name}.parquet"
+        file = results / f"{OTHER_FILES.get(name, name)}.parquet"
         text = before + begin + (markdown(table(read(file))) if file.exists() else NOT_YET) + "\n" + end + after
     readme.write_text(text)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -532,11 +532,7 @@ def occasion(file: Path, rounds: int, seconds: int) -> None:
 def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:
     """By CPU, dbms, step and metric: the ratios of all occasions, beside the interval that one of them gives."""
     keys = ("cpu", "dbms", "step", "metric")
-    of_machine = [
-        pl.col("note").str.json_path_match(f"$.machine['{name}']") for name in ("model name", "cpu family", "model")
-    ]
-    rows = rows.with_columns(pl.format("{}, family {}, model {}", *of_machine).alias("cpu"))
-    asked = rows.filter(pl.col("metric").is_in((*METRICS, CLIENT_CPU)))
+    asked = _with_cpu(rows).filter(pl.col("metric").is_in((*METRICS, CLIENT_CPU)))
     own = stats.STUDENT.estimate(asked, (*keys, "unit"), "ratio")
     half_width = (pl.col("high") / pl.col("low")).log().median() / 2
     of_all = own.group_by(keys, maintain_order=True).agg(
@@ -555,6 +551,50 @@ def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:
         *(pl.col(name).map_elements(_number, pl.String) for name in ("mean", "lowest", "highest")),
         pl.col("width").map_elements(lambda share: f"± {share:.2%}", pl.String).alias("95 % this hour"),
     )
+
+
+def fourth_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of all choices of three occasions and a fourth: how often what the fourth finds lies in the interval of one of
+    the three, and in that of all three together. On one type of CPU, and on all types together."""
+    rows = _with_cpu(rows).filter(pl.col("metric").is_in(METRICS)).with_columns(occasion="unit")
+    keys = ["dbms", "step", "metric"]
+    single = {unit: stats.STUDENT.estimate(rows.filter(unit=unit), keys, "ratio") for unit in rows["unit"].unique()}
+    intervals = {"one": "_of_one", "three": ""}
+    held = {
+        f"held by {name}": pl.col("fourth").is_between(f"low{suffix}", f"high{suffix}").mean()
+        for name, suffix in intervals.items()
+    }
+    # The interval of the mean of three values is half as wide as that of a fourth.
+    distance = (pl.col("fourth") / pl.col("estimate")).log().abs()
+    held["held by the mean of three"] = (distance <= (pl.col("high") / pl.col("low")).log() / 4).mean()
+    half_width = {
+        f"half width of {name}": (pl.col(f"high{suffix}") / pl.col(f"low{suffix}")).log().median() / 2
+        for name, suffix in intervals.items()
+    }
+    tables = []
+    for cpu in [*rows["cpu"].unique().sort(), "all types"]:
+        of_cpu = rows if cpu == "all types" else rows.filter(cpu=cpu)
+        units = sorted(of_cpu["unit"].unique())
+        trials = []
+        for three in combinations(units, 3):
+            of_three = stats.STUDENT.estimate(of_cpu.filter(pl.col("unit").is_in(three)), keys, "ratio")
+            with_one = of_three.join(single[three[-1]], on=keys, suffix="_of_one")
+            fourths = (single[unit].select(*keys, fourth="estimate") for unit in units if unit not in three)
+            trials += [with_one.join(fourth, on=keys) for fourth in fourths]
+        if trials:
+            table = pl.concat(trials).group_by(pl.col("metric").replace(NAMES)).agg(**held, **half_width)
+            about = {"cpu": cpu, "occasions": len(units), "trials": len(trials)}
+            named = [pl.lit(value).alias(name) for name, value in about.items()]
+            tables.append(table.sort("metric", descending=True).select(*named, pl.all()))
+    return pl.concat(tables)
+
+
+def _with_cpu(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the type of CPU that they were measured on, `cpu`."""
+    of_machine = [
+        pl.col("note").str.json_path_match(f"$.machine['{name}']") for name in ("model name", "cpu family", "model")
+    ]
+    return rows.with_columns(pl.format("{}, family {}, model {}", *of_machine).alias("cpu"))
 
 
 def at_most(called: int, cells: int | None) -> float:

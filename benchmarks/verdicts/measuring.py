@@ -176,6 +176,7 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured]) -> Stud
             **{key: getattr(each.job.run, key) for key in (*IDENTITY, *OF_A_RUN)},
             "mode": each.job.run.mode,
             "build_digest": each.job.prepared.build.digest,
+            "layout": None,
             "parameters": json.dumps(each.job.run.parameters.model_dump(mode="json"), sort_keys=True),
             "placement": each.job.placement.kind,
             "version": each.version,
