@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -40,7 +41,7 @@ def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[
     assert re.match(rf"{over}throughput than 1\.0\.0 \(geometric means, ± 0\.\d %, 6 rounds\)\.", in_all)
     assert re.search(r" regressed most: 2\.0\.0 −(29|30)\.\d % \(−", most)
     assert ", 6 rounds), CPU per operation +4" in most
-    assert most.endswith("; 4 of 4 comparisons regressed.")
+    assert most.endswith("; over all configs, 4 of 4 comparisons regressed."), "the first sentence has one config"
     assert re.match(r"(point-query|update-index) on 2\.0\.0: \+\d+\.\d+ µs \(\+", cpu)
     assert re.search(r" \+\d+\.\d+ in user space and [+−]\d+\.\d+ in the kernel", cpu)
     assert re.match(
@@ -96,7 +97,8 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
 
 def test_a_study_of_profiles_names_functions(samples: Path) -> None:
     found = answer_of(samples, "where-did-it-go", WHERE)
-    in_all, by_release, most, where, *_ = found.sentences
+    in_all, by_work, by_release, most, where, *_ = found.sentences
+    assert re.search(r" of MySQL 9\.7\.4: point queries \+2\d\.\d %, .*, writes \+1\d\.\d %\.$", by_work)
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
     assert by_release.startswith("By release: CPU per operation +")
     assert re.search(r": −[\d.]+ points at 5\.6\.24, \+[\d.]+ at 8\.0\.33, −", by_release), (
@@ -112,12 +114,93 @@ def test_one_counted_round_decides_nothing_that_time_leaves_open(samples: Path) 
     rounds, compared = stats.relate(reads)
     by_time_nothing = compared.with_columns(verdict=pl.lit("unsure"))
     sentences = answer(reads, rounds, by_time_nothing, notebooks(*WHERE)).sentences
-    assert sentences[2].startswith("No change is shown")
+    assert sentences[3].startswith("No change is shown")
     assert sentences[-1].startswith("Inconclusive: 30 of 30 ")
     counted = compared.filter(metric=INSTRUCTIONS)
     assert set(counted["n"]) == {1}
     assert set(counted["verdict"]) == {"unsure"}
     assert set(counted["needs"]) == {"4 rounds: there are 1"}
+
+
+def asking(study: rqps.Study, asks: str | None) -> rqps.Study:
+    return replace(study, card=study.card.model_copy(update={"asks": asks}))
+
+
+def first_rounds(study: rqps.Study, most: int) -> rqps.Study:
+    runs = study.runs.filter(pl.col("round") <= most)
+    frames = {name: getattr(study, name) for name in ("steps", "slices", "status", "conditions", "engine")}
+    of_runs = {name: frame.filter(pl.col("run").is_in(runs["run"].implode())) for name, frame in frames.items()}
+    return replace(study, runs=runs, **of_runs)
+
+
+@pytest.mark.parametrize(
+    ("study", "asks", "page", "words"),
+    [
+        (
+            "writes-of-inserts",
+            "writes",
+            "writes_explained",
+            "Written per operation by 5.7.22 (4 rounds, which differ ",
+        ),
+        ("waits-of-updates", "waits", "waiting", "insert: 8.0.33 waits longest, "),
+    ],
+)
+def test_a_study_of_bytes_or_waits_answers_with_them(
+    study: str, asks: str, page: str, words: str, samples: Path
+) -> None:
+    """The same study without its kind answers with throughput."""
+    found = rqps.load(study, samples)
+    assert found.card.asks == asks
+    related = stats.relate(found)
+    first, *others = answer(found, *related, notebooks(page)).sentences
+    assert first.startswith(words)
+    assert any("less throughput than 5." in sentence for sentence in others), "what is inconclusive is of throughput"
+    assert " less throughput than 5." in answer(asking(found, None), *related, notebooks(page)).sentences[0]
+
+
+def test_bytes_have_their_change_and_its_purposes(samples: Path) -> None:
+    second = answer_of(samples, "writes-of-inserts", ("writes_explained",)).sentences[1]
+    assert second.startswith("l.i0 against 5.7.22: 8.0.33 writes about as much; 9.7.4 writes about as much. l.x ")
+    assert re.search(r"; 9\.7\.4 writes 6\.15 KB \(−44\.5 %\): growing files −4\.03 KB and not explained −", second)
+
+
+@pytest.mark.parametrize(
+    ("study", "page", "rounds", "words"),
+    [
+        ("where-did-it-go", "flamegraph_breakdown", 2, "By release: CPU per operation +"),
+        ("ps-cost-insert", "perf_schema_overhead", 1, "CPU per operation against the performance schema off "),
+        ("writes-of-inserts", "writes_explained", 1, "Written per operation by 5.7.22 (1 round): "),
+    ],
+)
+def test_changes_of_few_rounds_say_that_they_decide_nothing(
+    study: str, page: str, rounds: int, words: str, samples: Path
+) -> None:
+    whole = rqps.load(study, samples)
+    few = f" That is of {rounds} round{'s' * (rounds > 1)} and decides nothing: a verdict takes 4."
+    for part, says in ((first_rounds(whole, rounds), True), (whole, False)):
+        sentences = answer(part, *stats.relate(part), notebooks(page)).sentences
+        (about,) = [sentence for sentence in sentences if sentence.startswith(words.partition(" (1")[0])]
+        assert about.endswith(few) == says
+
+
+def test_steps_are_explained_where_they_are_named(samples: Path) -> None:
+    found = answer_of(samples, "sysbench-releases", ("relative_throughput",))
+    assert "points-covered-si_range=100" in found.steps
+    assert found.steps["random-points.pre_range=100"] == (
+        "100 random rows by their primary keys. Before anything was written."
+    )
+    of_groups, of_steps = (table for _, table in found.tables)
+    assert "<abbr" not in of_groups
+    assert '<abbr title="R' not in of_steps
+    assert '<abbr title="100 random values of the secondary index, which holds all that is asked for.">' in of_steps
+
+
+def test_a_redo_log_that_only_some_fill_is_a_warning(samples: Path) -> None:
+    """With half the rows, 5.6.24 does not fill it, and l.i2 has the opposite verdict."""
+    page = "insert_benchmark_report"
+    (warning,) = [text for text in answer_of(samples, "insert-releases-cpu", (page,)).sentences if "redo log" in text]
+    assert warning.startswith("In l.i1 and l.i2 up to 77 % of the redo log of 5.6.24 is in use, ")
+    assert not any("redo log" in text for text in answer_of(samples, "ps-cost-insert", (page,)).sentences)
 
 
 def test_further_scenarios_stand_behind_the_headline(samples: Path) -> None:

@@ -220,7 +220,7 @@ def test_an_answer_covers_the_hours_in_which_its_pair_was_measured(tmp_path: Pat
     measured(4, 3, 1, 2, slow=0.95)
     answer = of.answer([change])
     assert "these intervals hold for other hours of this machine\n" in answer
-    assert re.search(r"v3 brought −6\.\d\d % \(−1\d\.\d\d to \+\d", answer), "the hours differ more than the rounds"
+    assert re.search(r"v3 brought −6\.\d\d % \(−2\d\.\d\d to \+\d", answer), "the hours differ more than the rounds"
     assert "; over all occasions together, no change is certain" in answer
     assert of.measure(2, False) == before, "the search stays that of the first occasion"
     assert of.measure(2, True) is None, "and gets no more rounds after it"

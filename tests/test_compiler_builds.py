@@ -44,6 +44,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
     return rqps.load("synthetic", data=data)
 
 
+@pytest.fixture(autouse=True)
+def trained_by_another_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "TRAINED_BY", "another workload")
+
+
 def test_flavours_are_named_by_what_their_programs_show(study: rqps.Study) -> None:
     options = dict(stats.flavours(study).select("dbms", pl.format("{} {}", "family", "options")).iter_rows())
     assert options["my1.base"] == "gcc -O2"
@@ -73,6 +78,14 @@ def test_the_sentences_are_true_of_their_frame(study: rqps.Study) -> None:
     assert len(claims_of(*sentences)) == 6
     frame_of = frames_of(study, analysis_notebooks(NOTEBOOKS))
     assert [problem for sentence in sentences for problem in wrong(sentence, frame_of)] == []
+
+
+def test_the_workload_of_the_training_does_not_test_what_is_said_of_others(
+    study: rqps.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "TRAINED_BY", "sysbench")
+    tested = page.frame(study).filter(metric="operations_per_s", statement=page.OTHER_WORKLOADS)
+    assert set(tested["outcome"]) == {"not tested, since this study runs sysbench itself"}
 
 
 def test_too_few_rounds_confirm_nothing(study: rqps.Study) -> None:

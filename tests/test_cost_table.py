@@ -81,7 +81,11 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
     counters = pl.LazyFrame(counted, schema_overrides={"host_write_kb": pl.Float64})
     alike = dict.fromkeys(("build_digest", "identity", "workload", "parameters", "placement"), "")
     runs = pl.DataFrame(
-        [identity | alike | {"version": "8.0.1", "listed": 0, "unit": "r", "side": None, "occasion": 1}]
+        [
+            identity
+            | alike
+            | {"version": "8.0.1", "listed": 0, "unit": "r", "side": None, "occasion": 1, "layout": None}
+        ]
     )
     facts = dict(as_published(steps, counters, runs).select("metric", "value").rows())
     lines = vmstat(seconds)

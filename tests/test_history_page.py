@@ -42,7 +42,7 @@ def test_findings_name_the_releases_and_claim_what_the_frames_have(samples: Path
     study = rqps.load(STUDY, samples)
     first, *_ = history.findings(study).sentences
     assert first.startswith(
-        "byrx.fwdrange: instructions per operation +60.2 % from 5.18.4 to 11.8.1: +7.2 points at 6.10.2, "
+        "byrx.fwdrange: instructions per operation +61.1 % from 5.18.4 to 11.8.1: +7.2 points at 6.10.2, "
     )
     course = stats.courses_of(study)
     frames = {"changes": course.changes, "courses": course.summary}

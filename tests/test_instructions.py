@@ -147,7 +147,7 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
     alike = {name: [""] for name in ("build_digest", "workload", "parameters", "placement")}
     runs = pl.DataFrame(
         {**identity, **alike, "identity": [""], "version": ["1.0.0"], "listed": [0], "unit": ["r"]}
-        | {"side": [None], "occasion": [1]}
+        | {"side": [None], "occasion": [1], "layout": [None]}
     )
     [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
     assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.live
 
 def test_a_server_is_built_from_source_and_makes_a_database(said: list[str]) -> None:
     runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
-    make_builds(runs_file, ["pg15_gcc_o2"], LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml"), said.append)
+    mine = [("pg15_gcc_o2", runs_file.builds["pg15_gcc_o2"])]
+    make_builds(runs_file, mine, LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml"), said.append)
     spec = runs_file.builds["pg15_gcc_o2"]
     build = engine_of(spec).locate("pg15_gcc_o2", spec, said.append)
     assert isinstance(build, Build)

@@ -47,6 +47,9 @@ studies:
     instructions_rounds: 2
     parameters: {steps: [STEPS], table_rows: 2000, index_first: true, counted_operations: 100, THREADS}
 """
+INSERTS = RUNS.replace("sysbench", "insert-benchmark").replace(
+    "table_rows: 2000, index_first: true, counted_operations: 100, THREADS", "load_rows: 3000, write_rows: 1000"
+)
 
 
 @pytest.fixture
@@ -62,9 +65,11 @@ def short(short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 class Place:
     """A folder with a runs.yaml of one dbms whose instructions are counted."""
 
-    def __init__(self, path: Path, build: str, steps: str, config: str = "", threads: str = "") -> None:
+    def __init__(
+        self, path: Path, build: str, steps: str, config: str = "", threads: str = "", text: str = RUNS
+    ) -> None:
         self.path = path
-        text = RUNS.replace("BUILD", build).replace("STEPS", steps)
+        text = text.replace("BUILD", build).replace("STEPS", steps)
         text = text.replace("CONFIG", config or "max_connections: 100").replace("THREADS", threads or "threads: 1")
         self.runs_yaml = path / "runs.yaml"
         self.runs_yaml.write_text(text)
@@ -171,6 +176,18 @@ def test_statements_that_callgrind_does_not_see(short: Path, monkeypatch: pytest
     ):
         Place(short, "my5624", "point-query").count()
     assert not list((short / "scratch").iterdir())
+
+
+def test_writes_of_the_insert_benchmark_are_counted(short: Path) -> None:
+    place = Place(short, "my8033", "l.i0, l.x, l.i1", text=INSERTS)
+    result = place.count()
+    assert dict(result.steps.select("step", "operations").rows()) == {"l.i0": 3000, "l.x": 3100, "l.i1": 800}
+    each_statement_is_a_call(result.instructions.collect(), {"l.i0": 30, "l.x": 2, "l.i1": 32})
+
+
+def test_a_step_with_a_rate_is_not_counted(short: Path) -> None:
+    with pytest.raises(RqpsError, match=r"without a fixed number of operations: qr100"):
+        Place(short, "my8033", "l.i0, l.x, qr100", text=INSERTS).job()
 
 
 @pytest.fixture(scope="module")

@@ -244,7 +244,7 @@ def test_queries_that_fail_are_none(house: Lookups) -> None:
 
 
 def test_more_clients_than_connections_are_refused_before_anything(house: Lookups) -> None:
-    with pytest.raises(RqpsError, match="max_connections is 151, and 149 clients are asked for, with 3") as caught:
+    with pytest.raises(RqpsError, match="max_connections is 151; 149 clients and 3 further") as caught:
         PointLookups().prepare(house.server, asked(clients=[1, 149]))
     assert "set max_connections to 152 or more" in str(caught.value.fix)
 

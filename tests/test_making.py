@@ -76,11 +76,18 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "cmake": {
         "system": "cmake",
         "targets": [[".", "mysqld"]],
+        "linked": {"file": "mysqld", "target": [".", "mysqld"]},
         "server_files": ["mysqld"],
         "programs": {},
         "room_mb": 1,
     },
-    "configure": {"system": "configure", "targets": [[".", "install"]], "programs": {"make": "make"}, "room_mb": 1},
+    "configure": {
+        "system": "configure",
+        "targets": [[".", "install"]],
+        "linked": {"file": "mysqld", "target": [".", "mysqld"]},
+        "programs": {"make": "make"},
+        "room_mb": 1,
+    },
 }
 PATCH = """--- a/sum.c
 +++ b/sum.c
@@ -92,7 +99,11 @@ PATCH = """--- a/sum.c
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (folder := tmp_path / "project").mkdir()
+    return project_in(tmp_path)
+
+
+def project_in(place: Path) -> Path:
+    (folder := place / "project").mkdir()
     files = {"main.c": MAIN, "sum.c": SUM, "CMakeLists.txt": CMAKE, "configure": CONFIGURE.replace("$<", "\\$<")}
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -296,17 +307,20 @@ SPIN = """static inline uint64_t random_64_fast() {
 
 
 @pytest.mark.parametrize("fits", [True, False])
-def test_the_patch_of_the_spin_loops_fits_releases_with_that_code(project: Path, said: list[str], fits: bool) -> None:
+@pytest.mark.parametrize("part", ["norndfast", "oldrnd"])
+def test_a_patch_of_the_spin_loops_fits_releases_with_that_code(
+    project: Path, said: list[str], part: str, fits: bool
+) -> None:
     header = project / "storage/innobase/include/ut0rnd.h"
     header.parent.mkdir(parents=True)
     header.write_text(SPIN if fits else SPIN.replace("my_timer_cycles", "ut_rnd_gen_ulint"))
     own = table("rqps.engines.mysql", "recipes")
-    what = making(project, "gcc o2 norndfast", norndfast=own["norndfast"])
+    what = making(project, f"gcc o2 {part}", **{part: own[part]})
     if fits:
         made(what, said)
         assert "my_timer_cycles" in header.read_text()
     else:
-        with pytest.raises(RqpsError, match=r"norndfast\.patch does not fit this source"):
+        with pytest.raises(RqpsError, match=rf"{part}\.patch does not fit this source"):
             made(what, said)
         assert not what.tree.exists()
 

@@ -114,7 +114,7 @@ def test_metadata_is_the_same_whoever_saved_it(notebook: Path) -> None:
     assert content.metadata.kernelspec.name == "python3"
     assert content.metadata.keys() <= {"kernelspec", "language_info", "rqps"}
     known = {"workloads", "modes", "options", "varied", "levels", "studies", "comparisons"}
-    known |= {"first_page", "reliability", "frames", "releases", "imported", "function"}
+    known |= {"first_page", "reliability", "frames", "releases", "imported", "function", "counts"}
     assert content.metadata.get("rqps", {}).keys() <= known
     assert content.metadata.get("language_info", {}).keys() <= {"name"}
     assert {key for cell in content.cells for key in cell.metadata} <= {"tags", "jupyter"}

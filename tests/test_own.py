@@ -12,7 +12,7 @@ from rqps.errors import RqpsError
 from rqps.schedule.tries import StatementTry, study_of_statement
 from rqps.show.claims import wrong
 from rqps.study import read_runs_file
-from rqps.workloads import PARAMETERS
+from rqps.workloads import PARAMETERS, does
 from rqps.workloads.own import tables_file
 from rqps.workloads.own.sql_text import Scanner, Statement, parse, statements
 
@@ -113,6 +113,14 @@ def test_a_mix_is_done_with_its_steps_alone(tmp_path: Path) -> None:
 
 def texts(sql: str, **how: Any) -> list[str]:
     return [line.text for line in statements(sql.splitlines(keepends=True), Scanner(**how))]
+
+
+def test_a_step_is_explained_by_its_statements() -> None:
+    steps = {"one": "SELECT 1", "day": {"mix": {"one": 8, "log": 1}}, "log": {"file": "slow.log"}}
+    names = ("one", "day", "log", "log.select-orders-1a2b3c4d", "other")
+    assert [does("own", name, {"steps": steps}) for name in names] == [
+        *("SELECT 1", "A mix of 8 x one, 1 x log", "Statements of slow.log", "Statements of slow.log", "")
+    ]
 
 
 def test_a_dump_comes_apart_where_its_server_would_take_it_apart() -> None:

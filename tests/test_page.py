@@ -81,6 +81,18 @@ def test_a_phone_shows_the_first_table_within_two_screens(browser: Browser, repo
         assert 0 < tab.run("document.querySelector('main .table table').getBoundingClientRect().top + scrollY") < 1688
 
 
+@each_width
+def test_the_steps_are_explained_on_at_most_a_screen(browser: Browser, report: Path, width: int) -> None:
+    with opened(browser, report / PAGES[0], width, scripts=False) as tab:
+        tab.run("document.querySelector('details.steps summary').click()")
+        shown = tab.run("document.querySelector('details.steps dl').innerText")
+        assert "point-query" in shown
+        assert "One row by its primary key." in shown
+        assert tab.run("document.querySelector('details.steps').getBoundingClientRect().height < innerHeight")
+        assert tab.run("document.querySelector('.table abbr').title") == "One row by its primary key."
+        tab.must_fit(width)
+
+
 def test_a_chart_follows_when_the_phone_is_turned(browser: Browser, report: Path) -> None:
     file = report / "relative_throughput.html"
     with opened(browser, file, PHONE) as tab:

@@ -196,21 +196,29 @@ def of_occasions(occasions: int, rounds: int, between: float) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def test_the_interval_of_three_occasions_holds_for_other_hours_and_that_of_one_does_not() -> None:
-    rounds = of_occasions(3, 6, between=0.03)
-    covered = (pl.col("low") <= 1) & (pl.col("high") >= 1)
-    of_three, of_one = compare(rounds), compare(rounds.filter(occasion=1))
+def test_the_interval_of_three_occasions_holds_what_a_fourth_finds_and_that_of_one_does_not() -> None:
+    rounds = of_occasions(4, 6, between=0.03)
+    of_three, of_one = compare(rounds.filter(pl.col("occasion") < 4)), compare(rounds.filter(occasion=1))
+    fourth = compare(rounds.filter(occasion=4)).select("step", fourth="estimate")
+    holds = pl.col("fourth").is_between("low", "high").mean()
     assert of_three.select("n", "occasions").unique().rows() == [(18, 3)]
-    assert 0.93 <= of_three.select(covered.mean()).item() <= 0.99
-    assert of_one.select(covered.mean()).item() < 0.4
+    assert 0.92 <= of_three.join(fourth, on="step").select(holds).item() <= 0.98
+    assert of_one.join(fourth, on="step").select(holds).item() < 0.4
     assert set(of_three["verdict"]) <= {"same", "unsure"}
 
 
-def test_occasions_that_agree_make_intervals_as_narrow_as_their_rounds_do() -> None:
+def test_occasions_that_agree_make_intervals_as_wide_as_one_more_occasion_is_uncertain() -> None:
     width = (pl.col("high") - pl.col("low")).median()
     rounds = of_occasions(3, 6, between=0.0)
     together, by_occasion = (compare(frame).select(width).item() for frame in (rounds.drop("occasion"), rounds))
-    assert by_occasion == pytest.approx(together, rel=0.6)
+    assert by_occasion == pytest.approx(2 * together, rel=0.6)
+
+
+def test_over_occasions_no_number_of_rounds_settles_what_differs_from_hour_to_hour() -> None:
+    moved = of_occasions(3, 6, between=0.03).with_columns(pl.col("ratio") * 0.97)
+    unsure = compare(moved).filter(verdict="unsure")
+    assert unsure["rounds_needed"].null_count() == unsure.height > 0
+    assert unsure["needs"].unique().to_list() == ["further occasions: it differs from hour to hour"]
 
 
 def test_steps_that_are_noisier_leave_the_others_as_sure() -> None:

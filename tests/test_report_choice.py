@@ -38,6 +38,12 @@ def test_an_insert_benchmark_of_both_gets_the_page_of_the_performance_schema(tmp
     assert "perf_schema_overhead" not in chosen(on, "inserts")
 
 
+def test_scenarios_that_were_only_counted_have_their_page_too(samples: Path) -> None:
+    pages = chosen(samples, "ps-index-creation-counts")
+    assert "perf_schema_overhead" in pages
+    assert "relative_throughput" not in pages
+
+
 @pytest.mark.parametrize("levels", [0, 1])
 def test_a_study_with_measured_parts_gets_their_page(levels: int, tmp_path: Path) -> None:
     servers = {f"my8.{name}": named(name) for name in ("all-disabled", "all-enabled")}

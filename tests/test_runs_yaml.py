@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
+from rqps.store.manifest import read_study_card
 from rqps.study import RunsFile, read_runs_file
 from rqps.study.runs_file import schema_text
 from rqps.study.unfold import unfold
@@ -241,6 +242,17 @@ def test_the_repository_s_own_file_is_good_and_its_studies_unfold() -> None:
 def test_the_defaults_study_sets_no_option_at_all() -> None:
     runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
     assert all(not run.options for run in unfold(runs_file, "defaults", "host"))
+
+
+def test_no_question_asks_for_yes_or_no() -> None:
+    """First pages answer with numbers; a sample has the question of its study."""
+    studies = read_runs_file(ROOT / "runs.yaml", PARAMETERS).studies
+    verbs = re.compile(r"(?:Did|Does|Do|Is|Are|Was|Were|Has|Have|Can)\b|.*\band (?:is|does|did) ")
+    assert [name for name, study in studies.items() if verbs.match(study.question)] == []
+    cards = [read_study_card(folder) for folder in (ROOT / "data/sample").iterdir()]
+    asked = {card.study: (card.question, card.asks) for card in cards if card.study in studies}
+    assert len(asked) > 20
+    assert asked == {name: (studies[name].question, studies[name].asks) for name in asked}
 
 
 def test_editors_get_the_schema_of_the_models() -> None:

@@ -173,5 +173,5 @@ def test_the_cache_is_the_users_cache_directory(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("HOME", "/home/somebody")
     assert cache_dir() == Path("/home/somebody/.cache/rqps")
     monkeypatch.setenv("RQPS_CACHE", "/tmp/a:b")
-    with pytest.raises(RqpsError, match="loaders"):
+    with pytest.raises(RqpsError, match="so no library loads from it"):
         cache_dir()

@@ -155,7 +155,7 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RqpsError, match=r"steps\.parquet: schema version 99"):
         rqps.load("synthetic", data=tmp_path)
     path = run / "manifest.json"
-    path.write_text(path.read_text().replace('"schema_version": 5', '"schema_version": 99, "news": 1'))
+    path.write_text(path.read_text().replace('"schema_version": 6', '"schema_version": 99, "news": 1'))
     with pytest.raises(RqpsError, match=r"manifest\.json: schema version 99"):
         read_manifest(run)
 

@@ -172,8 +172,10 @@ def hosts(arguments: argparse.Namespace) -> Call:
 
 
 def plan(arguments: argparse.Namespace) -> Call:
+    from rqps.engines import engine_of
     from rqps.overview import option_files_lines, plan_text
     from rqps.schedule.state import Estimate, state, this_host
+    from rqps.study import builds_of
     from rqps.terminal import duration
 
     _, runs_file, data = _asked(arguments)
@@ -191,7 +193,8 @@ def plan(arguments: argparse.Namespace) -> Call:
         fetched = {
             build for build in absent if runs_file.builds[build].source not in ("path", "on_path", "made_from")
         }
-        to_make = {build for build in absent if runs_file.builds[build].made_from is not None}
+        made = [(name, spec) for name, spec in builds_of(runs_file, study) if spec.made_from is not None]
+        to_make = {name for name, spec in made if engine_of(spec).source(name, spec).present() is None}
         to_do = {**dict.fromkeys(fetched, ", to be fetched"), **dict.fromkeys(to_make, ", to be made: run --make")}
         servers = {build: origin.words + to_do.get(build, "") for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
@@ -287,7 +290,8 @@ def builds(arguments: argparse.Namespace) -> Call:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the compilers, too, like Ctrl-C
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         jobs, niceness = arguments.jobs or JOBS, arguments.nice
-        make_builds(runs_file, arguments.names, runner, _say, jobs=jobs, niceness=niceness)
+        named = [(name, known[name]) for name in dict.fromkeys(arguments.names)]
+        make_builds(runs_file, named, runner, _say, jobs=jobs, niceness=niceness)
         return 0
 
     return call
@@ -297,10 +301,9 @@ def _make_missing(runs_file: "RunsFile", study: str, runs_yaml: Path) -> None:
     """Makes the builds of a study that are made from source and are not made yet."""
     from rqps.schedule.run_study import LocalRunner
     from rqps.schedule.training import make_builds
-    from rqps.study import build_and_config
+    from rqps.study import builds_of
 
-    named = {build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms}
-    made = [name for name, spec in runs_file.builds.items() if name in named and spec.made_from is not None]
+    made = [(name, spec) for name, spec in builds_of(runs_file, study) if spec.made_from is not None]
     make_builds(runs_file, made, LocalRunner(_notebooks(runs_yaml), runs_yaml), _say)
 
 
@@ -602,7 +605,7 @@ def _show(study: "Study", **how: Any) -> int:
     from rqps.schedule.state import this_host
 
     now = ~pl.col("dbms").is_in(stats.superseded(study))
-    compared, means = stats.relate(study)[1].filter(now), stats.means_to_base(study).filter(now)
+    compared, means = stats.relate(study)[1].filter(now), stats.means_by_work(study).filter(now)
     names = dict(stats.names(study).filter(now).select("dbms", "name").iter_rows())
     width = get_terminal_size().columns if sys.stdout.isatty() else 0
     if plans := show.other_plans(stats.plan_changes(study)):

@@ -166,6 +166,10 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
     yield f"  {run.workload}: {named}"
     yield "  " + ", ".join(f"{name} {_word(value, ('true', 'false'))}" for name, value in parameters.items())
     yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
+    layouts = {(member.build, member.layout) for unit in runs for member in unit.members if member.layout is not None}
+    for build in sorted({build for build, _ in layouts}):
+        numbers = [str(number) for name, number in sorted(layouts) if name == build]
+        yield f"  layouts of {build}, in the order of the rounds: {', '.join(numbers)}"
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:

@@ -145,7 +145,8 @@ class Watch(Protocol):
 
 
 class Opened(Protocol):
-    """A build that is open on its own copy of the data. Workloads for one engine use the engine's own subtype."""
+    """A build with its own copy of the data: a started server, or the folder of a database that the load generator
+    opens. Workloads for one engine use the engine's own subtype."""
 
     @property
     def build(self) -> Build: ...

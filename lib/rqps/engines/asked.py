@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints, create_model, model_validator
 
 from rqps.engines import ENGINES, Option, Strict, Version, facts_of, facts_of_all
+from rqps.errors import RqpsError
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 LATEST = "LATEST"
 """Maven's version keyword for the newest version of an artifact."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
+REORDERED = "sections"
+"""The part of a recipe that puts each function into a section of its own, so that it can be linked in any order."""
 
 
 class SourceTree(Strict):
@@ -81,6 +84,9 @@ class _Source(Strict):
     in another way is refused."""
     training: str | None = None
     """The study whose workload and parameters train a build with profile-guided optimization."""
+    layout: Annotated[int, Field(ge=1, le=999)] | None = None
+    """The number of a layout: the same objects, linked with their functions in another order. Equal numbers are equal
+    orders. If not given, the linker's own order. A study with `layouts` counts on from here."""
     _copy: Path | None = PrivateAttr(None)
     model_config = ConfigDict(populate_by_name=True)
 
@@ -97,6 +103,18 @@ class _Source(Strict):
         by_path = [name for name in ENGINES if str(self.path).endswith(f"/{facts_of(name).program}")]
         usual = [name for name in ENGINES if facts_of(name).usual]
         return [*promised, *by_path, *usual][0]
+
+    @property
+    def unordered(self) -> str:
+        """The reason why the build can't be linked in another order; empty if it can."""
+        if self.made_from is None:
+            return f"its {_key(self.source or 'version')} is a finished program; write source and recipe in its place"
+        missing = REORDERED not in (self.recipe or ())
+        return f"its recipe lacks {REORDERED!r}; write [{', '.join((*(self.recipe or ()), REORDERED))}]" * missing
+
+    def with_layout(self, number: int | None) -> Self:
+        """The same build, linked in this order."""
+        return self.model_copy(update={"layout": number})
 
     @property
     def copied(self) -> Path | None:
@@ -147,6 +165,8 @@ class _Source(Strict):
             raise ValueError("a recipe goes with a source, or with the path of a build that has to be of that recipe")
         if self.training is not None and self.made_from is None:
             raise ValueError("training is for a build with source and recipe")
+        if self.layout is not None and self.unordered:
+            raise ValueError(f"layout is for a build that rqps links again: {self.unordered}")
         if not given and not versions:
             usual = facts_of(self.engine)
             words = f'{usual.name}: "{usual.example}"'
@@ -202,6 +222,15 @@ class Connections:
     @property
     def needed(self) -> int:
         return self.clients + self.ours
+
+    def refuse_beyond(self, most: int) -> None:
+        """Fails if more connections are needed than `max_connections` allows."""
+        if self.needed > most:
+            raise RqpsError(
+                f"max_connections is {most}; {self.clients} {self.parameter} and {self.ours} further connections of "
+                f"rqps need {self.needed}",
+                fix=f"set max_connections to {self.needed} or more in the config, or ask for fewer {self.parameter}",
+            )
 
 
 class Asked(Protocol):

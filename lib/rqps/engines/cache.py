@@ -24,7 +24,7 @@ def cache_dir() -> Path:
     folder = Path(chosen).expanduser().absolute()
     if set(str(folder)) & set(':;"\n'):
         raise RqpsError(
-            f"the cache directory {str(folder)!r} has a : ; \" or line end in its name, which loaders can't take",
+            f'the cache directory {str(folder)!r} has a : ; " or line end in its name, so no library loads from it',
             fix="set RQPS_CACHE to a directory with a plainer name",
         )
     return folder

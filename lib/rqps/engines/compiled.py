@@ -33,6 +33,8 @@ _COMPILER = re.compile(
 _LATER = re.compile(rb"\xc4[\xe2\xc2\x62\x42].\xf7|\xc5\xf8\x77", re.DOTALL)
 _FRAME = re.compile(rb"\x0d\x06|\x0c\x06")
 """Matches the unwind instructions DW_CFA_def_cfa_register and DW_CFA_def_cfa with the register rbp."""
+_FUNCTION = 2
+"""The type of the symbols of functions, STT_FUNC."""
 _PRODUCER, _STR_OFFSETS_BASE, _COMPILE_UNITS = 0x25, 0x72, (0x01, 0x04)
 _INLINE, _STRP, _LINE_STRP = 0x08, 0x0E, 0x1F
 _INDEXED = {0x25: 1, 0x26: 2, 0x27: 3, 0x28: 4}
@@ -125,6 +127,12 @@ def _pgo(flags: list[str]) -> str:
     return "yes" if _last(flags, ("-fprofile-use", "-fprofile-instr-use", "-fauto-profile")) else "no"
 
 
+def functions(program: Path) -> list[str]:
+    """The names of a program's functions in the order of their addresses, one name per address; empty if it was
+    stripped."""
+    return _Elf(program.read_bytes()).functions()
+
+
 def text_at(content: bytes, start: int) -> str:
     """The text from `start` to the next zero byte."""
     return content[start : content.find(b"\0", start)].decode(errors="replace")
@@ -155,6 +163,14 @@ class _Elf:
 
     def has_symbol(self, part: bytes) -> bool:
         return part in self.section(".strtab") or part in self.section(".dynstr")
+
+    def functions(self) -> list[str]:
+        start, size = (self._headers[".text"][number] for number in (3, 5))
+        names, by_address = self.section(".strtab"), dict[int, str]()
+        for name, info, _, _, address, _ in struct.iter_unpack("<I2BH2Q", self.section(".symtab")):
+            if info & 15 == _FUNCTION and start <= address < start + size:
+                by_address[address] = text_at(names, name)
+        return [by_address[address] for address in sorted(by_address)]
 
     def producers(self) -> Counter[str]:
         """Counts the source files by the compiler that the debug information names, with its flags if that is gcc."""

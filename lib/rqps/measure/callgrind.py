@@ -24,6 +24,8 @@ from rqps.store.schemas import CACHE_MISSES, INSTRUCTIONS
 
 EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's names for instructions and for a function without a symbol."""
+UNREADABLE = "debuginfo reader"
+"""Begins Valgrind's message on debug information that it can't read."""
 STUB_INSTRUCTIONS = 3  # maximum per call of a stub
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
@@ -86,9 +88,11 @@ class Callgrind:
     def explained(self, error: RqpsError) -> RqpsError:
         """Adds Valgrind's messages to the error of a server that did not start."""
         messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        fix = "see if it starts without callgrind (a round of throughput): if so, this valgrind can't run it"
+        if any(UNREADABLE in message for message in messages):
+            fix = "compile it with -gdwarf-4, as rqps builds make does: valgrind can't read its debug information"
         return RqpsError(
-            f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]),
-            fix="see if it starts without callgrind (a round of throughput): if so, this valgrind can't run it",
+            f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]), fix=fix
         )
 
     def begin(self, pid: int) -> None:

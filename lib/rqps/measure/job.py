@@ -9,16 +9,17 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import psutil
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
 from rqps.engines import Prepared, Say, engine_of, facts_of
 from rqps.engines.cache import cache_dir, short_key
+from rqps.engines.making import refuse_unlinked
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
 from rqps.measure import placement
@@ -142,15 +143,21 @@ class Ready:
     placements: dict[int, Placement]
 
     def job(self, run: Run, folder: Path, git_revision: str | None) -> Job:
-        return Job(run=run, folder=folder, git_revision=git_revision, **vars(self))
+        job = Job(run=run, folder=folder, git_revision=git_revision, **vars(self))
+        if run.layout is None:
+            return job
+        build = engine_of(run.build_spec).locate(run.build, run.build_spec, lambda _: None)
+        return job.model_copy(update={"prepared": replace(cast(Any, self.prepared), build=build)})
 
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
-    first run. Returns the result for each dbms. All `runs` must belong to one study."""
+    first run. Returns the result for each dbms: all layouts of a build work on tables that were loaded once, by the
+    build in the linker's own order. All `runs` must belong to one study."""
     refuse_without_memory(runs)
     refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}
+    refuse_unlinked(((member.build, member.build_spec) for unit in runs for member in unit.members), one.study)
     load = workload(one.workload)
     for servers in {len(run.members) for run in runs}:
         load.tools(one.parameters, servers)  # fetched, or reported missing, before anything is measured
@@ -166,7 +173,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     cpus = cpus_of(one)
     ready = {}
     for dbms, run in {member.dbms: member for unit in runs for member in unit.members}.items():
-        prepared = engine_of(run.build_spec).prepare(run, say)
+        prepared = engine_of(run.build_spec).prepare(replace(run, build_spec=run.build_spec.with_layout(None)), say)
         ready[dbms] = Ready(prepared, loaded_data(run, prepared, say), cpus)
     return ready
 
@@ -202,10 +209,11 @@ def cpus_of(run: Run) -> dict[int, Placement]:
 def refuse_uncountable(runs: Sequence[Run]) -> None:
     """Refuses to count instructions of a load that cannot run a fixed number of operations."""
     run = next((run for run in runs if run.mode == "instructions"), None)
-    if run and not workload(run.workload).countable:
+    if run and (steps := workload(run.workload).uncountable(run.parameters)):
         raise RqpsError(
-            f"{run.workload}: its steps can't do a fixed number of operations, so instructions can't be counted",
-            fix=f"set instructions_rounds of study {run.study!r} to 0",
+            f"{run.workload}: instructions can't be counted in steps without a fixed number of operations: "
+            f"{', '.join(steps)}",
+            fix=f"name other steps in study {run.study!r}, or set its instructions_rounds to 0",
         )
 
 

@@ -122,7 +122,8 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
         "io_scheduler": choice(disk / "queue/scheduler"),
         "write_cache": text(disk / "queue/write_cache"),
         "can_reflink": can_reflink(directory),
-        "disk_free_kb": psutil.disk_usage(str(directory)).free // 1024,  # readable for ordinary users
+        "disk_free_kb": psutil.disk_usage(str(directory)).free
+        // 1024,  # the space that users other than root may fill
     }
 
 

@@ -51,7 +51,7 @@ def choose(
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
     if kind == "split":
         return _split(usable)
-    shared = usable[-1]  # not the first CPU, which serves most interrupts; the observer keeps off this core if it can
+    shared = usable[-1]  # the first CPU serves most interrupts
     other_cores = tuple(sorted(cpu for core in cores(usable) if shared not in core for cpu in core))
     observer = other_cores or usable[:-1] or usable
     return Placement(kind=kind, server_cpus=(shared,), client_cpus=(shared,), observer_cpus=observer)

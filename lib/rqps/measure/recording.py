@@ -112,7 +112,7 @@ class Switching:
             waits = " || ".join(f"op == {op}" for op in FUTEX_WAITS)
             events = ["-e", copied.format(futex, FUTEX_STACK_BYTES), *_filter(self._among("comm"), waits)]
             events += ["-e", f"{switch}/call-graph=fp/", *_filter(off)]
-        if self.names:  # switches from other programs' threads to these have no stack
+        if self.names:  # no stack is needed where a thread of another program gives way to one of the server
             events += ["-e", f"{switch}/call-graph=no/", *_filter(on, f"!({off})")]
         events += ["-e", f"{wakeup}/call-graph=no/", *_filter(self._among("comm"))]
         # The kernel needs longer for its own frames than for all others: 2 of 3.5 µs.

@@ -96,7 +96,7 @@ def conditions(job: Job) -> pl.DataFrame:
     return pl.DataFrame({"condition": list(rows), "value": list(rows.values())})
 
 
-RUN_FIELDS = ("unit", "side", "twin", "mode", "occasion", "position", "seed", "workload", "identity")
+RUN_FIELDS = ("unit", "side", "twin", "mode", "occasion", "position", "seed", "workload", "identity", "layout")
 """Fields that a manifest copies from its run, in addition to the IDENTITY columns."""
 
 

@@ -44,8 +44,8 @@ class Switches(Folded):
     _now: dict[int, _Activity | None] = field(default_factory=dict)
     """Maps each thread, by the kernel's own id, to its activity; None if the thread has ended."""
     _threads: dict[int, bytes] = field(default_factory=dict)
-    """Maps the kernel's own id of a thread to its name and ids as perf writes them. Other ids are in these if perf
-    runs in a container."""
+    """Maps the kernel's own id of a thread to its name and ids as perf writes them: in a container, perf writes the
+    container's ids."""
     _spent: dict[tuple[int, str, int], list[int]] = field(default_factory=dict)
     """Maps thread, activity and stack to the number of times and the nanoseconds."""
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)

@@ -31,6 +31,8 @@ class FirstPage:
     explanation: str = ""
     measure: str = THROUGHPUT
     """The metric of the headline."""
+    warnings: tuple[str, ...] = ()
+    """Sentences on states of the servers that a difference may come from."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

@@ -12,20 +12,22 @@ from rqps.store import Study
 FRAME = "pairs of flavours"
 NO_FLAVOURS = "No two builds of this study are flavours of one version, as far as their programs show it."
 NO_PAIRS = "No two builds of this study differ in compiler, LTO or profile alone."
+TRAINED_BY = "sysbench"
+OTHER_WORKLOADS = f"PGO builds created using {TRAINED_BY} also help other workloads"
 STATEMENTS = {
     "gcc does slightly better than clang without LTO or PGO": "slower",
     "clang does slightly better than gcc with PGO": "faster",
     "clang does more than slightly better than gcc with PGO + LTO": "faster",
     "gcc with PGO has similar performance as with PGO + LTO": "same",
-    "PGO builds created using sysbench also help other workloads": "faster",
+    OTHER_WORKLOADS: "faster",
 }
 """Maps published statements to the verdict on throughput that each expects of its pairs."""
 _NOT_DECIDED = "unsure"
 _SAME_RUN = ["host", "version", "config"]
 
 
-def has_flavours(study: Study) -> bool:
-    return not stats.flavours(study).is_empty()
+def has_flavours_or_layouts(study: Study) -> bool:
+    return not stats.flavours(study).is_empty() or study.runs["layout"].is_not_null().any()
 
 
 def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
@@ -66,11 +68,14 @@ def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
 
 def frame(study: Study) -> pl.DataFrame:
     """Each pair with the geometric mean over the steps of throughput, CPU and instructions, and `outcome`: whether
-    its verdict on throughput is the expected one."""
+    its verdict on throughput is the expected one, or that the study can't test it."""
     asked = pairs(stats.flavours(study))
     means = stats.means_of_pairs(study, asked)
+    is_training = (pl.col("statement") == OTHER_WORKLOADS) & pl.lit(TRAINED_BY in set(study.runs["workload"]))
     outcome = (
-        pl.when(verdict=_NOT_DECIDED)
+        pl.when(is_training)
+        .then(pl.lit(f"not tested, since this study runs {TRAINED_BY} itself"))
+        .when(verdict=_NOT_DECIDED)
         .then(pl.lit("inconclusive"))
         .when(pl.col("verdict") == pl.col("expected"))
         .then(pl.lit("confirmed"))
@@ -81,7 +86,7 @@ def frame(study: Study) -> pl.DataFrame:
 
 def findings(study: Study) -> Sentences:
     """A sentence for each published statement, with the pairs that test it."""
-    if not has_flavours(study):
+    if stats.flavours(study).is_empty():
         return Sentences([NO_FLAVOURS])
     return Sentences([*_findings(frame(study).filter(metric=THROUGHPUT))])
 

@@ -8,7 +8,8 @@ import polars as pl
 from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
-from rqps.show import Clause, Sentences, came_from, finding, listed, phrase
+from rqps.show import Clause, Sentences, came_from, finding, listed, phrase, rounds_of
+from rqps.show.mean_parts import by_work, one_step
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
@@ -66,7 +67,11 @@ def _changed(study: Study) -> Iterator[Clause]:
     for row in by_measure(course.summary).filter(pl.col("course") != "flat").to_dicts():
         cell = {name: row[name] for name in ("host", "step", "metric")}
         clause = came_from(row, course.changes.filter(**cell).to_dicts(), names)
-        yield finding(phrase("{}: {}", row["step"], clause), place=row["host"] * several)
+        of_cell = {"host": row["host"], "metric": row["metric"], "base": row["first"], "dbms": row["last"]}
+        means = stats.means(study).filter(pl.lit(row["step"] == stats.ALL_STEPS), relation="base", **of_cell)
+        works = by_work(means)
+        parts = (phrase("by kind of work, {}", works) if works else "", one_step(means))
+        yield finding(phrase("{}: {}", row["step"], clause), *parts, place=row["host"] * several)
 
 
 def _flat(study: Study) -> Iterator[Clause]:
@@ -81,14 +86,15 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Sets the headline of a study with counted instructions only: the mean of all steps, where it changed, and then
-    the step that changed most."""
-    if page.study.card.rounds != 0:
+    """Sets the headline of a study that only counts the instructions of releases: the mean of all steps, where it
+    changed, and then the step that changed most."""
+    if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
     changed = list(_changed(page.study))
     of_all = [sentence for sentence in changed if sentence.startswith(stats.ALL_STEPS)]
     first, *others = [*of_all, *(sentence for sentence in changed if sentence not in of_all), *_flat(page.study), ""]
     if not first:
         return page
-    headline = phrase("{} {}", first, ASSUMED) if once(page.study) else first
+    rounds = f"Each release was counted in {rounds_of(stats.courses_of(page.study).points['n'])}."
+    headline = phrase("{} {}", first, ASSUMED if once(page.study) else rounds)
     return replace(page, headline=headline, explanation=others[0] if of_all else "", row=None)

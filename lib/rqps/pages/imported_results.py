@@ -12,6 +12,7 @@ from rqps.show.sentences import counted_rows
 from rqps.show.words import change
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.near_pairs import BEFORE_AND_AFTER, NEIGHBOURS, REPEATS
+from rqps.stats.summary import ALL_PARTS
 from rqps.store import Study
 from rqps.terminal import counted, percent
 
@@ -75,7 +76,7 @@ def _means(study: Study) -> Iterator[Clause]:
         many = len(shown) < len(rows)
         for row in shown:
             written = change(row["estimate"])
-            cell = {name: row[name] for name in ("host", "metric", "relation", "base", "dbms")} | {"clients": None}
+            cell = {name: row[name] for name in ("host", "metric", "relation", "base", "dbms")} | ALL_PARTS
             claim = Claim("means", cell, row["estimate"], written=written)
             name = names[row["dbms"]]
             parts.append(Clause(f"{written} ({name})" if many else f"{name} {written}", [claim]))

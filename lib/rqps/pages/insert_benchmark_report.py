@@ -1,13 +1,15 @@
 """The page on the insert benchmark: seconds on target, stalls, and findings as sentences."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from rqps import stats
+from rqps.pages import FirstPage
 from rqps.published.insert_columns import asks_queries
-from rqps.show import Clause, Row, brackets, changes, finding, phrase, rounds_of
+from rqps.show import Claim, Clause, Row, brackets, changes, finding, in_order, listed, phrase, rounds_of
 from rqps.stats import absolute, relate_configs, tidy, usable
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.over_time import seconds_of
@@ -16,6 +18,9 @@ from rqps.store.read import Study, load
 
 ON_TARGET = 0.95
 """The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
+FRAME = "redo log"
+FULL_LOG = 75
+"""The percentage of the redo log in use, between two checkpoints, from which InnoDB writes pages back to free it."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 """The colours of the published tables."""
 _OF_STEP = ["run", "step"]
@@ -38,6 +43,38 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
         steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
     metrics = ("share", "share_of_worst_client", "stall_s", "latest_insert_s")
     return absolute(tidy(steps, metrics, study.runs))
+
+
+def redo_use(study: Study) -> pl.DataFrame:
+    """The `percent` of the redo log that a step begins or ends with in use, the larger of both: per host, step and
+    dbms, mean of the rounds."""
+    cell = ["host", "step", "dbms"]
+    percent = 100 * pl.col("checkpoint_age_kb") / pl.col("redo_capacity_kb")
+    ends = study.engine.lazy().filter(pl.col("moment").is_in(["before", "after"])).with_columns(percent=percent)
+    of_rounds = ends.group_by(*cell, "run", maintain_order=True).agg(pl.col("percent").max())
+    return of_rounds.group_by(cell, maintain_order=True).agg(pl.col("percent").mean()).drop_nulls().collect()
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """Adds a warning on the steps in which some dbms have to write pages back to free their redo log, and others do
+    not."""
+    used = redo_use(page.study)
+    full = used.filter(pl.col("percent") >= FULL_LOG)
+    steps, dbms = in_order(full["step"]), in_order(full["dbms"])
+    others = used.filter(pl.col("step").is_in(steps), ~pl.col("dbms").is_in(dbms))
+    if others.is_empty():
+        return page
+    most = []
+    for rows in (full, others):
+        highest = float(rows["percent"].max())  # type: ignore[arg-type]
+        cells = {name: in_order(rows[name]) for name in ("step", "dbms")}
+        claim = Claim(FRAME, cells, highest, "percent", "highest", f"{highest:.0f}")
+        most.append(Clause(f"{claim.written} %", [claim]))
+    names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    text = "In {} up to {} of the redo log of {} is in use, from which on it writes pages back to free the log; of "
+    text += "others at most {}. So the difference is not of code alone: a larger log may change it"
+    warning = finding(phrase(text, listed(steps), most[0], listed([names[one] for one in dbms]), most[1]))
+    return replace(page, warnings=(*page.warnings, warning))
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:

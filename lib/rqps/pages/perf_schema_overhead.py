@@ -9,9 +9,9 @@ import polars as pl
 from rqps import show, stats
 from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
 from rqps.pages import FirstPage
-from rqps.show import Clause, amount, change_of, changes, finding, in_order, listed, phrase
+from rqps.show import Clause, amount, change_of, changes, finding, in_order, joined, listed, phrase
 from rqps.show.sentences import CHANGED
-from rqps.stats.metrics import CPU
+from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.stats.scenarios import ranked, scenario_costs, scenario_rounds
 from rqps.store.read import Study
 from rqps.terminal import counted
@@ -57,14 +57,20 @@ def subject_of(scenario: str) -> str:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds a table of the costs of all scenarios. If each build has such a cost and the study does not ask where the
-    time goes, the headline is the CPU cost of the defaults and of the most expensive scenario."""
-    cpu = ranked(scenario_costs(page.study).filter(metric=CPU, against=OFF), descending=True)
+    """Adds a table of the costs of all scenarios, by instructions if only these were measured. If each build has such
+    a cost and the study does not ask where the time goes, the headline is the cost of the defaults and of the most
+    expensive scenario."""
+    costs = scenario_costs(page.study).filter(against=OFF)
+    cpu = ranked(costs.filter(metric=CPU), descending=True)
+    shown = cpu if cpu.height else ranked(costs.filter(metric=INSTRUCTIONS), descending=True)
+    if shown.is_empty():
+        return page
+    table = cost_matrix(shown, COUNTED_BY if cpu.height else "")
+    page = replace(page, tables=(("What the performance schema costs", table), *page.tables))
+    if stats.asks(page.study) == "breakdown" or set(shown["build"]) != set(page.study.runs["build"]):
+        return page
     if cpu.is_empty():
-        return page
-    page = replace(page, tables=(("What the performance schema costs", cost_matrix(cpu, COUNTED_BY)), *page.tables))
-    if stats.asks(page.study) == "breakdown" or set(cpu["build"]) != set(page.study.runs["build"]):
-        return page
+        return replace(page, headline=_counted(shown), explanation="", row=None)
     sure = _named(cpu).filter(pl.col("verdict").is_in(list(CHANGED))).sort("estimate", descending=True)
     return replace(
         page,
@@ -76,9 +82,11 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
-    """A table of scenarios by step, or by build if there are several: the change in CPU per operation of each."""
+    """A table of scenarios by step, or by build if there are several: the change of each in CPU, or instructions, per
+    operation."""
     across, group = ("release", "step") if cpu["build"].n_unique() > 1 else ("step", "")
-    note = f"CPU of the server per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}{more}"
+    what = "CPU of the server" if CPU in set(cpu["metric"]) else "Instructions"
+    note = f"{what} per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}{more}"
     rows, name = _named(cpu), "scenario-matrix"
     return show.pivoted(rows, across, "scenario", show.change_cell, name=name, group=group, note=note)
 
@@ -116,7 +124,22 @@ def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
         return finding("No scenario was measured in all steps")
     first, *others = (phrase("{} {}", subject_of(name), written(rows.filter(scenario=name))) for name in chosen)
     text = phrase("CPU per operation against the performance schema off{}{}: {}", clients, over, first)
-    return finding(text, *others)
+    return phrase("{}{}", finding(text, *others), show.few_rounds(rows["n"]))
+
+
+def _counted(costs: pl.DataFrame) -> Clause:
+    """A sentence on the change in instructions by the defaults and by the most expensive other scenario, in the step
+    in which the defaults cost most; counts of few rounds have no verdicts."""
+    rows = _named(costs).drop("verdict").with_columns(place="release")
+    of_steps = rows.group_by("step").agg(pl.col("estimate").filter(scenario=DEFAULT).mean())
+    step = of_steps.sort("estimate", descending=True, nulls_last=True)["step"][0]
+    rows = rows.filter(step=step)
+    most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"].head(1)
+    chosen = [name for name in (DEFAULT, *most) if name in set(rows["scenario"])]
+    parts = [phrase("{} {}", subject_of(name), changes(rows.filter(scenario=name), "on", FRAME)) for name in chosen]
+    text = f"Instructions per operation of {step} against the performance schema off"
+    rounds = f"Each was counted in {show.rounds_of(rows['n'])}."
+    return phrase("{} {}", finding(phrase("{}: {}", text, joined("; ", parts))), rounds)
 
 
 def _others(cpu: pl.DataFrame) -> Clause:

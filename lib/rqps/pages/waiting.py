@@ -9,7 +9,7 @@ from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
 from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, time_of_clients
-from rqps.show import Claim, Clause, Nothing, Row, Sentences, finding, joined, listed, phrase, rounds_of
+from rqps.show import Claim, Clause, Nothing, Row, Sentences, few_rounds, finding, joined, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
 from rqps.terminal import formatted
@@ -33,14 +33,26 @@ def findings(study: Study) -> Sentences:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds the sentence on the time of the headline's step to its explanation."""
+    """Sets the headline of a study that asks where clients wait: a sentence per step. For other studies, adds the
+    sentence on the headline's step to its explanation."""
     of = time_of_clients(page.study)
-    if page.row and not of.is_empty():
-        of = of.filter(host=page.row["host"], step=page.row["step"])
-        names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
-        texts = (clause for _, clause in _steps(of, page.study.card.base, names))
-        return replace(page, explanation=joined(" ", [*filter(None, [page.explanation]), *texts]))
-    return page
+    if of.is_empty():
+        return page
+    names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    asked, row = page.study.card.asks == "waits", page.row
+    if not asked and row:
+        of = of.filter(host=row["host"], step=row["step"])
+    texts = [
+        phrase("{}{}{}", f"{step}: " * asked, text, few_rounds(of.filter(step=step)["n"]))
+        for step, text in _steps(of, page.study.card.base, names)
+    ]
+    if not asked:
+        explanation = joined(" ", [*filter(None, [page.explanation]), *texts])
+        return replace(page, explanation=explanation) if row else page
+    if not row or not page.explanation:
+        return replace(page, headline=joined(" ", texts), row=None)
+    explanation = phrase("{} on {}: {}", row["step"], names[row["dbms"]], page.explanation)
+    return replace(page, headline=joined(" ", texts), explanation=explanation)
 
 
 def waits_of(of: pl.DataFrame) -> pl.DataFrame:
@@ -60,7 +72,8 @@ def _steps(of: pl.DataFrame, base: str, names: Mapping[str, str]) -> Iterator[tu
         me = str(sums["dbms"][0])
         clauses = [_time(rows.filter(dbms=me), names[me])]
         if me != base and (of_base := waits_of(rows).filter(dbms=base)).height:
-            clauses.append(phrase("{} waits {}", names[base], _sum(of_base)))
+            rounds = f" ({rounds_of([of_base['n'][0]])})" * (of_base["n"][0] != rows.filter(dbms=me)["n"][0])
+            clauses.append(phrase("{} waits {}{}", names[base], _sum(of_base), rounds))
         yield str(step), finding(*clauses, place=str(host) * several)
 
 

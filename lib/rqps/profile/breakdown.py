@@ -56,12 +56,12 @@ class Profile(NamedTuple):
     profiled: pl.DataFrame
     """Costs by stack, as they were in the profiled rounds."""
     costs: pl.DataFrame
-    """The same costs, scaled so that they add up to the cost of an operation in the ordinary rounds."""
+    """Costs by stack, scaled so that they add up to the cost of an operation in the rounds of mode `throughput`."""
     operations: pl.DataFrame
     parts: pl.DataFrame
     """Components, threads and functions of each operation."""
     compared: pl.DataFrame
-    """The study's own comparisons, with which the verdicts are corrected for multiple comparisons."""
+    """The study's own comparisons. The correction for multiple comparisons counts them, too."""
 
 
 @lru_cache(maxsize=2)

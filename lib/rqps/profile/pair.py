@@ -17,7 +17,7 @@ USUAL_SPREAD = 0.02
 15 s)."""
 ROUNDING = 1e-9
 """Maximum relative difference between two sums that the order of addition may cause."""
-ASSUMED = "With one round, ± is assumed: it is what two starts of a server usually differ by."
+ASSUMED = "With one round, ± is assumed: it is what two starts of the same build usually differ by."
 """A sentence on the error of a single round, which is assumed, since one round shows no spread."""
 
 BASE, ME = SIDES = ("base", "me")
@@ -36,7 +36,8 @@ class Pair:
 
     @property
     def columns(self) -> list[str]:
-        """Columns that can be summed over the stacks of a part; `by_round` then makes rounds of the sums."""
+        """Columns that are summed over the stacks of a component or function; `by_round` turns the sums into one row
+        per round."""
         kinds = ("cost",) if self.counted else ("cost", "samples")
         return [_column(side, kind, round_) for side in SIDES for kind in kinds for round_ in range(self.rounds)]
 

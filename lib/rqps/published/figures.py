@@ -130,7 +130,7 @@ def read(folder: Path | str | None = None) -> Published:
             f"{place}: there is no {', '.join(missing)}", fix="work in a whole checkout, or give the folder"
         )
     sources = _yaml(place / "sources.yaml", TypeAdapter(dict[str, Source]))
-    # A check has to name a kind from KINDS, and a source that exists or the column of that name.
+    # The kind of a check is in KINDS; its source is one of these, or `{source}`: whatever the row has in that column.
     known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
     checks, readings = (_yaml(place / f"{name}.yaml", _CHECKS, known) for name in ("checks", "readings"))
     return Published(

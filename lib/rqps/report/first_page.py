@@ -1,14 +1,16 @@
 """The answer of a study for its first page. The answer depends on the kind of question that the study asks; a line
 says how and on which machine it was measured."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from statistics import median
+from textwrap import shorten
 from typing import NamedTuple
 
 import polars as pl
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rqps import stats
 from rqps.pages import FirstPage, Reliability
@@ -16,14 +18,19 @@ from rqps.profile.pair import ASSUMED
 from rqps.report.claimed import KERNEL_CPU, decided_frame, differences
 from rqps.report.overall import Overall, names_of, not_measured, steps_left_out
 from rqps.report.profiles import asked_by
-from rqps.show import Claim, Clause, Row, amount, finding, inconclusive, phrase, rounds_of
+from rqps.show import Claim, Clause, Row, amount, finding, in_order, inconclusive, phrase, rounds_of
 from rqps.show.sentences import CHANGED, claim_of, counted_rows, other_plans
 from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, formatted, percent
+from rqps.workloads import does
 
+MOST_STEPS = 10
+"""Maximum number of steps that are explained on the first page: they fit on a screen."""
+LONGEST_STATEMENT = 200
+"""Maximum number of characters of a step's explanation."""
 ROWS = ("table_rows", "load_rows", "keys")
 """Names of the parameter that sets the number of rows; the name differs between workloads."""
 
@@ -38,6 +45,8 @@ class Answer(NamedTuple):
     """Tables as HTML, each with its heading."""
     names: Mapping[str, str] = {}
     """Maps dbms to their full names, for the legend of tables."""
+    steps: Mapping[str, str] = {}
+    """Maps the steps that the sentences and the first table name to what they do."""
 
 
 def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks: Sequence[Path]) -> Answer:
@@ -56,7 +65,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     for place in sorted(places, key=lambda place: int(place["order"])):
         page = resolve_name(place["function"])(page)
     if page.headline is not first:  # a notebook has replaced the headline
-        others, causes = [], []
+        others, causes = [], [first] if study.card.asks in ("writes", "waits") else []
     headline, row = page.headline, page.row
     explanation = page.explanation or (_cpu_split(study, row, short) if row else "")
     if page.explanation and row and headline is first:
@@ -66,9 +75,26 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     conclusive = Clause("") if _only_counted(study, decided) else _conclusive(decided, short)
     last = (conclusive, steps_left_out(study), not_measured(study))
     plans = other_plans(stats.plan_changes(study), short)
-    sentences = tuple(filter(None, (*plans, headline, *others, explanation, *causes, *last)))
-    tables = ((heading, Markup(table.as_raw_html())) for heading, table in page.tables)
-    return Answer(sentences, _measured_on(study, rounds, decided), tuple(tables), full)
+    sentences = tuple(filter(None, (*plans, headline, *others, explanation, *page.warnings, *causes, *last)))
+    done = {step: does(study.card.workload, step, study.card.parameters) for step in in_order(study.steps["step"])}
+    done = {step: shorten(text, LONGEST_STATEMENT) for step, text in done.items() if text}
+    html = [(heading, table.as_raw_html()) for heading, table in page.tables]
+    tables = tuple((heading, _with_tooltips(table, done)) for heading, table in html)
+    shown = [" ".join(sentences), *(table for _, table in html[:1])]
+    named = in_order(step for text in shown for step in done if _is_named(step, text))[:MOST_STEPS]
+    steps = {step: text for step, text in done.items() if step in named}
+    return Answer(sentences, _measured_on(study, rounds, decided), tables, full, steps)
+
+
+def _is_named(step: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.@=-]){re.escape(step)}(?![\w@=-]|\.\w)", text) is not None
+
+
+def _with_tooltips(table: str, done: Mapping[str, str]) -> Markup:
+    """A table's HTML, in which the name of each step has what the step does as a tooltip."""
+    names = "|".join(map(re.escape, done))
+    text = re.compile(rf">({names or '(?!)'})<")
+    return Markup(text.sub(lambda name: f'><abbr title="{escape(done[name[1]])}">{name[1]}</abbr><', table))
 
 
 def reliability(study: Study, notebooks: Sequence[Path]) -> tuple[Reliability, Path] | None:
@@ -141,7 +167,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
     how = "in random order" if rounds.filter(pl.col("duet") != "").is_empty() else "in turns"
     if cycles:
-        how = f"of duets (the servers take turns, {median(cycles):.0f} times a step)"
+        how = f"of duets (all dbms take turns, {median(cycles):.0f} times a step)"
     undecided = decided.filter(verdict="unsure").height
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
     measured = rounds_of((decided if by_time.is_empty() else by_time)["n"]) + f" {how}" * (not study.card.imported)

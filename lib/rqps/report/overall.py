@@ -4,16 +4,16 @@ causes."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
 from rqps import stats
-from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase, rounds_of, verdict_counts
-from rqps.show.sentences import CELL, CHANGED, came_from, counted_rows, in_one
+from rqps.show import Claim, Clause, Row, few_rounds, finding, joined, listed, phrase, rounds_of, verdict_counts
+from rqps.show.mean_parts import by_work, key_of, one_step, signed
+from rqps.show.sentences import CELL, CHANGED, DIFFERS, REGRESSED, came_from, counted_rows, in_one
 from rqps.show.words import change, change_interval
 from rqps.stats.metrics import CPU, THROUGHPUT
-from rqps.stats.summary import MEANS
+from rqps.stats.summary import ALL_PARTS, OVER_ALL
 from rqps.store.read import Study
 from rqps.study import build_and_config
 from rqps.terminal import counted
@@ -28,6 +28,14 @@ _IN_WORDS = {
 _NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
 _MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
 _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
+
+_BEFORE = {
+    ("slower", THROUGHPUT): ("slower", "slowest"),
+    ("faster", THROUGHPUT): ("faster", "fastest"),
+    ("slower", CPU): ("more expensive", "most expensive"),
+    ("faster", CPU): ("cheaper", "cheapest"),
+}
+"""Words for a comparison with an older release, which neither regressed nor improved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +81,14 @@ class Overall:
         return stats.means(self.study).filter(metric=self.metric)
 
     @cached_property
+    def older(self) -> set[str]:
+        """The dbms of versions before that of the base."""
+        versions = dict(self.study.runs.select("dbms", "version").iter_rows())
+        ordered = stats.version_order(self.study.runs)["dbms"].to_list()
+        before = ordered[: ordered.index(self.base)]
+        return {dbms for dbms in before if versions[dbms] != versions[self.base]}
+
+    @cached_property
     def others(self) -> list[str]:
         """The dbms that the first sentence compares with the base: those with the base's config, or all dbms."""
         every = [dbms for dbms in self.short if dbms in set(self.compared["dbms"])]
@@ -84,11 +100,12 @@ class Overall:
         return host if len(self.hosts) > 1 else ""
 
     def in_all(self) -> list[Clause]:
-        """Sentences on the mean ratios, the releases that changed them, and the mean ratios by number of clients;
-        then on the largest regression and gain. A study that is a what-if has only sentences on its change."""
+        """Sentences on the mean ratios, those by kind of work, the releases that changed them, and the mean ratios by
+        number of clients; then on the largest regression and gain. A study that is a what-if has only sentences on
+        its change."""
         if tried := self._what_if():
             return tried
-        parts = (self._in_all, self._brought, self._by_clients)
+        parts = (self._in_all, self._by_work, self._brought, self._by_clients)
         clauses = [part(host) for host in self.hosts for part in parts]
         return [*filter(None, clauses), self._extremes()]
 
@@ -99,7 +116,7 @@ class Overall:
 
     def _in_all(self, host: str) -> Clause | None:
         """A sentence on the mean of each dbms over the steps, or on its ratio if there is only one step."""
-        of_base = self.means.filter(pl.col("clients").is_null(), host=host, relation="base")
+        of_base = self.means.filter(OVER_ALL, host=host, relation="base")
         rows, frame, over = of_base, "means", self._over()
         if of_base.is_empty() and len(self.steps) == 1:
             rows = self.compared.filter(host=host, metric=self.metric, step=self.steps[0])
@@ -145,14 +162,14 @@ class Overall:
                 texts.append(phrase(text, head, verb, _share(row, "compared"), what, base, reach, self._beside(row)))
             else:
                 says = "is unchanged" if row["verdict"] == "same" else "is inconclusive"
-                claim = counted_rows("compared", 1, **_key(row, "compared"), verdict=row["verdict"])
+                claim = counted_rows("compared", 1, **key_of(row, "compared"), verdict=row["verdict"])
                 texts.append(Clause(f"{head} {says} against {base}{reach}", [claim]))
             texts[-1] = finding(texts[-1], place=place)
         return texts
 
     def _undecided(self, row: Row, frame: str) -> Clause:
         """The name of a dbms whose verdict is same or unsure, with the claim that it has this verdict."""
-        claim = counted_rows(frame, 1, **_key(row, frame), verdict=row["verdict"])
+        claim = counted_rows(frame, 1, **key_of(row, frame), verdict=row["verdict"])
         return Clause(in_one(self.short[row["dbms"]]), [claim])
 
     def _over(self) -> str:
@@ -183,7 +200,7 @@ class Overall:
         half = float(rows["half"].max())  # type: ignore[arg-type]
         claim = Claim(
             "means",
-            {"relation": "base", "metric": self.metric, "clients": None, "host": rows["host"][0]}
+            {"relation": "base", "metric": self.metric, **ALL_PARTS, "host": rows["host"][0]}
             | {"dbms": rows["dbms"].to_list()},
             half,
             "half",
@@ -198,20 +215,38 @@ class Overall:
         by_clients = rows.drop_nulls("clients")
         if by_clients.is_empty():
             return None
-        far = rows.filter(pl.col("clients").is_null()).sort(pl.col("estimate").log().abs()).row(-1, named=True)
+        far = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs()).row(-1, named=True)
         parts = [
-            phrase("{} with {}", _signed(row, "means"), counted(row["clients"], "client"))
+            phrase("{} with {}", signed(row, "means"), counted(row["clients"], "client"))
             for row in by_clients.filter(dbms=far["dbms"]).sort("clients").to_dicts()
         ]
-        what = "throughput" if self.metric == THROUGHPUT else "CPU per operation"
+        what = self._measure()
         return finding(phrase("By clients, the {} of {}: {}", what, self.full[far["dbms"]], listed(parts)))
+
+    def _by_work(self, host: str) -> Clause | None:
+        """A sentence on the last release or, in other studies, on the dbms whose mean is farthest from 1: its mean
+        for each kind of work if they disagree, and the step that makes most of its mean."""
+        rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
+        by_distance = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs())["dbms"].to_list()
+        last = stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []
+        dbms = next((dbms for dbms in (*last, *by_distance[-1:]) if dbms in by_distance), "")
+        of_dbms, who = rows.filter(dbms=dbms), self.full.get(dbms, "")
+        works = by_work(of_dbms)
+        says = phrase("By kind of work, the {} of {}: {}", self._measure(), who, works) if works else ""
+        parts = [*filter(None, [says, one_step(of_dbms, f" of {who}" * (not works))])]
+        return finding(*parts, place=self.place(host)) if parts else None
+
+    def _measure(self) -> str:
+        return "throughput" if self.metric == THROUGHPUT else "CPU per operation"
 
     def _extremes(self) -> Clause:
         """A sentence on the step and dbms that regressed most and improved most, by the same measure, and on the
         number of each verdict."""
         changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
         total = self.decided.height
-        counts = verdict_counts(self.decided["verdict"], frame="decided") if total > 1 else Clause("")
+        words = DIFFERS if self.older else REGRESSED
+        counts = verdict_counts(self.decided["verdict"], "decided", changed=words) if total > 1 else Clause("")
+        counts = phrase("{}{}", "over all configs, " * (set(self.decided["dbms"]) > set(self.others)), counts)
         if changes.is_empty():
             says = verdict_counts(self.decided["verdict"], frame="decided")
             return finding(phrase("No change is shown, neither in throughput nor in cost per operation: {}", says))
@@ -247,19 +282,33 @@ class Overall:
         of = {"metric": row["metric"], "verdict": verdict, "base": self.base, "dbms": self.others}
         of |= {"step": self.extremes["step"].unique(maintain_order=True).to_list()}
         most = Claim("compared", of, row["estimate"], reading=_MOST[verdict, row["metric"]])  # type: ignore[arg-type]
-        says = f"{CHANGED[verdict]}{' most' * (len(rows) > 1)}"
+        dbms, several = self.short[row["dbms"]], len(rows) > 1
+        says = f"{CHANGED[verdict]}{' most' * several}: {dbms}"
+        if row["dbms"] in self.older:
+            says = f"is {_BEFORE[verdict, row['metric']][several]} in the older {dbms}:"
         what = "" if row["metric"] == THROUGHPUT else " of CPU per operation"
         place = f" on {row['host']}" if len(self.hosts) > 1 else ""
         beside = self._beside(row)
-        overlaps = (other for other in rows[1:] if other["low"] <= row["high"] and row["low"] <= other["high"])
-        cell = {name: row[name] for name in ("host", "step")}
-        alike = [in_one(self.short[other["dbms"]]) for other in overlaps if cell.items() <= other.items()]
+        alike = self._about_as_much(row, rows[1:])
         text = phrase(
-            "{} {}: {} {}{}{}{}{}{}",
-            *(row["step"], says, self.short[row["dbms"]], _signed(row, "compared"), what, place),
-            *(_reach(row), beside, f", and {listed(alike)} about as much" * bool(alike)),
+            "{} {} {}{}{}{}{}{}",
+            *(row["step"], says, signed(row, "compared"), what, place),
+            *(_reach(row), beside, f", and {alike} about as much" * bool(alike)),
         )
         return Clause(text, [*text.claims, most])
+
+    def _about_as_much(self, row: Row, others: Sequence[Row]) -> str:
+        """The comparisons whose interval overlaps that of `row`: their steps or dbms if they have the other one in
+        common with it, or else both; of many, the number."""
+        overlaps = [
+            other
+            for other in others
+            if other["host"] == row["host"] and other["low"] <= row["high"] and row["low"] <= other["high"]
+        ]
+        names = [{"step": other["step"], "dbms": in_one(self.short[other["dbms"]])} for other in overlaps]
+        common = [name for name in ("step", "dbms") if all(other[name] == row[name] for other in overlaps)]
+        named = [" of ".join(text for name, text in one.items() if name not in common[:1]) for one in names]
+        return listed(named) if len(named) <= MOST_NAMED else f"{len(named)} others"
 
     def _beside(self, row: Row) -> Clause:
         """The other measure of the same comparison if it changed, too: CPU for throughput, throughput for CPU."""
@@ -267,7 +316,7 @@ class Overall:
         cell = {name: row[name] for name in CELL} | {"metric": other}
         beside = self.compared.filter(**cell).filter(pl.col("verdict").is_in(list(CHANGED))).to_dicts()
         what = "CPU per operation" if other == CPU else "throughput"
-        return phrase(", {} {}", what, _signed(beside[0], "compared")) if beside else Clause("")
+        return phrase(", {} {}", what, signed(beside[0], "compared")) if beside else Clause("")
 
     def _brought(self, host: str) -> Clause | None:
         """A sentence on the releases at which the performance changed, by the geometric mean over the steps or by the
@@ -279,22 +328,14 @@ class Overall:
         row = course.row(0, named=True)
         cell = {name: row[name] for name in ("host", "step", "metric")}
         changes = stats.courses_of(self.study).changes.filter(**cell).to_dicts()
-        says = came_from(row, changes, self.short, self._total(row))
-        return finding(phrase("By release: {}", says), place=self.place(host))
-
-    def _total(self, course: Row) -> str:
-        """The total change from the base to the last release of a course, as the page's first sentence states it;
-        empty if that sentence has no number for it."""
-        of_last = {"host": course["host"], "dbms": course["last"], "base": course["first"]}
-        mean = self.means.filter(pl.col("clients").is_null(), relation="base", **of_last)
-        single = self.compared.filter(metric=self.metric, step=course["step"], **of_last)
-        numbers = [("means", row) for row in mean.to_dicts()] + [("compared", row) for row in single.to_dicts()]
-        return next((_signed(row, frame) for frame, row in numbers), "")
+        says = came_from(row, changes, self.short)
+        few = few_rounds(stats.courses_of(self.study).points.filter(**cell)["n"])
+        return phrase("{}{}", finding(phrase("By release: {}", says), place=self.place(host)), few)
 
     def _configs(self, host: str) -> Iterator[Clause]:
         """Sentences on configs that the first sentence does not compare: the gain or loss of each within its
         build."""
-        of_base = self.means.filter(pl.col("clients").is_null(), host=host)
+        of_base = self.means.filter(OVER_ALL, host=host)
         within = of_base.filter(~pl.col("dbms").is_in(self.others), relation="config")
         to_base = {row["dbms"]: row for row in of_base.filter(relation="base").to_dicts()}
         by_config: dict[str, list[Row]] = {}
@@ -305,7 +346,7 @@ class Overall:
             # A config that the base's build has as well would have to be compared with that.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
-            what = "throughput" if self.metric == THROUGHPUT else "CPU per operation"
+            what = self._measure()
             beside = f"relative to {self.short[self.base]}" if alone else "within a release"
             yield finding(phrase("With {}, {} {}: {}", options, what, beside, moved))
 
@@ -313,7 +354,7 @@ class Overall:
         who = self.short[row["base"]]
         if row["verdict"] not in CHANGED:
             says = {"unsure": "is inconclusive", "same": "is unchanged"}[row["verdict"]]
-            of_verdict = counted_rows("means", 1, **_key(row, "means"), verdict=row["verdict"])
+            of_verdict = counted_rows("means", 1, **key_of(row, "means"), verdict=row["verdict"])
             return Clause(f"{who} {says} ({change_interval(row)})", [of_verdict])
         before, after = to_base.get(row["base"]), to_base.get(row["dbms"])
         if before is None or after is None:  # the base has no mean: it is 1
@@ -321,7 +362,7 @@ class Overall:
             verb = gains if row["verdict"] == "faster" else loses
             return phrase("{} {} {} ({})", who, verb, _share(row, "means"), change_interval(row))
         verb = "recovers" if row["verdict"] == "faster" else "falls"
-        return phrase("{} {} from {} to {}", who, verb, _signed(before, "means"), _signed(after, "means"))
+        return phrase("{} {} from {} to {}", who, verb, signed(before, "means"), signed(after, "means"))
 
 
 def names_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
@@ -358,25 +399,10 @@ def _singular(reason: str) -> str:
     return f"{verb}s {rest}".replace("they", "it")
 
 
-def _claim(row: Row, frame: str, written: str) -> Claim:
-    return Claim(frame, _key(row, frame), row["estimate"], written=written)
-
-
-def _key(row: Row, frame: str) -> dict[str, Any]:
-    """The values of the columns that identify a row of a frame."""
-    return {name: row[name] for name in (CELL if frame == "compared" else MEANS) if name != "steps"}
-
-
 def _share(row: Row, frame: str) -> Clause:
     """The distance from the base without a sign, such as `11.1 %`."""
     written = change(row["estimate"]).lstrip("+−")
-    return Clause(written, [_claim(row, frame, written)])
-
-
-def _signed(row: Row, frame: str) -> Clause:
-    """The change from the base with its sign, such as `−17.8 %`."""
-    written = change(row["estimate"])
-    return Clause(written, [_claim(row, frame, written)])
+    return Clause(written, [Claim(frame, key_of(row, frame), row["estimate"], written=written)])
 
 
 def _reach(row: Row) -> str:

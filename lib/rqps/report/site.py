@@ -188,13 +188,13 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     All conditions must hold. They can ask for a run with one of some workloads or modes; for a config that sets one
     of some options; for an option with several values in a workload (`varied`); for a study with or without levels,
     with a minimum number of releases, imported or not; and for a function that returns True. A notebook without
-    conditions belongs to every study with rounds of throughput.
+    conditions belongs to every study with rounds of throughput; `counts` says that counted rounds are enough.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
         return False
     few = len(study.card.dbms) <= MOST_PROFILED
-    if study.card.rounds == 0 and "releases" not in only and not (few and "modes" in only):
+    if study.card.rounds == 0 and not {"releases", "counts"} & {*only} and not (few and "modes" in only):
         return False  # all other pages need measured times
     if (
         len(stats.releases(study)) < only.get("releases", 0)

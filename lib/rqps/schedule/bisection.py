@@ -172,7 +172,8 @@ class Bisection:
         self._run(asked, wanted=dict.fromkeys(pair, 1))  # their duets are measured already
 
     def _measure_again(self, changes: Sequence[Change], now: bool) -> None:
-        """Measures the ends and the changes on the further occasions of the study, or `now` on another one."""
+        """Measures both ends of the list and the builds around each change on the further occasions that the study
+        asks for; with `now`, on one more occasion, at once."""
         places = {0, len(self.dbms) - 1, *(at for change in changes for at in (change.before, change.after))}
         self.say(self.answer(changes))
         names = [self.dbms[at] for at in sorted(places)]
@@ -191,7 +192,7 @@ class Bisection:
         return StudyFolder.of(self.data, self.study).measured(this_host()).occasion
 
     def _why(self, *names: str) -> str:
-        """The error of the latest failed run of the first of these dbms that has one."""
+        """The error of the latest failed run of a dbms: of the first one in the list that has a failed run."""
         failures = map(StudyFolder.of(self.data, self.study).failure_of, names)
         return next((f": {error_in(failure)}" for failure in failures if failure), "")
 
@@ -254,7 +255,8 @@ class Bisection:
 
     def _size(self, before: int, after: int, changes: int) -> tuple[Level, int]:
         """The change between two candidates by all rounds, and its number of occasions. If these are enough for
-        other hours, each occasion is one value, and the interval is corrected for the number of changes."""
+        other hours, each occasion is one value, and the interval, corrected for the number of changes, holds what a
+        further occasion finds."""
         names = [self.dbms[at] for at in (before, after)]
         wide = self._rounds().pivot(
             "dbms", index="occasion", values="ratio", aggregate_function=pl.element().log().mean()
@@ -266,7 +268,7 @@ class Bisection:
         values = wide.select(step=pl.lit(self.step), ratio=(pl.col(names[1]) - pl.col(names[0])).exp())
         (of_occasions,) = STUDENT.estimates(values, ["step"], "ratio")(1 - (1 - COVERAGE) / changes).to_dicts()
         low, size, high = (math.log(of_occasions[name]) for name in ("low", "estimate", "high"))
-        return Level(size, (high - low) / 2), wide.height
+        return Level(size, (high - low) / 2 * math.sqrt(1 + wide.height)), wide.height
 
     def _line(self, at: int, until: int, size: Level) -> str:
         """Describes a change: the builds between which it lies, its size and, if instructions were counted, the

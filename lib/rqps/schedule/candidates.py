@@ -10,7 +10,8 @@ from rqps.errors import RqpsError, instead
 
 
 def in_order(builds: dict[str, BuildSpec], engine: str, ends: tuple[str, str], names: Sequence[str]) -> list[str]:
-    """The names of the builds from one end to the other. Versions of the catalogue are added to `builds`."""
+    """The names of the builds from one end to the other. Releases that only the catalogue has are added to
+    `builds`."""
     ordered = [_added(builds, engine, name) for name in (ends[0], *names, ends[1])]
     if ordered[0] == ordered[-1]:
         raise RqpsError(f"{ends[0]} and {ends[1]} are one build", fix="name two ends: --good NAME --bad NAME")

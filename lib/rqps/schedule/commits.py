@@ -136,8 +136,8 @@ class Checkout:
         self._seconds.append(time.monotonic() - began)
 
     def _worktree(self, commit: str) -> Path:
-        """The worktree of rqps with a commit checked out. Object files of the last build stay, so `make` compiles
-        less."""
+        """The git worktree in which commits are built, with this commit checked out. Object files of the last build
+        stay, so `make` compiles less."""
         tree = self.work / "worktree"
         if not tree.is_dir():
             tree.parent.mkdir(parents=True, exist_ok=True)

@@ -94,7 +94,8 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
 
 
 def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Patterns]:
-    """The parts that a level measures, chosen by the measurements of the level before it (or of the study)."""
+    """The groups of instruments that the next, finer study of a scenario measures, chosen from the results of the
+    study before it."""
     spec = runs_file.studies[study]
     if number == 1:
         assert spec.measure_parts_of is not None

@@ -43,9 +43,9 @@ def job_of(
 ) -> Job:
     """Returns the job of the run that a notebook asks for. `rqps run` passes `folder`, where the job is stored.
 
-    Whoever runs the notebook by hand passes in `dbms` one or several names of the form build.config (default: the
-    study's base), in `options` further options of the server, and in `parameters` those of the workload. Lists and
-    mappings may be JSON, as in `papermill -p`.
+    For a run by hand, `dbms` is one name of the form build.config or several (default: the study's base), `options`
+    are further options of the server, and `parameters` are those of the workload. Lists and mappings may be JSON, as
+    in `papermill -p`.
     """
     if folder:
         return read_job(Path(folder) / JOB)

@@ -87,9 +87,9 @@ def refusal(study: str, changed: Iterable[Rebuilt]) -> RqpsError:
 def next_versions(
     known: Versions, folder: Path, runs_file: RunsFile, study: str, host: str, note: str = ""
 ) -> Versions:
-    """The versions of a study's builds from now on: a build whose program changed gets a further version.
+    """The versions of a study's builds, with a further version for each build whose program has changed.
 
-    A version that no run has measured is replaced by the next, except the first version in a series of tries.
+    A version that no run has measured is replaced by the next, except the first version in a series of `rqps try`.
     """
     versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
     of_tries = runs_file.studies[study].against is not None

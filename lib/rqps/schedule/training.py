@@ -21,13 +21,19 @@ JOBS = len(os.sched_getaffinity(0))
 
 
 def make_builds(
-    runs_file: RunsFile, builds: Iterable[str], runner: LocalRunner, say: Say, *, jobs: int = JOBS, niceness: int = 10
+    runs_file: RunsFile,
+    builds: Iterable[tuple[str, BuildSpec]],
+    runner: LocalRunner,
+    say: Say,
+    *,
+    jobs: int = JOBS,
+    niceness: int = 10,
 ) -> None:
-    """Makes these builds from source, unless they are made already. Before the first build begins, it says what
-    each build takes, and raises an RqpsError if something is missing for any of them."""
-    makings = [Making.of(name, runs_file.builds[name]) for name in dict.fromkeys(builds)]
-    to_do = [making for making in makings if not making.tree.is_dir()]
-    for making in to_do:
+    """Makes these builds, and layouts of them, from source, unless they are made already. Before the first build
+    begins, it says what each build takes, and raises an RqpsError if something is missing for any of them."""
+    makings = [Making.of(name, spec) for name, spec in builds]
+    first = {making.in_first_order.tree: making.in_first_order for making in makings}
+    for making in (making for tree, making in first.items() if not tree.is_dir()):
         say(making.in_words())
         making.refuse_what_is_missing()
         if making.spec.training is not None:

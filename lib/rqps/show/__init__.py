@@ -34,6 +34,7 @@ from rqps.show.sentences import (
     change_of,
     changes,
     comparison,
+    few_rounds,
     finding,
     inconclusive,
     listed,

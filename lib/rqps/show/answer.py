@@ -46,9 +46,10 @@ def answer_text(
 ) -> str:
     """The answer of a study from its compared frame: one table per metric, one row per step, one column per dbms.
 
-    The last row has the `means` over all steps. `steps` are names or patterns such as `read-*`. `every` shows all
-    metrics, not only throughput. The legend above the tables maps dbms to `names`; where dbms are rows, the names are
-    in the rows. Columns that exceed `width` characters continue in a further block below; 0 means no limit.
+    The last rows have the `means` over all steps and, if they have the column `work`, by kind of work. `steps` are
+    names or patterns such as `read-*`. `every` shows all metrics, not only throughput. The legend above the tables
+    maps dbms to `names`; where dbms are rows, the names are in the rows. Columns that exceed `width` characters
+    continue in a further block below; 0 means no limit.
     """
     if compared.is_empty():
         return NOT_COMPARED
@@ -131,9 +132,12 @@ def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
         absolute = [sized(of_step["base_estimate"][0])] if one_host else []
         cells.append([step, *absolute, *(ratio_in_words(by_dbms.get(name)) for name in dbms)])
     if not means.is_empty():
-        of_all = {row["dbms"]: row for row in means.to_dicts()}
-        last = f"geometric mean of {max(row['steps'] for row in of_all.values())} steps"
-        cells.append([last, *([""] if one_host else []), *(ratio_in_words(of_all.get(name)) for name in dbms)])
+        by_work = means.partition_by("work", as_dict=True, maintain_order=True) if "work" in means.columns else {}
+        for (work,), of_work in (by_work or {(None,): means}).items():
+            by_dbms = {row["dbms"]: row for row in of_work.to_dicts()}
+            last = f"geometric mean of {work}," if work else "geometric mean of"
+            last += f" {max(row['steps'] for row in by_dbms.values())} steps"
+            cells.append([last, *([""] if one_host else []), *(ratio_in_words(by_dbms.get(name)) for name in dbms)])
     return cells
 
 

@@ -144,7 +144,7 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
 
 def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`.
-    Verdicts are replaced by words."""
+    `verdict` becomes the words that tables have for it, such as `slower`."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
     number = pl.col("estimate").map_elements(ratio, pl.String)

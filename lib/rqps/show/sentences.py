@@ -35,9 +35,14 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, formatted
 
 CHANGED = {"slower": "regressed", "faster": "improved"}
+REGRESSED = {verdict: (word, word) for verdict, word in CHANGED.items()}
+DIFFERS = {verdict: (f"is {verdict}", f"are {verdict}") for verdict in CHANGED}
+"""The words for changes between a base and what came before it, which is no development."""
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
 MOST_CHANGES = 4
 """Maximum number of changes that a sentence names for a course, which is a step's ratio over the releases."""
+LEAST_REST = 0.15
+"""Minimum rest of a total change, in points, that a sentence names: less can be the rounding of its numbers."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
 _VERBS = {
@@ -118,8 +123,14 @@ def listed(parts: Sequence[str]) -> Clause:
     return joined(" and ", filter(None, [joined(", ", parts[:-1]), *parts[-1:]]))
 
 
-def verdict_counts(verdicts: Iterable[str], frame: str = "", rows: dict[str, Any] | None = None) -> Clause:
-    """The number of comparisons for each verdict. Their claims, if any, count the rows of `frame` that match `rows`.
+def verdict_counts(
+    verdicts: Iterable[str],
+    frame: str = "",
+    rows: dict[str, Any] | None = None,
+    changed: Mapping[str, tuple[str, str]] = MappingProxyType(REGRESSED),
+) -> Clause:
+    """The number of comparisons for each verdict. With a `frame`, each number is a claim: the number of its rows that
+    have the verdict and match `rows`. `changed` has the words for one and for several changes.
 
     >>> verdict_counts(["slower"] * 14 + ["faster"] * 2 + ["unsure"] * 4)
     '14 of 20 comparisons regressed, 2 improved, 4 are inconclusive'
@@ -128,9 +139,8 @@ def verdict_counts(verdicts: Iterable[str], frame: str = "", rows: dict[str, Any
     """
     counts = Counter(verdicts)
     total = counts.total()
-    parts = [
-        (counts[word], CHANGED.get(word) or _COUNTED[word][counts[word] > 1]) for word in VERDICTS if counts[word]
-    ]
+    words = {**changed, **_COUNTED}
+    parts = [(counts[word], words[word][counts[word] > 1]) for word in VERDICTS if counts[word]]
     claims = [counted_rows(frame, counts[word], **(rows or {}), verdict=word) for word in VERDICTS] if frame else []
     if total == 0:
         return Clause("nothing was compared", claims)
@@ -178,6 +188,16 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
     return Clause("; ".join(filter(None, chain([text], takes, [", ".join(settled)]))), claims if frame else ())
 
 
+def few_rounds(counts: Iterable[int]) -> str:
+    """A sentence, after a space, that numbers of few rounds decide nothing; empty for enough rounds.
+
+    >>> few_rounds([1, 1]), few_rounds([4])
+    (' That is of 1 round and decides nothing: a verdict takes 4.', '')
+    """
+    few = [count for count in counts if count < ROUNDS_FOR_A_VERDICT]
+    return f" That is of {rounds_of(few)} and decides nothing: a verdict takes {ROUNDS_FOR_A_VERDICT}." * bool(few)
+
+
 def in_one(name: str) -> str:
     """The name for use in a list: the text after its first comma is put in brackets.
 
@@ -222,19 +242,21 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
     return joined(", ", parts)
 
 
-def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], total: str = "") -> Clause:
+def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> Clause:
     """A clause on the releases at which a course changed, in order, each in percentage points of the first release.
-    Of many changes it names the largest. `total` is the text of the total change, if the page already has it.
+    Of many changes it names the largest. The rest of the total change is between releases of one level.
 
     >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
     >>> changes = [{"dbms": "b", "until": "b", "points": -25.9}, {"dbms": "c", "until": "d", "points": 1.9}]
     >>> came_from(course, changes, {"a": "5.6", "b": "8.0.12", "c": "8.0.31", "d": "9.7"})
     'throughput −24.0 % from 5.6 to 9.7: −25.9 points at 8.0.12, +1.9 at 8.0.31 (one level up to 9.7)'
+    >>> came_from(course | {"estimate": 0.77}, changes[:1], {"a": "5.6", "b": "8.0.12", "d": "9.7"})
+    'throughput −23.0 % from 5.6 to 9.7: −25.9 points at 8.0.12, +2.9 elsewhere'
     >>> came_from(course | {"course": "drift"}, [], {"a": "5.6", "d": "9.7"})
     'throughput −24.0 % from 5.6 to 9.7, as a drift over many releases'
     """
     written = change(course["estimate"])
-    total = total or Clause(written, [claim_of(course, written, frame="courses")])
+    total = Clause(written, [claim_of(course, written, frame="courses")])
     what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
     course_in_all = phrase("{} {} from {} to {}", what, total, names[course["first"]], names[course["last"]])
     if course["course"] == "drift":
@@ -250,6 +272,9 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str], tot
     if smaller := [row for row in changes if row not in largest]:
         points = f"{sum(row['points'] for row in smaller):+.1f}".replace("-", "−")
         parts.append(Clause(f"{points} in {counted(len(smaller), 'smaller change')}"))
+    rest = 100 * (course["estimate"] - 1) - sum(row["points"] for row in changes)
+    if abs(rest) >= LEAST_REST:
+        parts.append(Clause(f"{rest:+.1f} elsewhere".replace("-", "−")))
     return phrase("{}: {}", course_in_all, joined(", ", parts))
 
 
@@ -279,11 +304,12 @@ def steps_of_means(means: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -
         over, missing = row["over"], row["missing"]
         reasons = [f"steps that {reason} ({_some(steps)})" for reason, steps in left_out.items()]
         reasons += [f"{_some(missing)}, in which {row['dbms']} was not compared"] * bool(missing)
-        reasons += [f"{counted(row['incomplete'], 'round')} without one of the steps"] * bool(row["incomplete"])
         whose = f" of {row['dbms']}" * (alike.height > 1)
         every = "all " * (not left_out and not missing)
         sentences.append(f"The geometric mean{whose} is over {every}{counted(len(over), 'step')} ({_some(over)}).")
         sentences += [f"It leaves out {'; '.join(reasons)}."] * bool(reasons)
+        rounds = f"{counted(row['incomplete'], 'round')} without one of the steps"
+        sentences += [f"Its interval leaves out {rounds}."] * bool(row["incomplete"])
     return " ".join(sentences)
 
 

@@ -78,18 +78,18 @@ def superseded(study: Study) -> tuple[str, ...]:
 
 
 def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
-    """The comparisons of each version of a build on the occasions that measured it while it was the newest: one row
-    per version, step, metric and `against`.
+    """Compares each version of a build with an earlier one, from the occasions on which it was the newest version:
+    one row per version, step, metric and `against`.
 
-    Where `against` is `last`, the row compares the version with the version before it. Where it is `base`, which only
-    the newest version has, the row compares its ratio to the base with the same ratio of an earlier version: the
-    first version, or the version that was `acknowledged`. Its verdict is `unsure` unless the whole interval lies
-    beyond the smallest effect.
+    - `against` is `last` for a comparison with the version before. The newest version also has rows in which it is
+      `base`: both versions are compared by their ratios to the base. The earlier version is then the first one, or
+      the one that was `acknowledged`, and the verdict is `unsure` unless the whole interval lies beyond the smallest
+      effect.
+    - `seen` is the verdict of the first occasion.
+    - `state` is null unless `seen` is slower or faster. Then it is `suspected` until there is a second occasion,
+      `changed` if that has the same verdict, and null if it has not.
 
-    `seen` is the verdict of the first occasion. `state` follows from it only if it is slower or faster: `suspected`
-    as long as there is no second occasion; then `changed` if both occasions have the same verdict, and null if they
-    disagree. All other rows have a null `state`. A version is judged by its own rounds alone, so that its verdict
-    stays when further versions come.
+    A version is judged by its own rounds alone, so that its verdict stays when further versions come.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")

@@ -16,7 +16,7 @@ squared error that a change must explain, so that at most one page of twenty nam
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from rqps.stats.build_versions import versions
 from rqps.stats.comparison import relate
 from rqps.stats.estimate import STUDENT, USUAL_WEIGHS
 from rqps.stats.metrics import version_order
-from rqps.stats.summary import left_out
+from rqps.stats.summary import OVER_ALL, left_out, means
 from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
 from rqps.store.read import Study
 from rqps.study import build_and_config
@@ -72,8 +72,8 @@ class Courses(NamedTuple):
     from `earliest` to `latest` brought it. `until` is the last release before the next change."""
     summary: pl.DataFrame
     """One row per host, step and metric: `course` is `flat`, `steps` or `drift`; `estimate` is the ratio of the last
-    release to the first, with an interval; `resolves` is the smallest change that would be named if only the last
-    release had it."""
+    release to the first, as tables show it, with an interval; `resolves` is the smallest change that would be named
+    if only the last release had it."""
 
 
 class Stretches(NamedTuple):
@@ -98,7 +98,7 @@ def releases(study: Study) -> list[str]:
 @lru_cache(maxsize=2)  # a study's page and its first page both need them
 def courses_of(study: Study) -> Courses:
     """The courses of a study's steps and, if there are several steps, of their geometric mean: `ALL_STEPS`."""
-    paired, _ = relate(study)
+    paired, compared = relate(study)
     without = [step for steps in left_out(study).values() for step in steps]
     keys = [name for name in ("host", "metric", "base", "dbms", "occasion", "round") if name in paired.columns]
     usual = [name for name in ("usual_spread",) if name in paired.columns]
@@ -111,15 +111,24 @@ def courses_of(study: Study) -> Courses:
         .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
         .select(*keys, *usual, "ratio", step=pl.lit(ALL_STEPS))
     )
-    return courses(pl.concat([paired, of_all], how="diagonal"), releases(study))
+    of_means = means(study).filter(OVER_ALL, relation="base").with_columns(step=pl.lit(ALL_STEPS))
+    shown = pl.concat(frame.select(*CELL, "base", "dbms", "estimate") for frame in (compared, of_means))
+    return courses(pl.concat([paired, of_all], how="diagonal"), releases(study), shown)
 
 
-def courses(paired: pl.DataFrame, ordered: Sequence[str]) -> Courses:
+def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:
     """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
-    multiple comparisons together."""
+    multiple comparisons together. `shown` has the estimates of tables, which the frames `points` and `summary`
+    repeat."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
-    of_cells = {cell: course for cell, rounds in cells.items() if (course := _course(rounds, ordered))}
+    known = {} if shown is None else shown.partition_by(*CELL, "base", as_dict=True)
+    estimates = {cell: dict(rows.select("dbms", "estimate").iter_rows()) for cell, rows in known.items()}
+    of_cells = {
+        cell: course
+        for cell, rounds in cells.items()
+        if (course := _course(rounds, ordered, estimates.get(cell, {})))
+    }
     splits = sum(len(course.dbms) - 1 for course in of_cells.values())
     parts: tuple[list[dict[str, Any]], ...] = ([], [], [])
     for cell, course in of_cells.items():
@@ -139,6 +148,8 @@ class _Course:
     values: Floats
     errors: Floats
     freedom: float
+    shown: Floats
+    """The logarithms of the ratios to the first release, as tables show them."""
 
     def described(self, coverage: float) -> tuple[Iterator[dict[str, Any]], ...]:
         """Rows of the frames `points`, `changes` and `summary`. The penalty of a change follows from `coverage`: a
@@ -156,7 +167,7 @@ class _Course:
         levels = np.exp(stretches.levels - self.values[0])
         for rank, dbms in enumerate(self.dbms):
             errors = (self.errors[rank], self.errors[0]) if rank else (0.0, 0.0)
-            ratio = self._interval(self.values[rank] - self.values[0], *errors)
+            ratio = self._interval(self.shown[rank], *errors)
             yield {"rank": rank, "dbms": dbms, "n": self.rounds[rank], **ratio, "level": float(levels[rank])}
 
     def _changes(self, stretches: Stretches) -> Iterator[dict[str, Any]]:
@@ -190,11 +201,10 @@ class _Course:
     def _summary(self, stretches: Stretches, quantile: float) -> dict[str, Any]:
         starts, levels = stretches.starts, stretches.levels
         course = "drift" if stretches.drifts else "steps" if starts else "flat"
-        change = levels[-1] - levels[0] if course == "steps" else self.values[-1] - self.values[0]
         begin = max((start for start in starts if start < len(levels) - 1), default=0)
         resolves = math.expm1(quantile * math.hypot(self.errors[-1], _of_mean(self.errors[begin:-1])))
         ends = {"course": course, "first": self.dbms[0], "last": self.dbms[-1]}
-        ratio = self._interval(change, self.errors[0], self.errors[-1])
+        ratio = self._interval(self.shown[-1], self.errors[0], self.errors[-1])
         return ends | ratio | {"resolves": max(resolves, LEAST)}
 
 
@@ -203,7 +213,7 @@ def _of_mean(errors: Floats) -> float:
     return float((errors**-2).sum() ** -0.5)
 
 
-def _course(rounds: pl.DataFrame, ordered: Sequence[str]) -> _Course | None:
+def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str, float]) -> _Course | None:
     """The course of one step; None if there are too few releases, or if the rounds do not show their noise.
 
     All ratios of a round share the random error of its base, which is removed as the mean of the round: the residuals
@@ -213,7 +223,8 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str]) -> _Course | None:
     if "occasion" in keys and rounds["occasion"].n_unique() >= OCCASIONS_FOR_OTHER_HOURS:
         keys = ["occasion"]
     logs = rounds.group_by(*keys, "dbms").agg(pl.col("ratio").log().mean())
-    wide = logs.pivot("dbms", index=keys, values="ratio").with_columns(pl.lit(0.0).alias(rounds["base"][0]))
+    base = rounds["base"][0]
+    wide = logs.pivot("dbms", index=keys, values="ratio").with_columns(pl.lit(0.0).alias(base))
     dbms = [name for name in ordered if name in wide.columns]
     values = wide.select(dbms).to_numpy()
     levels, noise = _without_luck(values)
@@ -224,7 +235,10 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str]) -> _Course | None:
         freedom, squares = freedom + USUAL_WEIGHS, squares + USUAL_WEIGHS * usual**2
     if len(dbms) < FEWEST_RELEASES or freedom <= 0 or squares == 0:
         return None
-    return _Course(dbms, counts.tolist(), levels, np.sqrt(squares / freedom / counts), freedom)
+    own = zip(dbms, levels - levels[dbms.index(base)], strict=True)
+    shown = np.array([math.log(estimates[name]) if name in estimates else level for name, level in own])
+    errors = np.sqrt(squares / freedom / counts)
+    return _Course(dbms, counts.tolist(), levels, errors, freedom, shown - shown[0])
 
 
 def _without_luck(values: Floats) -> tuple[Floats, Floats]:

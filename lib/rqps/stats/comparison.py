@@ -49,7 +49,8 @@ def compare(
     null = 1.0 if of == "ratio" else 0.0
     near = pl.col("smallest_effect") * (1.0 if of == "ratio" else pl.col("base_estimate"))
     decided = verdict.decided(null=null, near=near, more_is_better=pl.col("metric").is_in(THROUGHPUTS))
-    rounds_needed = pl.when(verdict="unsure").then(verdict.rounds_needed(null=null, near=near))
+    can_settle = ~verdict.for_other_hours()
+    rounds_needed = pl.when(can_settle, verdict="unsure").then(verdict.rounds_needed(null=null, near=near))
     figures = ("n", "occasions", "base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
     decision = ("sure_low", "sure_high", "verdict", "needs", "rounds_needed", *VERDICT_SETTINGS)
     compared = compared.with_columns(decided.alias("verdict")).with_columns(
@@ -173,17 +174,17 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """The geometric mean of each dbms over the steps of a study, with an interval and no verdict: in each round all
-    steps have the same weight, and the estimate is the mean of the rounds.
+    steps have the same weight, and the estimate is the geometric mean of the steps' estimates.
 
     `over` lists the steps in the mean: all but those in `left_out` and those in `missing`, in which this dbms was not
-    compared and another was. `incomplete` is the number of rounds that are not used because they lack a step.
+    compared and another was. `incomplete` is the number of rounds that lack a step, which the interval does not use.
 
     >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
     >>> paired = pl.DataFrame([*rows, ("q100", 1, 1.0)], schema=["step", "round", "ratio"], orient="row")
     >>> paired = paired.with_columns(host=pl.lit("vm"), metric=pl.lit("x"), base=pl.lit("a"), dbms=pl.lit("b"))
     >>> means = over_steps(paired, {"hold a rate": ["q100"]})
     >>> means.select("over", "missing", "n", "incomplete", pl.col("estimate").round(3)).row(0)
-    (['scan', 'insert'], [], 2, 1, 0.632)
+    (['scan', 'insert'], [], 2, 1, 0.645)
     """
     keys = ["host", "metric", "base", "dbms"]
     free = paired.filter(~pl.col("step").is_in([step for steps in left_out.values() for step in steps]))
@@ -201,7 +202,19 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
         .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
     )
     about = of_rounds.select(*keys, "over", "missing", "incomplete").unique(keys, maintain_order=True)
-    return STUDENT.estimate(of_rounds, [*keys, "steps"], "ratio").join(about, on=keys, maintain_order="left")
+    means = STUDENT.estimate(of_rounds, [*keys, "steps"], "ratio").join(about, on=keys, maintain_order="left")
+    return centred_on_steps(means, free, keys)
+
+
+def centred_on_steps(means: pl.DataFrame, paired: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The means, each moved to the geometric mean of the estimates of its steps, with an interval as wide as before:
+    whoever multiplies the ratios of a table gets its mean. The mean of the rounds' means can differ from it, as each
+    step has its own weights for the rounds."""
+    of_steps = STUDENT.estimate(paired, [*keys, "step"], "ratio")
+    centres = of_steps.group_by(keys).agg(centre=pl.col("estimate").log().mean().exp())
+    moved = means.join(centres, on=list(keys), how="left", maintain_order="left", nulls_equal=True)
+    ends = [name for name in ("low", "high", "sure_low", "sure_high", "estimate") if name in means.columns]
+    return moved.with_columns(pl.col(ends) * pl.col("centre") / pl.col("estimate")).drop("centre")
 
 
 def _occasion(paired: pl.DataFrame) -> list[str]:

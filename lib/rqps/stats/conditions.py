@@ -252,7 +252,9 @@ def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
     differing = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name")
     differing = differing.group_by("dbms").agg(options=pl.format("{}={}", "name", "value").str.join(", "))
     counted = runs.group_by("host", "dbms", maintain_order=True).agg(
-        pl.len().alias("runs"), pl.col("version", "version_comment", "build_source", "build_digest").first()
+        pl.len().alias("runs"),
+        pl.col("version", "version_comment", "build_source", "build_digest").first(),
+        pl.col("build_digest").n_unique().alias("binaries"),
     )
     facts: dict[str, dict[str, str]] = {}
     for dbms, name, value in conditions.filter(kind="compiled").select("dbms", "name", "value").iter_rows():
@@ -262,7 +264,13 @@ def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
     return (
         counted.join(differing, on="dbms", how="left", maintain_order="left")
         .join(version_order(runs), on="dbms")
-        .with_columns(pl.col("build_digest").str.slice(0, 12).alias("sha256"), pl.col("options").fill_null("–"))
+        .with_columns(
+            pl.when(pl.col("binaries") > 1)
+            .then(pl.format("{} layouts", "binaries"))
+            .otherwise(pl.col("build_digest").str.slice(0, 12))
+            .alias("sha256"),
+            pl.col("options").fill_null("–"),
+        )
         .sort("host", "rank")
         .select("host", "dbms", "version", "version_comment", *compiled, *BUILD_COLUMNS)
     )

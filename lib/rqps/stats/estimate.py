@@ -87,8 +87,8 @@ class Student(Statistic):
     a single round has an interval, too. The variance of a difference is never less than that of its `counting_error`.
 
     Rounds of one occasion share the influences of its hour. If there are at least three occasions, each counts as one
-    value, the mean of its rounds with the standard error of that mean, so that the interval holds for other hours,
-    too. With fewer occasions, all rounds count alike.
+    value, the mean of its rounds with the standard error of that mean, and the interval is a prediction interval: it
+    holds what a further occasion finds. With fewer occasions, all rounds count alike.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> [round(number, 3) for number in STUDENT.estimate(rounds, ["step"], "ratio").row(0)[2:]]
@@ -146,7 +146,8 @@ MEDIAN, STUDENT = Median(), Student()
 
 
 def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The means of the groups, in their order; for a group with enough occasions, the mean over its occasions."""
+    """The means of the groups, in their order; for a group with enough occasions, the mean over its occasions, with
+    the standard error of the distance between that mean and a further occasion."""
     if "occasion" not in rows.columns:
         return _means(rows, keys)
     several = pl.col("occasion").n_unique().over(keys) >= OCCASIONS_FOR_OTHER_HOURS
@@ -158,7 +159,8 @@ def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         pl.col("estimate").alias("_y"), within.alias("_within"), unknown.alias("_usual")
     )
     counts = of_occasions.group_by(keys).agg(pl.col("n").sum())
-    over = _means(of_occasions, keys).drop("n").join(counts, on=keys).select("n", pl.exclude("n"))
+    over = _means(of_occasions, keys).with_columns(pl.col("error") * (1 + pl.col("n")).sqrt())
+    over = over.drop("n").join(counts, on=keys).select("n", pl.exclude("n"))
     order = rows.select(keys).unique(maintain_order=True)
     means = [over, *([] if of_one_hour.is_empty() else [_means(of_one_hour, keys)])]
     return order.join(pl.concat(means, how="diagonal"), on=keys, how="left", maintain_order="left", nulls_equal=True)

@@ -11,7 +11,7 @@ from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 OTHERS_WEIGH = 4
-"""The weight of the spread of all steps, as a number of pairs of one step: a step has few pairs of its own."""
+"""A step has few pairs of its own, so the spread of all steps counts beside its own, as much as this many pairs."""
 PAIR = ("host", "base", "dbms", "because")
 NEIGHBOURS = "neighbouring patch releases"
 REPEATS = "repeats"

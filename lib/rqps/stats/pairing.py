@@ -101,14 +101,15 @@ def duets(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def comparable(runs: pl.DataFrame) -> None:
-    """Raises an error if runs that would be pooled differ in binary, options, workload, parameters or placement."""
-    of_a_dbms, of_a_host = ("build_digest", "identity"), ("workload", "parameters", "placement")
-    for names, columns in ((("host", "dbms"), of_a_dbms), (("host",), of_a_host)):
+    """Raises an error if runs that would be pooled differ in binary, options, workload, parameters or placement. Each
+    layout of a build is one binary."""
+    whose_columns = {("host", "dbms", "layout"): ("build_digest",), ("host", "dbms"): ("identity",)}
+    for names, columns in {**whose_columns, ("host",): ("workload", "parameters", "placement")}.items():
         for column in columns:
             kinds = runs.group_by(*names, column, maintain_order=True).agg(pl.col("run").sort())
             for key, group in kinds.group_by(names, maintain_order=True):
                 if group.height > 1:
-                    whose = " on ".join(str(part) for part in reversed(key))
+                    whose = " on ".join(str(part) for part in reversed(key[:2]))
                     mixed = "; ".join(
                         f"{value} in {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
                         for value, names in group.select(column, "run").rows()

@@ -1,20 +1,29 @@
 """A study as a whole: the kind of its question, and geometric means over its steps, with verdicts."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 import polars as pl
 
 from rqps.engines import facts_of
 from rqps.stats import verdict
-from rqps.stats.comparison import estimated
-from rqps.stats.metrics import CPU, THROUGHPUT, THROUGHPUTS, measured
+from rqps.stats.comparison import centred_on_steps, estimated
+from rqps.stats.estimate import STUDENT
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, THROUGHPUTS, measured, with_counts
 from rqps.stats.pairing import rounds_of_pairs, rounds_within_build
 from rqps.store.read import Study
 from rqps.study import Asks
+from rqps.workloads import work_of
 
-MEANS = ("host", "metric", "relation", "base", "dbms", "clients", "steps")
-"""Columns that identify a mean. `relation` is `base` or `config` (within a build); `clients` is null for a mean over
-steps with any number of clients."""
+PARTS = {"clients": pl.Int32, "work": pl.String, "without": pl.String}
+"""Columns of a mean over a part of the steps: those with a number of clients, those with one kind of work, or all but
+one step. All are null for a mean over all steps."""
+ALL_PARTS = dict.fromkeys(PARTS)
+OVER_ALL = pl.all_horizontal(pl.col(*PARTS).is_null())
+MEANS = ("host", "metric", "relation", "base", "dbms", *PARTS, "steps")
+"""Columns that identify a mean. `relation` is `base` or `config` (within a build)."""
+FEWEST_WITHOUT_ONE = 3
+"""Minimum number of steps for a mean without one of them."""
 
 
 def asks(study: Study) -> Asks:
@@ -46,45 +55,75 @@ def left_out(study: Study) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=2)  # the sentences of a page need it
 def means(study: Study) -> pl.DataFrame:
-    """Geometric means of throughput and CPU over the steps of a study: in each round all steps have the same weight.
+    """Geometric means over the steps of a study, of throughput and CPU, and of instructions: in each round all steps
+    have the same weight, and the estimate is the geometric mean of the steps' estimates.
 
-    Each dbms is compared with the base, and with the base's config in its own build; if there are several numbers of
-    clients, it is also compared with the base for each of them. Verdicts are corrected for multiple comparisons
-    within each of these three sets. `half` is 1 plus half the width of the interval.
+    Each dbms is compared with the base, and with the base's config in its own build. It is also compared with the
+    base over the `PARTS` of the steps: for each number of clients and each kind of work if there are several, and
+    without the step that moves its mean the most. Verdicts are corrected for multiple comparisons within each of
+    these sets. `half` is 1 plus half the width of the interval.
     """
+    timed = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
+    return pl.concat([*_means(study, timed), *_means(study, with_counts(measured(study, (INSTRUCTIONS,)), study))])
+
+
+def _means(study: Study, values: pl.DataFrame) -> Iterator[pl.DataFrame]:
     without = [step for steps in left_out(study).values() for step in steps]
-    values = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
     values = values.filter(~pl.col("step").is_in(without))
     base = study.card.base
+    works = {step: work_of(study.card.workload, step) for step in values["step"].unique()}
     others = [(base, dbms) for dbms in study.runs["dbms"].unique(maintain_order=True) if dbms != base]
     to_base = rounds_of_pairs(values, others)
     relations = {"base": to_base, "config": rounds_within_build(values, study.runs, base)}
-    frames = [means_of(paired, relation) for relation, paired in relations.items()]
+    over_all = [means_of(paired, relation) for relation, paired in relations.items()]
+    yield from over_all
     if to_base["clients"].n_unique() > 1:
-        frames.append(means_of(to_base, "base", by_clients=True))
-    return pl.concat(frames)
+        yield means_of(to_base, "base", by="clients")
+    of_works = to_base.with_columns(work=pl.col("step").replace_strict(works, default=None, return_dtype=pl.String))
+    of_works = of_works.drop_nulls("work").sort("table_position", maintain_order=True)
+    if of_works["work"].n_unique() > 1:
+        yield means_of(of_works, "base", by="work")
+    yield means_of(_without_one(to_base, over_all[0]), "base", by="without")
 
 
 def means_to_base(study: Study) -> pl.DataFrame:
     """The means of each dbms against the base, over steps of any number of clients."""
-    return means(study).filter(pl.col("clients").is_null(), relation="base")
+    return means(study).filter(OVER_ALL, relation="base")
 
 
-def means_of(paired: pl.DataFrame, relation: str, *, by_clients: bool = False) -> pl.DataFrame:
-    """Geometric means over the steps of paired rounds, with verdicts that are corrected for all of them together."""
-    clients = pl.col("clients") if by_clients else pl.lit(None, pl.Int32)
-    keys = ["host", "metric", "relation", "base", "dbms", "clients"]
-    free = paired.with_columns(relation=pl.lit(relation), clients=clients)
+def means_by_work(study: Study) -> pl.DataFrame:
+    """The means of `means_to_base`, and after them those of each kind of work with several steps."""
+    several = OVER_ALL | (pl.col("work").is_not_null() & (pl.col("steps") > 1))
+    return means(study).filter(several, relation="base")
+
+
+def _without_one(paired: pl.DataFrame, over_all: pl.DataFrame) -> pl.DataFrame:
+    """The rounds of each dbms without the step that moves its mean the most, which `without` names."""
+    keys = ["host", "metric", "base", "dbms"]
+    enough = over_all.filter(pl.col("steps") >= FEWEST_WITHOUT_ONE)
+    ways = enough.select(*keys, way=pl.col("estimate").log().sign())
+    of_steps = STUDENT.estimate(paired, [*keys, "step"], "ratio").join(ways, on=keys, maintain_order="left")
+    by_move = of_steps.sort(pl.col("estimate").log() * pl.col("way"), descending=True, maintain_order=True)
+    most = by_move.unique(keys, keep="first", maintain_order=True).select(*keys, without="step")
+    return paired.join(most, on=keys, maintain_order="left").filter(pl.col("step") != pl.col("without"))
+
+
+def means_of(paired: pl.DataFrame, relation: str, *, by: str = "") -> pl.DataFrame:
+    """Geometric means over the steps of paired rounds, with verdicts that are corrected for all of them together.
+    `by` is one of the `PARTS`; a kind of work may have a single step."""
+    parts = {name: pl.col(name) if name == by else pl.lit(None, dtype) for name, dtype in PARTS.items()}
+    keys = ["host", "metric", "relation", "base", "dbms", *PARTS]
+    free = paired.with_columns(relation=pl.lit(relation), **parts)
     occasion, known = ([name] * (name in paired.columns) for name in ("occasion", "usual_spread"))
     within = {name: (pl.col(name) ** 2).sum().sqrt() / pl.len() for name in ("error", *known)}
     of_rounds = (
         free.with_columns(pl.col("error").fill_null(0.0), steps=pl.col("step").n_unique().over(keys))
         .group_by(*keys, "steps", *occasion, "round", "looks", "smallest_effect", maintain_order=True)
         .agg(pl.len(), ratio=pl.col("ratio").log().mean().exp(), **within)
-        .filter(pl.col("len") == pl.col("steps"), pl.col("steps") > 1)
+        .filter(pl.col("len") == pl.col("steps"), (pl.col("steps") > 1) | (by == "work"))
         .with_columns(pl.when(pl.col(name) > 0).then(pl.col(name)).alias(name) for name in known)
     )
-    rows = estimated(of_rounds, [*MEANS, "smallest_effect"], "ratio")
+    rows = centred_on_steps(estimated(of_rounds, [*MEANS, "smallest_effect"], "ratio"), free, keys)
     better = pl.col("metric").is_in(THROUGHPUTS)
     return rows.with_columns(
         verdict=verdict.decided(near=pl.col("smallest_effect"), more_is_better=better),

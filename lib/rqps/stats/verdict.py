@@ -107,7 +107,7 @@ def beyond(near: pl.Expr | float) -> pl.Expr:
 
 
 def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
-    """Rounds that an `unsure` comparison needs, in words; empty for the others."""
+    """Rounds or occasions that an `unsure` comparison needs, in words; empty for the others."""
     rounds = rounds_needed(null=null, near=near)
     too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("sure_low").is_null()
     named = rounds.clip(upper_bound=1e15).cast(pl.Int64)
@@ -117,10 +117,18 @@ def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
         .then(pl.lit(""))
         .when(too_few)
         .then(pl.format(f"{ROUNDS_FOR_A_VERDICT} rounds: there are {{}}", "n"))
+        .when(for_other_hours())
+        .then(pl.lit("further occasions: it differs from hour to hour"))
         .when(rounds > MOST_ROUNDS_WORTH_NAMING)
         .then(pl.lit(more))
         .otherwise(pl.format("about {} rounds at this spread", named))
     )
+
+
+def for_other_hours() -> pl.Expr:
+    """True for comparisons whose interval is to hold for other hours. Only further occasions narrow it, not further
+    rounds."""
+    return pl.col("occasions") >= OCCASIONS_FOR_OTHER_HOURS
 
 
 def holds_for(compared: pl.DataFrame) -> str:

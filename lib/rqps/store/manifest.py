@@ -29,11 +29,11 @@ LEVELS = "levels.yaml"
 SET_ASIDE = ".until-"
 """Separates study and time in the name of a folder that was set aside. No study's name has a dot, so no study is
 mistaken for such a folder."""
-SCHEMA_VERSION = 5
-READABLE = ("2", "3", "4", "5")
+SCHEMA_VERSION = 6
+READABLE = ("2", "3", "4", "5", "6")
 """Schema versions that can be read. Version 1, before any release, stored only a step's name and threads. In version
 2 only the run's id names the side of a duet; manifests up to version 3 name no engine, up to version 4 no
-occasion."""
+occasion, up to version 5 no layout."""
 ENGINE_OF = {"db-bench": "rocksdb"}
 """The engine of a workload, for manifests up to version 3, which do not name it. `_up_to_date` fills in the engine of
 all other workloads."""
@@ -120,6 +120,8 @@ class Manifest(_Sealed):
     version_comment: str
     build_source: str
     build_digest: str
+    layout: int | None = None
+    """The number of the layout that the build was linked in; None for the order in which it was made."""
     compiled: dict[str, str] = Field(default_factory=dict)
     """Facts about the compilation of the program, read from its file; empty in older manifests."""
     options: dict[str, str]
@@ -150,7 +152,7 @@ class Manifest(_Sealed):
     @classmethod
     def _up_to_date(cls, facts: Any) -> Any:
         """Converts the facts of an older manifest to the current format; no other code knows the older formats."""
-        if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3, 4):
+        if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3, 4, 5):
             return facts
         older: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
         if facts["schema_version"] < 4:

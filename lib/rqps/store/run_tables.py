@@ -109,7 +109,7 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
     by_size = sorted(files, key=lambda path: sizes[path])
     for some in (by_size[at : at + _COUNTED_AT_ONCE] for at in range(0, len(files), _COUNTED_AT_ONCE)):
         with suppress(PolarsError, PanicException, ValueError):
-            rows_in(some, columns, sizes[some[0]])  # if their sum is within the smallest file's limit, each file is
+            rows_in(some, columns, sizes[some[0]])  # rows of all within the limit of the smallest: so each file's are
             continue
         for path in some:
             try:

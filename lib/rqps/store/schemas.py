@@ -160,7 +160,7 @@ UNSEEN, LOST = "unseen", "lost"
 STACKS: Columns = {
     **_STACK,
     "event": pl.String,  # cpu-clock, cycles; or running, ready, off-cpu, unseen, lost; or callers, see above
-    "samples": pl.Int64,  # of switches: the number of times
+    "samples": pl.Int64,  # for switches, how often the thread left this state
     "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock and of switches, or cycles
 }
 

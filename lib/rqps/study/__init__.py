@@ -27,6 +27,7 @@ from rqps.study.unfold import (
     Mode,
     Run,
     build_and_config,
+    builds_of,
     first_rounds,
     has_twin,
     in_words,

@@ -74,8 +74,8 @@ def read_text(path: Path) -> str:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise RqpsError(
-                f"{path}: has more than {MOST_BYTES // 10**6} MB, the most that builds, configs and studies may have",
-                fix="cut it in several files, and name one with --runs-yaml",
+                f"{path}: is larger than {MOST_BYTES // 10**6} MB, the limit for a file of studies",
+                fix="split it into several files, and name one of them with --runs-yaml",
             )
         return content.decode("utf-8-sig")
     except OSError as error:

@@ -170,6 +170,9 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
             yield Problem(("studies", name, "dbms"), f"{text}; name others, or another workload")
         elif reason := study.parameters.refused(builds, study.duet):
             yield Problem(("studies", name, "dbms"), reason)
+        for build, spec in builds.items() if study.layouts else ():
+            if spec.unordered:
+                yield Problem(("studies", name, "layouts"), f"{build} can't be linked again: {spec.unordered}")
 
 
 def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Workloads) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ build from config, and no `-` in front, which a command would take for an option
 
 
 PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
-Asks = Literal["releases", "builds", "config", "parts", "breakdown"]
+Asks = Literal["releases", "builds", "config", "parts", "breakdown", "writes", "waits"]
 """The kinds of questions. The first page of a report depends on the kind."""
 
 
@@ -346,8 +346,9 @@ class StudySpec(Strict):
     """The question in a sentence, which is the heading of the report."""
     asks: Asks | None = None
     """The kind of the question, which decides the report's first page: what `releases`, `builds` or a `config` cost,
-    which of several `parts` costs most, or, as a `breakdown`, where the CPU time goes. If not given, it follows from
-    what differs between the dbms: versions, builds, options or scenarios."""
+    which of several `parts` costs most, where CPU time goes (`breakdown`), where the bytes go that are written
+    (`writes`), or where clients wait (`waits`). If not given, it follows from what differs between the dbms:
+    versions, builds, options or scenarios."""
     workload: Annotated[str, Field(examples=["sysbench"])]
     """The load that is put on the servers."""
     dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
@@ -364,6 +365,10 @@ class StudySpec(Strict):
     """The number of occasions: later occasions measure the whole study again, hours apart, from newly loaded tables.
     The interval of one occasion holds for its hour; with three or more, it also holds for other hours of this
     machine."""
+    layouts: Annotated[int, Field(ge=2, le=99, examples=[16])] | None = None
+    """The number of layouts: each round has another one of every build, that is, its functions in another order. The
+    interval then holds for the code, not for one order. Each build needs a source, and a recipe with `sections`. With
+    fewer layouts than rounds, the rounds begin again with the first one."""
     apart: Budget = "2h"
     """The time between the end of an occasion and the beginning of the next."""
     method: Literal["duet", "rounds"] | None = None
@@ -398,7 +403,8 @@ class StudySpec(Strict):
     what_if: WhatIfSpec | None = None
     """The study of which this study tries a change, and the change in words; `rqps.what_if` writes this key."""
     level_of: Name | None = None
-    """The study of a scenario whose parts this study measures one by one; `rqps run` writes this key."""
+    """The study that measured a scenario as a whole, where this study measures groups of its instruments one by one;
+    `rqps run` writes this key."""
     against: Literal["last", "base"] | None = None
     """The comparison partners of a rebuilt build: each round measures its newest version together with the version
     before it and the base (`last`), or together with the base alone (`base`); `last` if not given."""
@@ -426,6 +432,11 @@ class StudySpec(Strict):
         """The dbms that are to be measured: all but those of earlier versions of a build."""
         earlier = {dbms for others in self.earlier.values() for dbms in others}
         return tuple(dbms for dbms in self.dbms if dbms not in earlier or dbms == self.base)
+
+    def layout_of(self, build: BuildSpec, number: int) -> int | None:
+        """The layout of a build in round `number`: round after round the next one, from the build's own `layout` on.
+        The numbers are the same for all builds, and mean another order for each program."""
+        return build.layout if self.layouts is None else (build.layout or 1) + (number - 1) % self.layouts
 
     @property
     def apart_s(self) -> int:

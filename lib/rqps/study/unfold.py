@@ -22,7 +22,7 @@ throughput. Older studies have runs in mode `health` in place of twins: duets of
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "waits": "w", "instructions": "i"}
 """Maps a mode to the first letter of its runs' ids."""
 PROFILES = ("stacks_rounds", "waits_rounds", "instructions_rounds")
-"""The keys of a study with the number of further runs in each mode that explains costs."""
+"""The keys of a study that ask for further rounds, one key for each mode that explains costs."""
 TWIN = "{}.again"
 """The form of a twin's name: the base and a second dot, which no name of a dbms has."""
 ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
@@ -111,9 +111,14 @@ class Run:
 
     @property
     def run(self) -> str:
-        """The run's id: the id of the unit, followed in a duet by the side, which has its own folder below the
-        unit's."""
+        """The run's id: the id of the unit (a run alone, or a duet). In a duet the name of the side follows, whose
+        folder is in that of the duet."""
         return self.unit if self.side is None else f"{self.unit}/{self.side}"
+
+    @property
+    def layout(self) -> int | None:
+        """The number of the layout that the build is linked in; None for the linker's own order."""
+        return self.build_spec.layout
 
     @property
     def members(self) -> tuple["Run", ...]:
@@ -172,6 +177,7 @@ def unfold(
         build_spec = runs_file.builds[build]
         options = resolve(runs_file.configs, config, build_spec.version)
         scenario = resolve_scenario(runs_file.configs, config, build_spec.engine)
+        asked = identity(build_spec, options, spec, scenario)
         return Run(
             study=study,
             question=spec.question,
@@ -184,7 +190,7 @@ def unfold(
             host=host,
             dbms=dbms,
             build=build,
-            build_spec=build_spec,
+            build_spec=build_spec.with_layout(spec.layout_of(build_spec, number)),
             config=config,
             options=options,
             scenario=scenario,
@@ -195,7 +201,7 @@ def unfold(
             parameters=spec.parameters,
             placement=spec.placement,
             caches=spec.caches,
-            identity=identity(build_spec, options, spec, scenario),
+            identity=asked,
         )
 
     def duet(number: int, sides: Sequence[str], occasion: int) -> Run:
@@ -279,6 +285,14 @@ def build_and_config(dbms: str) -> tuple[str, str]:
     return build, config
 
 
+def builds_of(runs_file: RunsFile, study: str) -> tuple[tuple[str, BuildSpec], ...]:
+    """The builds of a study by name, with each of their layouts."""
+    spec = runs_file.studies[study]
+    names = sorted({build_and_config(dbms)[0] for dbms in spec.dbms})
+    every = ((name, runs_file.builds[name], number) for name in names for number in range(1, (spec.layouts or 1) + 1))
+    return tuple((name, build.with_layout(spec.layout_of(build, number))) for name, build, number in every)
+
+
 def study_of(runs_file: RunsFile, study: str) -> StudySpec:
     if study not in runs_file.studies:
         raise RqpsError(
@@ -358,5 +372,6 @@ def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySp
         "placement": spec.placement,
     }
     asked |= scenario_asked(build_spec, scenario)
+    asked |= {} if spec.layouts is None else {"layouts": spec.layouts}
     canonical = json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

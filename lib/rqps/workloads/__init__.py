@@ -14,6 +14,7 @@ from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 from rqps.errors import RqpsError
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
+from rqps.terminal import counted
 
 _FOLDERS = {
     path.parent.name.replace("_", "-"): path.parent.name
@@ -27,6 +28,19 @@ def _module(name: str, part: str) -> Any:
 
 
 PARAMETERS: dict[str, type[Parameters]] = {name: _module(name, "parameters").PARAMETERS for name in _FOLDERS}
+
+
+UNKNOWN = (KeyError, ValueError, ModuleNotFoundError)
+"""Raised for a step that a workload does not know, and by a workload without a module of steps."""
+
+
+def work_of(workload: str, step: str) -> str | None:
+    """The kind of work of a step, by which means are taken as in published reports: `point queries`, `writes`. None
+    for own statements, and for steps of imported results that the workload does not know."""
+    try:
+        return _module(workload, "steps").work_of(step) or None
+    except UNKNOWN:
+        return None
 
 
 @dataclass(frozen=True)
@@ -118,8 +132,6 @@ class Workload(ABC):
     """A family of steps. In all methods, `parameters` have the workload's own type, and `server` is an opened server
     of its engine."""
 
-    countable = True
-    """True if its steps can run a fixed number of operations."""
     stoppable = False
     """True if, in a duet, each server has its own load and both are stopped during the turns of other servers; False
     if one load has connections to all servers."""
@@ -139,6 +151,10 @@ class Workload(ABC):
     @abstractmethod
     def steps(self, parameters: Any) -> Sequence[str]:
         """The names of the steps, in the order in which they run."""
+
+    def uncountable(self, parameters: Any) -> Sequence[str]:  # noqa: ARG002
+        """The names of the steps that can't run a fixed number of operations."""
+        return ()
 
     @abstractmethod
     def clients(self, step: str, parameters: Any) -> int:
@@ -172,3 +188,14 @@ def workload(name: str) -> Workload:
     """The workload of this name. Its module is imported only here, since reading runs.yaml does not need it."""
     workload: type[Workload] = _module(name, "workload").WORKLOAD
     return workload()
+
+
+def does(workload: str, step: str, parameters: Mapping[str, Any]) -> str:
+    """The words for what a step does, such as `One row by its primary key.`; `parameters` are those of the study's
+    card. Empty for steps of imported results that the workload does not know."""
+    clients = step.partition("@")[2]
+    try:
+        text = str(_module(workload, "steps").does(step, parameters))
+        return f"{text} {counted(int(clients), 'client')}." if clients else text
+    except UNKNOWN:
+        return ""

@@ -75,7 +75,7 @@ def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
 
 
 def total(seconds: Iterable[Second], kind: str) -> Second:
-    """Adds up the measured seconds of one kind, over all clients."""
+    """The counts of all measured seconds of one kind and of all clients, added up."""
     return together(kind, 0, [part for part in seconds if part.kind == kind and part.second >= 0])
 
 

@@ -20,14 +20,15 @@ class _Load(LoadGenerator):
 
 
 class ToyLoad(Workload):
-    countable = False
-
     def data_name(self, parameters: ToyParameters) -> str:  # noqa: ARG002
         return "nothing"
 
     def load(self, server: Any, parameters: ToyParameters) -> None: ...
     def prepare(self, server: Any, parameters: ToyParameters) -> None: ...
     def steps(self, parameters: ToyParameters) -> Sequence[str]:  # noqa: ARG002
+        return (STEP,)
+
+    def uncountable(self, parameters: ToyParameters) -> Sequence[str]:  # noqa: ARG002
         return (STEP,)
 
     def clients(self, step: str, parameters: ToyParameters) -> int:  # noqa: ARG002

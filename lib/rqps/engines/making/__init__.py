@@ -1,7 +1,8 @@
 """Builds from source: compiles by a recipe, trains if the recipe needs a profile, and checks the finished program.
 
 A build is in the cache, in a folder named by the digest of its source, recipe and compiler. A build in progress has
-its own folder, so that a second call continues where the first was stopped.
+its own folder, so that a second call continues where the first was stopped. If the recipe puts functions into
+sections, that folder stays, and layouts of the build are linked from its objects.
 """
 
 import json
@@ -12,16 +13,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rqps.engines import Say, facts_of
 from rqps.engines.asked import BuildSpec
-from rqps.engines.cache import cache_dir, locked, short_key
-from rqps.engines.compiled import how_compiled, in_short
-from rqps.engines.making import tree
+from rqps.engines.cache import cache_dir, locked, made_once, short_key
+from rqps.engines.compiled import functions, how_compiled, in_short
+from rqps.engines.making import order, tree
 from rqps.engines.making.recipe import Part, Recipe, mismatches, parts_of, recipe_of, unused_options
 from rqps.engines.sources.fetching import SECONDS_BETWEEN_LOOKS, size_bytes
 from rqps.errors import RqpsError
@@ -65,7 +66,13 @@ class Making:
 
     @property
     def tree(self) -> Path:
-        return self.folder / "tree"
+        layout = "" if self.spec.layout is None else f"layout-{self.spec.layout}"
+        return self.folder / layout / "tree"
+
+    @property
+    def in_first_order(self) -> "Making":
+        """The making of the same build in the linker's own order."""
+        return replace(self, spec=self.spec.with_layout(None))
 
     @property
     def work(self) -> Path:
@@ -112,10 +119,16 @@ def make(name: str, spec: BuildSpec, say: Say, *, jobs: int, niceness: int = 10,
 def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: Train | None = None) -> Path:
     if making.tree.is_dir():
         return making.tree
+    if making.spec.layout is not None:
+        make_it(making.in_first_order, say, jobs=jobs, niceness=niceness, train=train)
     making.refuse_what_is_missing()
     with locked(making.work, lambda: say(f"{making.name}: another rqps is making it: waiting for that to end")):
         if not making.tree.is_dir():
-            _Steps(making, say, jobs, niceness).all(train)
+            steps = _Steps(making, say, jobs, niceness)
+            if making.spec.layout is None:
+                steps.all(train)
+            else:
+                steps.link_again(train)
     return making.tree
 
 
@@ -144,7 +157,20 @@ def not_made(name: str, spec: BuildSpec) -> RqpsError:
     other = [one["compiler"] for one in earlier if one["name"] == name and one["compiler"] != now]
     why = f"; it was made by {other[0]}, and now the compiler is {now}" if other else ""
     fix = f"rqps builds make {name}, or rqps run with --make"
-    return RqpsError(f"builds.{name}: it is not made from its source yet{why}", fix=fix)
+    what = "it is not made" if spec.layout is None else f"its layout {spec.layout} is not made"
+    return RqpsError(f"builds.{name}: {what} from its source yet{why}", fix=fix)
+
+
+def refuse_unlinked(builds: Iterable[tuple[str, BuildSpec]], study: str) -> None:
+    """Refuses layouts of builds that were not linked yet, all in one error."""
+    asked = {(name, spec.layout): spec for name, spec in builds if spec.layout is not None}
+    lacking: dict[str, list[str]] = {}
+    for (name, number), spec in sorted(asked.items()):
+        if not Making.of(name, spec).tree.is_dir():
+            lacking.setdefault(name, []).append(str(number))
+    if lacking:
+        lines = (f"builds.{name}: not linked yet: layout {', '.join(numbers)}" for name, numbers in lacking.items())
+        raise RqpsError("\n".join(lines), fix=f"rqps run {study} --make")
 
 
 class _Steps:
@@ -155,12 +181,13 @@ class _Steps:
         self._jobs, self._nice = jobs, niceness
         self._work, self._name = making.work, making.name
         self._build, self._profile = making.work / "build", making.work / "profile"
-        self._log = making.work / LOG
+        self._log, self._order = making.work / LOG, making.work / "order"
 
     def all(self, train: Train | None) -> None:
         self._work.mkdir(parents=True, exist_ok=True)
         self._source()
-        flags, link = self._recipe.flags(), self._recipe.link()
+        self._order.write_text("")
+        flags, link = self._recipe.flags(), [*self._recipe.link(), *self._recipe.order_options(self._order)]
         if self._recipe.profile:
             collect, use = self._recipe.profile_flags(self._profile)
             if not (self._work / "trained").exists():
@@ -176,6 +203,39 @@ class _Steps:
         self._refuse_other_version(installed)
         self._say(f"{self._name}: {in_short(how_compiled(program))}, {megabytes(size_bytes(installed))}")
         self._keep(installed)
+
+    def link_again(self, train: Train | None) -> None:
+        """Links the program of the finished build in the order of a layout, and reads the order back."""
+        making, linked = self._making, self._recipe.base.linked
+        if not self._build.is_dir():
+            self._say(f"{self._name}: the objects of its build are gone, and are compiled again")
+            self.all(train)
+        first = _program(making, making.in_first_order.tree).resolve()
+        asked = order.of_layout(functions(first), making.key, making.spec.layout)
+        self._order.write_text(self._recipe.order_text(asked))
+        try:
+            for program in self._build.glob(linked.file):
+                program.unlink()
+            self._run(self._target(*linked.target), self._build, "link")
+            (program,) = self._build.glob(linked.file)
+            share = order.share_in_order(asked, functions(program))
+            what = f"{share:.1%} of {len(asked)} functions follow the one that they should"
+            if share < order.LEAST_SHARE:
+                raise RqpsError(
+                    f"builds.{self._name}: the linker ignored the order of layout {making.spec.layout}: {what}, and "
+                    f"{order.LEAST_SHARE:.0%} have to",
+                    fix="take a recipe whose linker orders functions, such as [clang, o2, sections], with lld",
+                )
+            self._say(f"{self._name}: layout {making.spec.layout}, {what}")
+
+            def put(folder: Path) -> None:
+                shutil.copytree(making.in_first_order.tree, folder / "tree", symlinks=True, copy_function=os.link)
+                (copied := folder / "tree" / first.relative_to(making.in_first_order.tree.resolve())).unlink()
+                shutil.copy2(program, copied)
+
+            made_once(making.tree.parent, put, self._say)
+        finally:
+            self._order.write_text("")
 
     def _refuse_other_version(self, installed: Path) -> None:
         from rqps.engines import engine_of
@@ -325,8 +385,12 @@ class _Steps:
         state = tree.changed(spec.made_from)
         facts |= {"compiler": self._recipe.version(), "flags": self._recipe.flags(), "state": state}
         (folder / MADE).write_text(json.dumps(facts, indent=1))
-        installed.rename(self._making.tree)
-        shutil.rmtree(self._work)
+        if (target := self._making.in_first_order.tree).is_dir():
+            shutil.rmtree(installed)  # made again for the sake of its objects
+        else:
+            installed.rename(target)
+        if not self._recipe.order_options(self._order):
+            shutil.rmtree(self._work)
 
 
 class _Progress:
@@ -362,4 +426,4 @@ def _program(making: Making, installed: Path) -> Path:
     return program
 
 
-__all__ = ["Making", "make", "not_made", "refuse_other_recipe"]
+__all__ = ["Making", "make", "not_made", "refuse_other_recipe", "refuse_unlinked"]

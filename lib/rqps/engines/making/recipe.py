@@ -17,9 +17,16 @@ from rqps.engines.sources.programs import answer_of
 from rqps.errors import RqpsError, instead
 
 Compilers = Literal["gcc", "clang"]
-RECORDED = {"gcc": ("-g1", "-frecord-gcc-switches"), "clang": ("-g1", "-frecord-command-line")}
-"""Flags of every build: they record the compiler's flags in the program, and add no code."""
-PACKAGES = {"gcc": "gcc", "clang": "clang", "ld.lld": "lld", "llvm-profdata": "llvm", "ninja": "ninja-build"}
+RECORDED = {
+    "gcc": ("-g1", "-frecord-gcc-switches"),
+    "clang": ("-g1", "-gdwarf-4", "-frecord-command-line"),
+}
+"""Flags of every build: they record the compiler's flags in the program, and add no code. Without -gdwarf-4, valgrind
+3.19 does not start programs by clang 14."""
+PACKAGES = {
+    **{"gcc": "gcc", "clang": "clang", "ld.lld": "lld", "ld.gold": "binutils"},
+    **{"llvm-profdata": "llvm", "ninja": "ninja-build"},
+}
 
 
 class ForCompiler(Strict):
@@ -28,6 +35,10 @@ class ForCompiler(Strict):
     flags: list[str] = Field(default_factory=list)
     link: list[str] = Field(default_factory=list)
     programs: list[str] = Field(default_factory=list)
+    order: str = ""
+    """The linker's option for a file with the order of the functions, `{file}`."""
+    order_lines: list[str] = Field(default_factory=list)
+    """The lines of that file for one function, `{name}`."""
 
 
 class Part(Strict):
@@ -49,6 +60,15 @@ class Part(Strict):
     """Maps facts about the program to values that they must not have."""
 
 
+class Linked(Strict):
+    """The program that is linked again for another layout."""
+
+    file: str
+    """A glob of it in the build tree; it matches no file but the program, and no link to it."""
+    target: list[str]
+    """The call of make that links it, like those of `targets`."""
+
+
 class Base(Strict):
     """The settings by which an engine is built, for all recipes."""
 
@@ -56,6 +76,7 @@ class Base(Strict):
     options: list[str] = Field(default_factory=list)
     targets: list[list[str]] = Field(min_length=1)
     """Calls of make, each with a folder of the build tree and a target. With CMake the folder is `.`."""
+    linked: Linked
     collecting: list[str] = Field(default_factory=list)
     """Further arguments of make for a build that collects a profile."""
     server_files: list[str] = Field(default_factory=list)
@@ -85,6 +106,16 @@ class Recipe:
 
     def link(self) -> list[str]:
         return [flag for part in self.parts.values() for flag in [*part.link, *self._of(part).link]]
+
+    def order_options(self, file: Path) -> list[str]:
+        """The linker's options for the order of the functions; empty if the recipe asks for no sections."""
+        orders = (self._of(part).order for part in self.parts.values())
+        return [order.replace("{file}", str(file)) for order in orders if order]
+
+    def order_text(self, names: Sequence[str]) -> str:
+        """The text of the file with the order of the functions."""
+        forms = [form for part in self.parts.values() for form in self._of(part).order_lines]
+        return "".join(f"{form.replace('{name}', name)}\n" for name in names for form in forms)
 
     def options(self) -> list[str]:
         return [*self.base.options, *(option for part in self.parts.values() for option in part.options)]
@@ -128,10 +159,11 @@ class Recipe:
         return part.of_compiler.get(self.compiler, ForCompiler())
 
     def identity(self) -> list[Any]:
-        """All values that decide which program is built; another base, flag, patch or compiler changes them."""
+        """All values that decide which program is built: another build system, flag, patch or compiler changes
+        them."""
         patches = [patch.read_text() for patch in self.patches]
         return [
-            self.base.model_dump(exclude={"collecting"}),
+            self.base.model_dump(exclude={"collecting", "linked"}),
             self.flags(),
             self.link(),
             self.options(),

@@ -168,8 +168,8 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Reads the settings of the performance schema and fails if they are not those of the scenario. The error lists
-    each wrong setting with the requested value and the value found. If an earlier call found them right, `changed`
-    says in words when they changed since."""
+    each wrong setting with the requested value and the value found. After an earlier call found them right, `changed`
+    is the text that says in the error when they changed: "during the step"."""
     reported = read_setup(connection)
     if reported.threads_unwatched:  # among them may be the thread of a connection that is just being closed
         time.sleep(CLOSING_S)

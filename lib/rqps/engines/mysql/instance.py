@@ -119,8 +119,8 @@ class Server(KeptServer):
         return ""
 
     def telling_lines(self) -> list[str]:
-        """The error lines of the log, which 5.6 follows by many lines of its plugins' shutdown; without any, all
-        lines."""
+        """The error lines of the log, since 5.6 adds many other lines when its plugins shut down. All lines if none
+        is an error."""
         lines = self.log_lines()
         return [line for line in lines if "[ERROR]" in line] or lines
 

@@ -50,12 +50,7 @@ def is_55(connection: Connection) -> bool:
 def check_connections(connection: Connection, asked: Connections) -> None:
     """Fails if the load needs more connections than the server accepts, before a step fails for that reason."""
     most = int(query(connection, "SELECT @@max_connections")[0][0])
-    if asked.needed > most:
-        raise RqpsError(
-            f"max_connections is {most}, and {asked.clients} {asked.parameter} are asked for, "
-            f"with {asked.ours} connections beside theirs",
-            fix=f"set max_connections to {asked.needed} or more in the config, or ask for fewer {asked.parameter}",
-        )
+    asked.refuse_beyond(most)
 
 
 def explain(connection: Connection, statement: str) -> Plan:

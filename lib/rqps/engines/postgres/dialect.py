@@ -12,7 +12,6 @@ from rqps.engines import Access
 from rqps.engines.asked import Connections
 from rqps.engines.postgres.client import Connection, Row, StatementError
 from rqps.engines.postgres.postmaster import Server
-from rqps.errors import RqpsError
 
 STORED_BY = "heap"
 NUMBERED, NEXT_NUMBER = "serial primary key", "nextval('{table}_{key}_seq')"
@@ -105,12 +104,7 @@ def query(connection: Connection, sql: str) -> list[Row]:
 def check_connections(connection: Connection, asked: Connections) -> None:
     """Refuses a load that needs more connections than the server allows: it would fail in the middle of a step."""
     most = int(str(connection.query("SHOW max_connections")[0][0]))  # we may take the reserved connections, too
-    if asked.needed > most:
-        raise RqpsError(
-            f"max_connections is {most}, and {asked.clients} {asked.parameter} are asked for, "
-            f"with {asked.ours} connections beside theirs",
-            fix=f"set max_connections to {asked.needed} or more in the config, or ask for fewer {asked.parameter}",
-        )
+    asked.refuse_beyond(most)
 
 
 def tables_of(connection: Connection, schema: str) -> list[str]:

@@ -257,7 +257,8 @@ class Database:
 
 
 def written_options(folder: Path) -> dict[str, str]:
-    """The options in the newest OPTIONS file of a database: its own, and those of column family and tables."""
+    """The options in the newest OPTIONS file of a database: its own, those of its column families, and those of
+    their tables."""
     written = sorted(folder.glob("OPTIONS-*[0-9]"))
     options, section = {}, ""
     for line in written[-1].read_text(errors="replace").splitlines() if written else ():

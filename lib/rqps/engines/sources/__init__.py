@@ -194,7 +194,7 @@ class Source:
     @property
     def folder(self) -> Path | None:
         """The path of the tree on this machine, even if the tree is not there yet; None if the program is not on
-        PATH.
+        PATH, or if the source or compiler of a build that rqps makes is missing.
 
         In the cache, a tree of another source, digest or choice of files has another path.
         """
@@ -210,7 +210,9 @@ class Source:
             case "made_from":
                 from rqps.engines.making import Making  # making imports this package, too
 
-                return Making.of(self.sought.program, self.spec).tree
+                with suppress(RqpsError):  # `fetch` says what is wrong with the source or the recipe
+                    return Making.of(self.sought.program, self.spec).tree
+                return None
             case "debian":
                 return debian.place(str(self.spec.debian), self.spec.suite, files=self.files) / "tree"
         key = short_key(self.words, self.spec.sha256, self.files)

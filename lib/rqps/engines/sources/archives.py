@@ -30,8 +30,8 @@ ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
 were read by then."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Bytes that each member counts in addition to its size, and the factor by which the size of a long header counts:
-both take time to read."""
+"""Against the maximum size, each member counts as so many bytes more than it has, and a long header as so many times
+its size, since both take time to read."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20

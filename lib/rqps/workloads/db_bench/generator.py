@@ -103,7 +103,8 @@ class Driver(_Process):
             own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            # One thread opens the files, so that each table has the same address in every run.
+            # One thread opens the files, always in the same order, so that their tables have the same addresses in
+            # memory in every run.
             flags |= {"writes": operations, "file_opening_threads": 1}
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")
@@ -117,7 +118,8 @@ class Driver(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_origin(self) -> int:
-        """Wait until the driver has opened the database. The load begins in the driver's first turn."""
+        """Waits until the load generator has opened the database, and returns the time. The load begins in its first
+        slice."""
         self.wait_for("ready", 1, self.start_patience_s)
         return time.monotonic_ns()
 

@@ -22,6 +22,7 @@ class Setup:
     does: str
     flags: Values
     cache: Literal["whole", "part"]
+    reads: str
     large: bool = False
 
 
@@ -33,6 +34,7 @@ class Step:
     does: str
     load: Literal["fill", "overwrite", "read", "multiread", "seek", "nothing"]
     benchmarks: str
+    work: str = ""
     flags: Values = field(default_factory=dict)
     lasts: Literal["keys", "seconds", "writes"] | None = None
     before: str = ""
@@ -67,6 +69,12 @@ def common() -> Values:
     return flags
 
 
+def does(name: str, _: object = None) -> str:
+    """The words for what a step does, and for its set-up."""
+    setup, step = find(name)
+    return f"{step.does} {setup.does}"
+
+
 def find(name: str) -> tuple[Setup, Step]:
     """The set-up and the step that a name SETUP.STEP stands for.
 
@@ -76,3 +84,9 @@ def find(name: str) -> tuple[Setup, Step]:
     """
     setup, _, step = name.partition(".")
     return setups()[setup], steps()[step]
+
+
+def work_of(name: str) -> str:
+    """The kind of work of a step: that of its writes or, if it reads, that of the reads of its set-up."""
+    setup, step = find(name)
+    return step.work or setup.reads

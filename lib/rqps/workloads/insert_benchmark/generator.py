@@ -3,6 +3,7 @@ are done."""
 
 import os
 import struct
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,8 +32,8 @@ BYTES_OF_CLIENT = 64
 STOPPED = 16
 """Byte offset, in the file by which threads report their progress, of the time for which the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""Seconds by which a load that runs in turns first puts off its beginning, so that it waits for its first turn. That
-turn sets the clock of the load to the planned beginning."""
+"""Seconds by which a load that runs in turns, or is counted, first puts off its beginning. Its first turn, or the
+beginning of the counting, sets the clock of the load to the planned beginning."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
 """Suffix of a kind whose latency is measured from the time at which the rate limiter let its statement begin."""
@@ -47,6 +48,15 @@ class Generator(LoadGenerator):
     warnings: Sequence[Warning_] = ()
     shared: Path
     """The file by which the threads report their progress to each other."""
+    counted = False
+
+    def wait_for_begin(self) -> int:
+        return self.wait_for_origin() if self.counted else super().wait_for_begin()
+
+    def wait_for_end(self) -> None:
+        if self.counted:  # sets the clock of the load to its origin
+            self.set_stopped(time.monotonic_ns() - self.origin_ns)
+        super().wait_for_end()
 
     def wait_for_origin(self) -> int:
         self.wait_for("origin", 1, self.start_patience_s)
@@ -69,9 +79,10 @@ def generating(
     with Scratch(folder) as scratch:
         (shared := scratch / "clients").write_bytes(bytes(BYTES_OF_CLIENT * (parameters.clients + 1)))
         options = {"threads": threads, "shared-file": str(shared), **_options(step, parameters, how["seed"], sql)}
-        options["ready-seconds"] = FAR_AHEAD_S if how.get("in_turns") else READY_S
+        waits = how.get("in_turns") or how.get("counted", False)
+        options["ready-seconds"] = FAR_AHEAD_S if waits else READY_S
         with Generator(sysbench_call(SCRIPT, (server,), options), (server,), step.name, threads, how) as generator:
-            generator.shared = shared
+            generator.shared, generator.counted = shared, how.get("counted", False)
             yield generator
 
 

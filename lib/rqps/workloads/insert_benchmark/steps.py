@@ -64,6 +64,18 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
     return (*(kind for kind in kinds if kind[0] != "q"), *limited)
 
 
+def does(name: str, _: object = None) -> str:
+    """The words for what a step of any form does; a name may have an ending, as in published results.
+
+    >>> does("qp100.L1")
+    'Rows by ten of their ids, while rows are inserted and deleted at 100 rows/s per client.'
+    """
+    match = NAME.match(name)
+    text = str(_DESCRIBED["steps"][match["kind"]]["does"]) if match else ""
+    text = text.replace("at a rate", f"at {match['rate']} rows/s per client") if match and match["rate"] else text
+    return f"{text[:1].upper()}{text[1:]}{'.' * bool(text)}"
+
+
 def part(asked: Sequence[str], known: Sequence[str]) -> None:
     """Raises a ValueError unless the requested steps are known ones in their order, beginning with the load and the
     creation of its indexes."""
@@ -91,6 +103,12 @@ def find(name: str, form: str) -> Step:
         deletes=_DESCRIBED["forms"][form]["deletes"] and kind not in (LOAD, INDEX),
         queries=tuple(_DESCRIBED["queries"][described["queries"]]) if "queries" in described else (),
     )
+
+
+def work_of(name: str) -> str:
+    """The kind of work of a step in any form, such as `range queries`."""
+    match = NAME.fullmatch(name)
+    return str(_DESCRIBED["steps"][match["kind"]]["work"]) if match else ""
 
 
 def statement(purpose: str, sql: ModuleType) -> str:

@@ -45,7 +45,6 @@ LEFT_OVER = "see the rows of the earlier steps: one was incomplete, or somebody 
 
 
 class InsertBenchmark(Workload):
-    countable = False
     stoppable = True
 
     def data_name(self, parameters: InsertBenchmarkParameters) -> str:  # noqa: ARG002 loading is a step of its own
@@ -62,6 +61,10 @@ class InsertBenchmark(Workload):
 
     def steps(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
         return parameters.measured
+
+    def uncountable(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
+        """The steps with a rate: a slower server does fewer queries in their time."""
+        return [step.name for step in parameters.described if step.rate is not None]
 
     def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
         return parameters.clients

@@ -1,6 +1,7 @@
 """A user's own step as runs.yaml describes it: its statements, their values, and the number of rows they return."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -215,6 +216,14 @@ def _table(spec: ValuesSpec) -> str | int:
     return len(spec.list) if spec.list else str(spec.column).split(".")[0]
 
 
+def does(name: str, parameters: Mapping[str, Any]) -> str:
+    """The statements of a step, the steps that it mixes, or the log from which its statements are."""
+    given = parameters["steps"].get(name) or parameters["steps"][name.partition(".")[0]]
+    step: Mapping[str, Any] = {"sql": given} if isinstance(given, str) else given
+    mixed = [f"{weight} x {of}" for of, weight in (step.get("mix") or {}).items()]
+    return str(step.get("sql") or f"{'A mix of ' * bool(mixed)}{', '.join(mixed)}" or f"Statements of {step['file']}")
+
+
 def logged(step: StepSpec) -> StatementLog:
     """The statements of a step's file; if the step has `only`, the statements of that shape."""
     path = unchanged(str(step.file), str(step.digest), "file")
@@ -235,3 +244,8 @@ def _step(given: Any) -> Any:
 
 
 Step = Annotated[StepSpec, BeforeValidator(_step)]
+
+
+def work_of(_: str) -> str:
+    """Empty: own statements have no kind of work."""
+    return ""

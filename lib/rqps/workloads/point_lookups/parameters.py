@@ -60,8 +60,8 @@ class PointLookupsParameters(Parameters):
     engines: Some[Engine] = ("innodb", "memory")
     """Storage engines, by their names in SHOW ENGINES, in small letters; for PostgreSQL, `heap`."""
     kinds: Some[KindName] = PUBLISHED
-    """Kinds of query. Each kind runs on every engine with every number of clients. If not given: the five published
-    kinds; on heap, the kinds without an index hint, including nocover-noforce."""
+    """Kinds of query. Each kind runs on every storage engine with every number of clients. If not given: the five
+    published kinds; for PostgreSQL, the kinds without an index hint, including nocover-noforce."""
     clients: Some[Count] = (1, 4, 32)
     """Numbers of concurrent clients; every kind of query runs with each number."""
     seconds: Count | None = None

@@ -67,6 +67,12 @@ class Step:
         return database(self.engine)
 
 
+def does(name: str, _: object = None) -> str:
+    """The query of a step and the storage engine of its table."""
+    step = find(name)
+    return f"{step.kind.query}, by {step.engine}."
+
+
 def database(engine: str) -> str:
     """The database of an engine's table. Each engine has its own database, since all queries name the table foo."""
     return "rqps" if engine == ALONE else f"rqps_{engine}"
@@ -82,6 +88,12 @@ def find(name: str) -> Step:
     if not match or match["kind"] not in KINDS:
         raise ValueError(f"unknown step {name!r}; a step is ENGINE.KIND@CLIENTS, such as 'innodb.pk@1'")
     return Step(name, match["engine"], KINDS[match["kind"]], int(match["clients"]))
+
+
+def work_of(name: str) -> str:
+    """The kind of work of a step, such as `innodb by primary key`."""
+    step = find(name)
+    return f"{step.engine} by {'primary key' if step.kind.indexes == ('PRIMARY',) else 'secondary index'}"
 
 
 def possible_rows(near: int) -> list[int]:

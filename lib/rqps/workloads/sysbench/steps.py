@@ -105,6 +105,25 @@ def find(name: str) -> Step:
     return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **described)
 
 
+def work_of(name: str) -> str:
+    """The kind of work of a step, such as `point queries`: its group, as a word of a sentence."""
+    group = find(name.partition("@")[0]).group
+    return group[:1].lower() + group[1:]
+
+
+def does(name: str, _: object = None) -> str:
+    """The words for what a transaction of a step does.
+
+    >>> does("range-covered-si.pre_range=10")
+    '11 neighbouring values of the secondary index, which holds all that is asked for. Before anything was written.'
+    """
+    step = find(name.partition("@")[0])
+    text = str(_DESCRIBED["steps"][step.kind.partition(".")[0]]["does"])
+    text = text.replace("R + 1", f"{step.range_size + 1:,}")
+    text = re.sub(r"\bR\b", f"{step.range_size:,}", text)
+    return f"{text}{' Before anything was written.' * ('.pre' in step.kind)}"
+
+
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
     """Replaces the name of each list by its steps."""
 
