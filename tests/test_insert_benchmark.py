@@ -171,10 +171,10 @@ def test_nothing_is_lost_or_counted_twice(said: dict[tuple[int, str, int], dict[
 @pytest.mark.parametrize(
     ("step", "inserts", "deletes", "words"),
     [
-        ("l.i1", (16, 15), (16, 15), "l.i1: client 2 did 15 statements that insert, and 16 were due"),
-        ("l.i1", (16, 16), (14, 16), "l.i1: client 1 did 14 statements that delete, and 16 that insert"),
-        ("qr100", (15, 15), (15, 16), "qr100: client 2 did 16 statements that delete, and 15 that insert"),
-        ("qr100", (17, 15), (17, 15), "qr100: client 1 did 17 statements that insert, and 16 were due"),
+        ("l.i1", (16, 15), (16, 15), "l.i1: client 2 did 15 INSERT statements instead of 16"),
+        ("l.i1", (16, 16), (14, 16), "l.i1: client 1 did 14 DELETE statements, but 16 INSERT statements"),
+        ("qr100", (15, 15), (15, 16), "qr100: client 2 did 16 DELETE statements, but 15 INSERT statements"),
+        ("qr100", (17, 15), (17, 15), "qr100: client 1 did 17 INSERT statements instead of 16"),
     ],
 )
 def test_a_client_that_did_not_do_its_part_is_an_error(
@@ -206,11 +206,11 @@ def warned(lines: list[str], *, deleted: int = 0, **columns: Any) -> dict[str, s
 def test_a_missed_rate_is_reported_with_what_was_left_undone() -> None:
     slow = [line(1, "insert", 0, {100: 12})]
     assert warned(slow, target_held=False, elapsed_s=30.0) == {
-        "rate not held": "20 rows were inserted in a second, and 100 were asked for; "
-        "the step was ended after 30.0 s, the limit being 30 s, with 600 of 1,000 rows"
+        "rate not held": "20 rows/s were inserted instead of 100; "
+        "the step ended after 30.0 s, at its limit of 30 s, with 600 of 1,000 rows"
     }
     assert warned([line(1, "insert", 0, {100: 20})], target_held=False, elapsed_s=20.0) == {
-        "rate not held": "50 rows were inserted in a second, and 100 were asked for"
+        "rate not held": "50 rows/s were inserted instead of 100"
     }
 
 
@@ -218,7 +218,7 @@ def test_what_else_is_reported_of_a_step() -> None:
     lines = [line(1, "insert", 0, {100: 20}), line(1, "delete", 0, {100: 20}), line(1, "insert due", 0, {100: 20})]
     assert warned(lines, deleted=1000) == {}
     assert warned(lines, deleted=1200) == {}, "the server deletes rows of its own tables, too"
-    assert warned(lines, deleted=990)["rows"].startswith("deletes found 990 rows, and 1,000 were to be deleted")
+    assert warned(lines, deleted=990)["rows"].startswith("990 of 1,000 rows were deleted")
     assert warned(lines, deleted=1000, retries=2)["retries"].startswith("4.8% of statements were refused")
     few = [line(1, "query", 0, {100: 4}).replace('"rows_found": 40', '"rows_found": 20')]
-    assert warned(few)["rows"] == "a query found 5.0 rows on average, and asked for 10"
+    assert warned(few)["rows"] == "a query returned 5.0 rows on average instead of 10"

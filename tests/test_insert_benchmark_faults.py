@@ -56,7 +56,7 @@ def test_a_rate_that_no_server_holds_ends_the_step_at_its_limit(tmp_path: Path) 
     assert (columns["target_per_s"], columns["target_held"]) == (1e6, False)
     assert columns["elapsed_s"] >= 2
     assert warning.kind == "rate not held"
-    assert f"the limit being 2 s, with {done['insert']:,} of 1,000,000 rows" in warning.text
+    assert f"at its limit of 2 s, with {done['insert']:,} of 1,000,000 rows" in warning.text
     assert 0 < done["insert"] == done["delete"], "as many are deleted also where a step is ended"
     assert done["query"] == columns["operations"] > 0
     assert rows == parameters.load_rows + parameters.load_rows_per_transaction

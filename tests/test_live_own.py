@@ -152,7 +152,7 @@ def test_a_log_is_done_in_its_order_again_and_again(shop: Shop, tmp_path: Path) 
     assert ids == [47, 48, 49, 50] * (len(ids) // 4) + [47, 48, 49, 50][: len(ids) % 4]
     assert (answer.columns["unit"], answer.columns["operations"]) == ("query", 200)
     assert [warning.text for warning in answer.warnings] == [
-        "statements of MySQL's slow log that are not done again: 1 neither read nor write rows"
+        "statements of MySQL's slow log that are not replayed: 1 neither read nor write rows"
     ]
 
 
@@ -212,7 +212,7 @@ def test_a_procedure_of_several_results_is_refused_in_the_servers_words(shop: Sh
 
 
 def test_a_statement_that_does_not_end_fails_the_step(shop: Shop) -> None:
-    with pytest.raises(RqpsError, match=r"steps\.step: my\d+ ended no transaction within 1 s"):
+    with pytest.raises(RqpsError, match=r"steps\.step: my\d+ completed no transaction within 1 s"):
         shop.done("step", asked({"step": "SELECT SLEEP(30)"}))
 
 
@@ -263,8 +263,8 @@ def test_a_dump_of_another_database_and_user_is_loaded(name: str, empty: Shop, t
     [
         (DUMP[: DUMP.index("'ü')")], "dump.sql: is cut off: the statement that begins in line 8 has no end"),
         (DUMP[: DUMP.index("-- Dump completed")], "is cut off: it has no line '-- Dump completed'"),
-        ("SELECT 1;", "no table came of it"),
-        ("", "no table came of it"),
+        ("SELECT 1;", "creates no table"),
+        ("", "creates no table"),
         ("CREATE TABLE t (a INT) ENGINE=Nothing COLLATE=utf8mb4_nobody_ci;", "dump.sql, line 1: my8033 refused"),
     ],
 )

@@ -224,8 +224,8 @@ def test_clients_that_can_not_connect_give_no_number(dbms: str, tmp_path: Path) 
         assert answer.columns["operations"] == 20
         assert answer.columns["errors"] == 20 + load.counted.refused
         first, second = (warning.text for warning in answer.warnings if warning.kind == "errors")
-        assert first.startswith("40 queries were asked for, the server did 20: mysqlslap: Error when connecting")
-        assert second.startswith("20 connections were refused and tried again")
+        assert first.startswith("the server ran 20 of 40 queries: mysqlslap: Error when connecting")
+        assert second.startswith("20 connections were refused and repeated")
 
 
 def test_queries_that_fail_are_none(house: Lookups) -> None:
@@ -239,7 +239,7 @@ def test_queries_that_fail_are_none(house: Lookups) -> None:
     assert (columns["operations"], columns["operations_per_s"], columns["errors"]) == (0, None, 800)
     assert columns["elapsed_s"] > 0
     assert answer.warnings[0].text.startswith(
-        "800 queries were asked for, the server did 0: mysqlslap: Cannot run query select j from foo where i = 100"
+        "the server ran 0 of 800 queries: mysqlslap: Cannot run query select j from foo where i = 100"
     )
 
 

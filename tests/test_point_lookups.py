@@ -192,9 +192,9 @@ def test_a_plan_is_compared_with_the_name_of_its_kind(step: str, found: Access, 
 
 
 def test_a_mysqlslap_that_is_not_there_is_reported() -> None:
-    with pytest.raises(RqpsError, match="mysqlslap: there is no /nowhere/mysqlslap") as caught:
+    with pytest.raises(RqpsError, match="mysqlslap: /nowhere/mysqlslap is no file") as caught:
         mysqlslap("/nowhere/mysqlslap")
-    assert caught.value.fix == "give the path of one, or one of the versions 5.5.34, 5.6.14, 8.0.33"
+    assert caught.value.fix == "give the path of a mysqlslap, or one of the versions 5.5.34, 5.6.14, 8.0.33"
 
 
 @pytest.mark.parametrize("version", ["5.6.24", "9.7.1", "4.1.0"])

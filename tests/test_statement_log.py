@@ -200,11 +200,11 @@ def test_a_step_of_a_log_that_can_not_be_is_refused(step: dict[str, Any], words:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "slow.log: read as a file of SQL, has no statement that can be done again"),
+        ("", "slow.log: read as a file of SQL, has no statement that can be replayed"),
         ("SET GLOBAL a = 'kept4secret';", "; 1 neither read nor write rows"),
         (
             "# Time: 1\nSELECT 'cut",
-            "read as MySQL's slow log, has no statement that can be done again; 1 are cut off",
+            "read as MySQL's slow log, has no statement that can be replayed; 1 are cut off",
         ),
     ],
 )

@@ -35,8 +35,8 @@ UNKNOWN = (KeyError, ValueError, ModuleNotFoundError)
 
 
 def work_of(workload: str, step: str) -> str | None:
-    """The kind of work of a step, by which means are taken as in published reports: `point queries`, `writes`. None
-    for own statements, and for steps of imported results that the workload does not know."""
+    """The kind of work of a step, such as `point queries`; means are taken over the steps of a kind, as in published
+    reports. None for own statements, and for imported steps that the workload does not know."""
     try:
         return _module(workload, "steps").work_of(step) or None
     except UNKNOWN:
@@ -62,14 +62,13 @@ class Answer:
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
     more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Maps the names of raw tables that only this workload has to their rows; the same tables in every step."""
+    """Rows of the raw tables that only this workload has, by table name; every step has the same tables."""
 
 
 class How(TypedDict):
     """The settings of a load: the seed of its random values, its CPUs, and the file for its output.
 
-    A counted load runs the same number of transactions on every server, however slow the server is; other loads run
-    for some seconds.
+    A counted load runs the same number of transactions on every server; other loads run for some seconds.
     """
 
     seed: int
@@ -79,7 +78,7 @@ class How(TypedDict):
     by_connection: NotRequired[bool]
     """True if each client shares one of `cpus` with the server's thread that serves its connection."""
     in_turns: NotRequired[bool]
-    """True if the load's process is stopped during the turns of other servers."""
+    """True if the load's process is stopped during the slices of other servers."""
 
 
 class Load(Protocol):
@@ -91,7 +90,7 @@ class Load(Protocol):
     def wait_for_begin(self) -> int:
         """Wait until the measured part begins, and return that time of CLOCK_MONOTONIC, in ns.
 
-        A load that waits for our signal begins in `wait_for_end`, after all observers have started.
+        A load that waits for our signal begins in `wait_for_end`, after all recorders have started.
         """
 
     def wait_for_end(self) -> None:
@@ -102,21 +101,19 @@ class Load(Protocol):
 
 
 class StoppableLoad(Load, Protocol):
-    """The load on a single server, which runs only in that server's turns and does not count the time between
-    them."""
+    """The load on a single server: it runs only in that server's slices, and its clock stands still between them."""
 
     slice_s: float
-    """Length of a turn, in seconds. A resumed server finds cold CPU caches, which can cost half a millisecond."""
+    """Length of a slice, in seconds. A resumed server finds cold CPU caches, which can cost half a millisecond."""
     patience_s: float
-    """Maximum time, in seconds, that the load may take in its own turns."""
+    """Maximum length, in seconds, of all slices of the load together."""
 
     def wait_for_origin(self) -> int:
-        """Wait until the load is ready; returns the time in ns that its own clock shows when its first turn
+        """Wait until the load is ready; returns the time in ns that its own clock shows when its first slice
         begins."""
 
     def set_stopped(self, ns: int) -> None:
-        """Tells the load that it was stopped for `ns` since its start, which its clock leaves out. Must be called
-        while the load is stopped."""
+        """Tells a stopped load for how many ns in total it was stopped; its clock leaves out this time."""
 
     def ended_within(self, seconds: float) -> bool:
         """Wait until the measured part has ended, but no longer than `seconds`; True if it has ended."""
@@ -125,7 +122,7 @@ class StoppableLoad(Load, Protocol):
         """The number of operations so far; None if the load reports it only at its end."""
 
     def failure(self, late: str = "") -> RqpsError:
-        """The error of a failed load. `late` names the time limit that it exceeded, if it did."""
+        """The error of a failed load. `late` names the time limit, if the load exceeded one."""
 
 
 class Workload(ABC):
@@ -133,8 +130,8 @@ class Workload(ABC):
     of its engine."""
 
     stoppable = False
-    """True if, in a duet, each server has its own load and both are stopped during the turns of other servers; False
-    if one load has connections to all servers."""
+    """True if each server of a duet has its own load, and server and load are stopped during the slices of other
+    servers; False if one load has connections to all servers."""
 
     @abstractmethod
     def data_name(self, parameters: Any) -> str:
@@ -165,15 +162,15 @@ class Workload(ABC):
         return False
 
     def check(self, server: Any, step: str, parameters: Any) -> Checked:  # noqa: ARG002
-        """Ask the server for the plans of a step before it begins. Raises an error if a plan is not the one that the
-        step promises, in workloads that require it."""
+        """Ask the server for the plans of a step before the step begins. Some workloads raise an error if a plan is
+        not the one that the step is named for."""
         return Checked()
 
     @abstractmethod
     def generating(
         self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
     ) -> AbstractContextManager[Load]:
-        """The load of one step. Several servers take turns under this one load."""
+        """The load of one step, for one server or for several servers that take turns."""
 
     @abstractmethod
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
@@ -181,7 +178,7 @@ class Workload(ABC):
 
     @abstractmethod
     def tools(self, parameters: Any, servers: int) -> dict[str, str]:
-        """Maps each load generator for that many servers to its version. Missing generators are fetched."""
+        """The versions of the load generators for that many servers, by name. Missing generators are fetched."""
 
 
 def workload(name: str) -> Workload:
@@ -191,8 +188,8 @@ def workload(name: str) -> Workload:
 
 
 def does(workload: str, step: str, parameters: Mapping[str, Any]) -> str:
-    """The words for what a step does, such as `One row by its primary key.`; `parameters` are those of the study's
-    card. Empty for steps of imported results that the workload does not know."""
+    """A sentence on a step, such as `One row by its primary key.`; `parameters` are the stored ones of the study.
+    Empty for imported steps that the workload does not know."""
     clients = step.partition("@")[2]
     try:
         text = str(_module(workload, "steps").does(step, parameters))

@@ -57,7 +57,7 @@ def read_seconds(lines: Iterable[str]) -> list[Second]:
 
 
 def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
-    """Adds up the same second of several threads, or several seconds."""
+    """Adds up one second of several threads, or several seconds."""
     buckets = Counter[int]()
     for part in parts:
         buckets.update(part.buckets)
@@ -121,7 +121,7 @@ def summary(part: Second) -> dict[str, float | None]:
 
 
 def step_columns(measured: Second, elapsed_s: float, operations: int, retries: int) -> dict[str, Any]:
-    """Columns of the table `steps` for a step; `measured` has its transactions."""
+    """Columns of the table `steps` for a step; `measured` is the total of its measured seconds."""
     return {
         "elapsed_s": elapsed_s,
         "operations": operations,
@@ -164,7 +164,7 @@ def retries_warning(step: str, what: str, retries: int, done: int) -> Iterator[W
     share = retries / max(1, retries + done)
     if share > RETRIES_WORTH_A_WARNING:
         text = (
-            f"{share:.1%} of {what} were refused, for a deadlock or a lock that was waited for too long, and "
-            f"done again: {retries:,} beside {done:,} that came to their end"
+            f"{share:.1%} of {what} were refused, because of a deadlock or a lock wait timeout, and repeated: "
+            f"{retries:,} retries for {done:,} completed {what}"
         )
         yield Warning_(kind="retries", text=text, step=step)

@@ -23,13 +23,13 @@ END_PATIENCE_S = 60
 LOOK_S = 0.25
 """Seconds between checks that generator and servers still run. The generator's output is read as it comes."""
 READY_S = 1
-"""Seconds in which the observers of a step without a warm-up start, before its measured part."""
+"""Seconds before the measured part of a step without a warm-up, in which its recorders start."""
 DONE_AGAIN = "1213,1205,1020"
 """Error numbers after which a transaction is repeated: a deadlock, a lock wait timeout, a row that another
 transaction changed. This is sysbench's default, and the published choice."""
 LONGEST_LINE = 600
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
-"""Matches the statement that sysbench quotes in an error message: only its first words are kept, not all rows."""
+"""Matches the statement that sysbench quotes in an error message, to shorten it to its first words."""
 Options = Mapping[str, str | int | float]
 
 
@@ -37,11 +37,10 @@ class LoadGenerator:
     """A running load generator and its output so far. Leaving its `with` block ends the process. `servers` is empty
     if the engine runs inside the generator's process.
 
-    An output line `rqps MOMENT` reports a moment that is reached now, or at the time in ns of CLOCK_MONOTONIC that
-    follows on the line. A generator that needs no signal to begin announces its `origin` in advance. Other
-    generators report `ready` and wait for a line from us. After `ended` a generator waits until we close its input,
-    so that its counters can be read. `failed` is followed by the position of the server, among several, on which a
-    thread failed.
+    An output line `rqps MOMENT TIME` reports a moment and its time by CLOCK_MONOTONIC, in ns; without a time, the
+    moment is now. A generator that needs no signal to begin announces its `origin` in advance. Other generators
+    report `ready` and wait for a line from us. After `ended` a generator waits until we close its input, so that its
+    counters can be read. After `failed`, the position of the server on which a thread failed replaces the time.
     """
 
     program = "sysbench"
@@ -55,7 +54,7 @@ class LoadGenerator:
     def __init__(
         self, call: tuple[Sequence[str], Mapping[str, str]], servers: Sequence[Any], step: str, threads: int, how: How
     ) -> None:
-        """Starts the process; `call` is its command line and environment. Each of its threads reports its moments."""
+        """Starts the process; `call` is its command line and environment. Each thread reports its moments."""
         self.servers = servers
         self.name = step
         self.threads = threads
@@ -63,7 +62,7 @@ class LoadGenerator:
         self.lines: list[str] = []
         self.moments_ns: defaultdict[str, list[int]] = defaultdict(list)
         self.failed = False
-        """True once a thread has failed. The others end when they notice it, which a long statement may delay."""
+        """True once a thread has failed. The other threads end after their current statement, which may be long."""
         self._heard = threading.Event()
         self.process: subprocess.Popen[str] = subprocess.Popen(**_process(*call, how["cpus"]), stdin=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -98,7 +97,7 @@ class LoadGenerator:
         self.wait_for("ended", self.threads, self.patience_s)
 
     def let_begin(self, threads: int) -> None:
-        """Write one line for each of that many threads: each waits for a line before it begins."""
+        """Write one line for each of that many threads, which wait for it to begin."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write("\n" * threads)
@@ -153,7 +152,7 @@ class LoadGenerator:
         return None
 
     def wait_until(self, moment_ns: int) -> None:
-        """Wait until this time of CLOCK_MONOTONIC; check meanwhile that the generator and the servers still run."""
+        """Wait until this time of CLOCK_MONOTONIC; raises an error if the generator or a server fails meanwhile."""
         while (left_s := (moment_ns - time.monotonic_ns()) / 1e9) > 0:
             if self.failed or self.process.poll() not in (None, 0) or self._lost():
                 raise self.failure()
@@ -167,7 +166,7 @@ class LoadGenerator:
     def end(self) -> None:
         """End the process if it still runs, and write its output into its log."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # our last line may still be buffered for a process that has ended
+        with suppress(BrokenPipeError):  # a line for a process that has ended may still be buffered
             self.process.stdin.close()
         self.process.kill()
         self.process.wait()
@@ -175,7 +174,7 @@ class LoadGenerator:
         self.log.write_text("".join(self.lines))
 
     def failure(self, late: str = "") -> RqpsError:
-        """The error of a failed load. If a server has ended, that is reported: the generator failed because of it."""
+        """The error of a failed load, or of a server that has ended, which makes the load fail."""
         if lost := self._lost(within_s=1):
             ended: RqpsError = lost.end_of(self.name)
             return ended

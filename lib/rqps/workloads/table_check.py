@@ -20,7 +20,7 @@ def check_table(
     step: str = "",
     fix: str = LOAD_AGAIN,
 ) -> None:
-    """Raises an error unless a table has this engine, these columns and these indexes; `step` begins the error."""
+    """Raises an error, which begins with `step`, unless a table has this engine, these columns and these indexes."""
     where = f"{step}{schema}.{name}"
     stored_by, types, parts = connection.dialect.described(connection, schema, name)
     must_be(where, "engine", engine, stored_by, fix=fix)

@@ -22,7 +22,7 @@ KEYS_PER_S_AT_LEAST = 2_000
 CALLGRIND_TIMES = 60
 WARMUP_SHARE = 10
 CACHE_FILLS = 2
-"""Maximum number of times that a warm-up fills the block cache: more would change nothing."""
+"""Maximum number of times that a warm-up fills the block cache: a longer warm-up changes nothing."""
 SLICE_MS = 20
 LOOK_S = 0.01
 """Seconds between checks of a process that does not report its progress."""
@@ -38,11 +38,11 @@ OF_DB_BENCH = {
     "histogram": 1,
     "progress_reports": False,
 }
-"""Flags for the report of db_bench, as in the published scripts."""
+"""Flags that select what db_bench reports, as in the published scripts."""
 
 
 WITH_WAITING = (6, 19)
-"""The first release whose db_bench has flush, compact0 and waitforcompaction."""
+"""The first release whose db_bench can run the benchmarks flush, compact0 and waitforcompaction."""
 
 
 def folder_of(database: Database, setup: Setup) -> Path:
@@ -144,7 +144,7 @@ class DbBench(_Process):
     ) -> None:
         if how.get("counted"):
             raise RqpsError(
-                "instructions are counted in the driver, and this build is a db_bench",
+                "instructions are counted in the driver, and this build is a db_bench binary",
                 fix="set instructions_rounds of the study to 0, or give a library (librocksdb.so) as the build",
             )
         self.patience_s = patience_s(setup, step, parameters)
@@ -160,7 +160,7 @@ class DbBench(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_begin(self) -> int:
-        """Waits until our keeper process, which first moves to the step's CPUs, has been replaced by db_bench."""
+        """Waits until the started process, which first moves to the step's CPUs, executes db_bench."""
         program, begun = self.database.build.program.resolve(), Path(f"/proc/{self.pid}/exe")
         while begun.resolve() != program:
             if self._gone():

@@ -53,11 +53,11 @@ class DbBenchParameters(Parameters):
     step begins. The number is reduced if it would fill the cache more than twice. The published steps have no
     warm-up, and last long enough without one."""
     written_by: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")] | None = None
-    """A release that writes the database once for all releases: then only the steps that only read are run, all on
-    equal files. The files have the format_version of the config, or 4, which all releases can read."""
+    """A release that writes the database once for all releases; only the read-only steps then run, all on the same
+    files. The files have the format_version of the config, or 4, which all releases can read."""
     files: Count = 512
     """Approximate number of files of a database that `written_by` writes for all releases; the default is that of the
-    published 20 million keys. The cost of a read differs in a few large files."""
+    published 20 million keys. In fewer and larger files, a read costs a different amount."""
     slice_ms: Count | None = None
     """Length of a slice, in milliseconds, in which one release has all the load; 20 if not given."""
     counted_operations: Count | None = None
@@ -76,7 +76,7 @@ class DbBenchParameters(Parameters):
 
     @property
     def chosen(self) -> tuple[Step, ...]:
-        """The steps of each set-up in their order, including the steps that are not measured."""
+        """The steps that run on each set-up, in their order, including unmeasured ones."""
         every = (step for step in steps().values() if step.reads_only or self.written_by is None)
         named = (step for name, step in steps().items() if name in self.steps)
         return tuple(every if ALL in self.steps else named)
@@ -108,7 +108,7 @@ class DbBenchParameters(Parameters):
         return (self.large_keys or self.keys) if setup.large else self.keys
 
     def flags_of(self, setup: Setup, step: Step) -> dict[str, str | int | float | bool]:
-        """The flags of db_bench for a step, without those for benchmarks, paths, the seed and reports."""
+        """The flags of db_bench for a step, without those that set benchmarks, paths, the seed and reports."""
         cache_mb = self.cache_mb if setup.cache == "whole" else self.part_cache_mb
         sized = {"num": self.keys_of(setup), "threads": self.threads, "cache_size": cache_mb << 20}
         flags = {**common(), **sized, **setup.flags, **step.flags}

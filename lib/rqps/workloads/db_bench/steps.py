@@ -28,7 +28,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """A step: what the load generator does on a database."""
+    """A step: its load on the database, for our driver (`load`) and for db_bench (`benchmarks`)."""
 
     name: str
     does: str
@@ -70,13 +70,13 @@ def common() -> Values:
 
 
 def does(name: str, _: object = None) -> str:
-    """The words for what a step does, and for its set-up."""
+    """A sentence on what a step does, and one on its set-up."""
     setup, step = find(name)
     return f"{step.does} {setup.does}"
 
 
 def find(name: str) -> tuple[Setup, Step]:
-    """The set-up and the step that a name SETUP.STEP stands for.
+    """The set-up and the step of a name SETUP.STEP.
 
     >>> setup, step = find("iodir.readrandom")
     >>> setup.flags["use_direct_reads"], step.load
@@ -87,6 +87,6 @@ def find(name: str) -> tuple[Setup, Step]:
 
 
 def work_of(name: str) -> str:
-    """The kind of work of a step: that of its writes or, if it reads, that of the reads of its set-up."""
+    """The step's own kind of work or, for a step that reads, the kind of reads of its set-up."""
     setup, step = find(name)
     return step.work or setup.reads

@@ -38,8 +38,7 @@ class DbBenchSteps(Workload):
     stoppable = True
 
     def data_name(self, parameters: DbBenchParameters) -> str:
-        """The name includes the release that writes the files, since they depend on it, not on the release that
-        reads."""
+        """The name includes the release that writes the files: they do not depend on the release that reads them."""
         if parameters.written_by is None:
             return "empty"
         keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
@@ -48,8 +47,7 @@ class DbBenchSteps(Workload):
         return f"{'-'.join(keys)}{files}-by-{parameters.written_by}"
 
     def load(self, server: Database, parameters: DbBenchParameters) -> None:
-        """Writes the databases of all set-ups if one release writes them for all; otherwise each run's first step
-        does."""
+        """Writes the databases of all set-ups if `written_by` is set; otherwise the first step of each run does."""
         if parameters.written_by is None:
             return
         build = locate("written_by", BuildSpec(rocksdb=parameters.written_by), print)
@@ -91,7 +89,8 @@ class DbBenchSteps(Workload):
         setup, described = find(step)
         if database.build.db_bench and parameters.written_by is not None:
             raise RqpsError(
-                f"{database.name}: a db_bench can't run in a duet, nor use a database that another build wrote",
+                f"{database.name}: a db_bench binary can neither run in a duet nor use a database that another build "
+                "wrote",
                 fix="take written_by out of the parameters, or give a library (librocksdb.so) as the build",
             )
         kind = DbBench if database.build.db_bench else Driver
@@ -140,7 +139,7 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver) -
     if main.rows_found != main.operations:
         raise RqpsError(
             f"{step}: {main.operations - main.rows_found:,} of {main.operations:,} keys were not found",
-            fix="the database lost them: see its LOG, and tell whoever makes this release",
+            fix="the database lost them: see its LOG, and report it to the maker of this release",
         )
     columns |= step_columns(main, elapsed_s, main.operations, 0)
     warnings = []

@@ -24,30 +24,30 @@ from rqps.workloads.load_generator import DONE_AGAIN, READY_S, LoadGenerator, Op
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 CLOCK_BEGINS = 1_704_067_200
-"""The beginning of the rows' own clock, 2024-01-01: with the real time, rows would differ from run to run."""
+"""The first time stamp in the rows, 2024-01-01: with the real time, the rows would differ from run to run."""
 CLOCK_ROWS = 10_000
-"""Rows that a client inserts per second of the rows' own clock; a step with a rate uses its rate instead."""
+"""Rows that a client inserts per second of the time stamps in the rows; in a step with a rate, the rate."""
 BYTES_OF_CLIENT = 64
-"""Bytes per client in the file by which threads report their progress to each other, as in shared.lua."""
+"""Bytes per client in the file through which threads share their progress, as in shared.lua."""
 STOPPED = 16
-"""Byte offset, in the file by which threads report their progress, of the time for which the process was stopped."""
+"""Byte offset, in the file of the threads' progress, of the time for which the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""Seconds by which a load that runs in turns, or is counted, first puts off its beginning. Its first turn, or the
-beginning of the counting, sets the clock of the load to the planned beginning."""
+"""A load in slices, or with counted instructions, plans its beginning this many seconds ahead. When its first slice
+or the counting begins, its clock is set to the planned beginning."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
-"""Suffix of a kind whose latency is measured from the time at which the rate limiter let its statement begin."""
+"""Suffix of the kind for latencies that begin when the rate limiter allowed the statement, not when it was sent."""
 
 
 class Generator(LoadGenerator):
     """A running sysbench that stops when all rows are done."""
 
     engine: Sequence[Row] = ()
-    """Rows of the table `engine` from before the step."""
+    """Rows of the table `engine` that were read before the step."""
     rows_deleted = 0
     warnings: Sequence[Warning_] = ()
     shared: Path
-    """The file by which the threads report their progress to each other."""
+    """The file through which the threads share their progress."""
     counted = False
 
     def wait_for_begin(self) -> int:
@@ -87,7 +87,7 @@ def generating(
 
 
 def clock_begins(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """The time of the rows' own clock at the beginning of a step, after the rows of all steps before it."""
+    """The time stamp of the first row of a step, which follows the rows of all earlier steps."""
     before = parameters.before(step)
     return CLOCK_BEGINS + sum(-(-parameters.rows(earlier) // (earlier.rate or CLOCK_ROWS)) for earlier in before)
 
@@ -126,7 +126,7 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The seconds of actual work, without the duplicates in which latencies are measured from the due time."""
+    """The seconds without their duplicates, in which latencies are measured from the due time."""
     return [second for second in seconds if not second.kind.endswith(DUE)]
 
 
@@ -139,9 +139,9 @@ def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, client
     for client in range(1, clients + 1):
         inserts, deletes = done["insert", client], done["delete", client]
         if inserts > statements or (step.rate is None and inserts < statements):
-            what = f"{inserts} statements that insert, and {statements} were due"
+            what = f"{inserts} INSERT statements instead of {statements}"
         elif step.deletes and deletes != inserts:
-            what = f"{deletes} statements that delete, and {inserts} that insert"
+            what = f"{deletes} DELETE statements, but {inserts} INSERT statements"
         else:
             continue
-        raise RqpsError(f"{step.name}: client {client} did {what}", fix="see what sysbench said, in the step's log")
+        raise RqpsError(f"{step.name}: client {client} did {what}", fix="read sysbench's output in the step's log")

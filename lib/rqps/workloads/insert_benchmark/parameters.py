@@ -11,16 +11,16 @@ from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names
 
 Form = Literal["current", "2023", "2021"]
 MOST_AHEAD = 8
-"""Maximum number of statements by which a client's inserts may be ahead of its deletes, or its deletes of its
-inserts, as in the published client."""
+"""Maximum number of statements by which one of a client's inserts and deletes may be ahead of the other, as in the
+published client."""
 OUR_CONNECTIONS = 2
 """Number of control connections, in addition to the clients' connections."""
 ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
-"""Maps steps to their CPU time per row in µs, for server and load generator together, on a current CPU: to estimate a
-study's duration."""
+"""CPU time per row of each step in µs, for server and load generator together, on a current CPU: to estimate the
+duration of a study."""
 SETTLING_S = 5.0
 SMALLER_WRITES = 5
-"""One in so many of the written rows is written in l.i2, in smaller transactions, if the form has that step."""
+"""If the form has the step l.i2, one in this many rows of `write_rows` is written there, in smaller transactions."""
 
 
 class InsertBenchmarkParameters(Parameters):
@@ -30,7 +30,7 @@ class InsertBenchmarkParameters(Parameters):
     """The published version of the benchmark: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
-    """Some of the form's steps, in the form's order and beginning with l.i0 and l.x; all steps if not given."""
+    """Steps of the form, in its order and beginning with l.i0 and l.x; all steps if not given."""
     clients: Count = 1
     shared_table: bool = False
     """If true, all clients use one table; otherwise each client has its own table."""
@@ -64,8 +64,8 @@ class InsertBenchmarkParameters(Parameters):
     query_rows: Count = 10
     """Maximum number of rows that a range query asks for, and number of ids in a point query."""
     wait: Literal["settled", "published"] = "settled"
-    """The wait before the first step with queries: `settled` until nothing is left to purge and to flush, `published`
-    for a fixed time."""
+    """The wait before the first step with queries: `settled` waits until nothing is left to purge and to flush,
+    `published` waits a fixed time."""
     wait_seconds: Count | None = None
     """Duration of that wait, in seconds: the maximum if `settled`, the exact duration if `published`. If not given,
     60 plus one for every million loaded rows, but at most 1200."""
@@ -165,7 +165,7 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        """Clients share this host's CPUs."""
+        """Assumes that the clients share this host's CPUs."""
 
         def seconds_of(step: Step) -> float:
             if step.rate is not None:

@@ -1,5 +1,5 @@
 """Reads a server's debt before and after the steps of the insert benchmark, as rows of the table `engine`, and waits
-until the server has worked it off.
+until the server has worked off this debt.
 
 Before the first step with queries the published client waits a time that depends on the size of the tables. Here
 that time is the maximum, and the wait ends when hardly any debt is left.
@@ -22,7 +22,7 @@ LOOK_S = 0.25
 
 
 def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping[str, Any] | None = None) -> Row:
-    """The current debt. While the server settles, no table is read: some releases flush everything only when idle."""
+    """The current debt. It reads no table while the server settles: some releases flush everything only when idle."""
     low, high = (None, None) if moment == SETTLING else ids(connection)
     return {
         "step": step,
@@ -48,8 +48,8 @@ def ids(connection: Any, tables: Sequence[str] | None = None) -> tuple[int | Non
 
 
 def settle(server: Any, parameters: InsertBenchmarkParameters, step: str) -> tuple[list[Row], list[Warning_]]:
-    """Waits as the parameters say; returns the rows of the table `engine` from before the step, and a warning if the
-    debt was not worked off in time."""
+    """Waits as the parameters ask; returns rows of the table `engine` read meanwhile, and a warning if debt is
+    left."""
     rows: list[Row] = []
     begun, wait_s = time.monotonic(), parameters.wait_s
     fixed, tables = parameters.wait == "published", [f"{DATABASE}.{name}" for name in parameters.tables]
@@ -69,5 +69,5 @@ def settle(server: Any, parameters: InsertBenchmarkParameters, step: str) -> tup
     if not left:
         return [*rows, before], []
     when = f"{'after the published wait of' if fixed else 'within'} {wait_s:.0f} s"
-    text = f"the writes before were not settled {when}: {left}"
+    text = f"the debt of earlier steps was not worked off {when}: {left}"
     return [*rows, before], [Warning_(kind="not settled", text=text, step=step)]

@@ -1,4 +1,4 @@
-"""The steps of the insert benchmark: what each writes, deletes and queries, as `steps.yaml` describes it."""
+"""The steps of the insert benchmark, as `steps.yaml` describes them: their writes, deletes and queries."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class Step:
 
     @property
     def connections(self) -> int:
-        """Number of connections per client: one inserts, one deletes, one queries, as far as the step has these."""
+        """Number of connections per client: one to insert, and one each to delete and to query if the step does."""
         return 1 + self.deletes + bool(self.queries)
 
 
@@ -65,7 +65,7 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
 
 
 def does(name: str, _: object = None) -> str:
-    """The words for what a step of any form does; a name may have an ending, as in published results.
+    """A sentence on what a step of any form does; the name may have a suffix, as in published results.
 
     >>> does("qp100.L1")
     'Rows by ten of their ids, while rows are inserted and deleted at 100 rows/s per client.'
@@ -77,8 +77,7 @@ def does(name: str, _: object = None) -> str:
 
 
 def part(asked: Sequence[str], known: Sequence[str]) -> None:
-    """Raises a ValueError unless the requested steps are known ones in their order, beginning with the load and the
-    creation of its indexes."""
+    """Raises a ValueError unless the requested steps are known, in order, and begin with l.i0 and l.x."""
     for name in asked:
         if name not in known:
             raise ValueError(f"unknown step {name!r}; {instead(name, known, 'steps')}")

@@ -38,9 +38,9 @@ from rqps.workloads.table_check import LOAD_AGAIN, check_table, must_be
 ENOUGH_OF_RATE = 0.95
 """Minimum share of its rate that a step's inserts have to reach, as published."""
 FEWEST_FOUND = 0.9
-"""Minimum share of the requested rows that queries have to find: with less, most queries were for deleted rows."""
+"""Minimum share of the requested rows that queries have to find; a smaller share gives a warning."""
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
-"""Maps the markers of a query to the values with which its plan is requested."""
+"""The values of a query's markers in the EXPLAIN of its plan."""
 LEFT_OVER = "see the rows of the earlier steps: one was incomplete, or somebody else changed the tables meanwhile"
 
 
@@ -63,7 +63,7 @@ class InsertBenchmark(Workload):
         return parameters.measured
 
     def uncountable(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
-        """The steps with a rate: a slower server does fewer queries in their time."""
+        """The steps with a rate: their number of queries depends on the speed of the server."""
         return [step.name for step in parameters.described if step.rate is not None]
 
     def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
@@ -123,16 +123,17 @@ class InsertBenchmark(Workload):
 
 
 def check_empty(connection: Any) -> None:
-    """Raises an error if the server already has tables: l.i0 begins without tables."""
+    """Raises an error if the server already has tables, since l.i0 creates them."""
     sql = connection.dialect
     if tables := sql.tables_of(connection, DATABASE):
         counts = [sql.query(connection, f"SELECT COUNT(*) FROM {DATABASE}.{name}")[0][0] for name in tables]
         listed = ", ".join(f"{name} with {rows} rows" for name, rows in zip(tables, counts, strict=True))
-        raise RqpsError(f"{DATABASE}: l.i0 begins without tables, and there are {listed}", fix=LOAD_AGAIN)
+        raise RqpsError(f"{DATABASE}: l.i0 creates the tables, but the server already has {listed}", fix=LOAD_AGAIN)
 
 
 def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> None:
-    """Checks that each table is as the steps before this one leave it: columns, indexes, and roughly the rows."""
+    """Checks the columns, indexes and approximate number of rows that the earlier steps should leave in each
+    table."""
     sql = connection.dialect
     tables = sql.tables_of(connection, DATABASE)
     must_be(f"{step.name}: {DATABASE}", "tables", sorted(parameters.tables), tables, fix=LEFT_OVER)
@@ -144,7 +145,7 @@ def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParamet
         check_table(connection, DATABASE, name, sql.STORED_BY, COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
         row_count = 0 if low is None or high is None else high - low + 1
-        # A retried INSERT may leave a gap in the ids, so that in later steps ids may overstate the rows.
+        # A retried INSERT may leave a gap in the ids, so in later steps they may span more ids than rows.
         if row_count < rows or (step.kind == INDEX and row_count > rows + gaps):
             must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 
@@ -164,7 +165,7 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
 
 
 def explained(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
-    """The plans of a step's queries on the first table, as rows of `plans`. Raises an error if a plan is wrong."""
+    """The plans of a step's queries on the first table, as rows of `plans`; raises an error if one is wrong."""
     low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
     some = ", ".join(str(low + number) for number in range(parameters.query_rows))
     for query_ in step.queries:
@@ -212,26 +213,25 @@ def warnings_of(
     if columns["target_held"] is False:
         inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
         text = (
-            f"{inserted / columns['elapsed_s']:,.0f} rows were inserted in a second, and "
-            f"{columns['target_per_s']:,.0f} were asked for"
+            f"{inserted / columns['elapsed_s']:,.0f} rows/s were inserted instead of {columns['target_per_s']:,.0f}"
         )
         if inserted < due:
             text += (
-                f"; the step was ended after {columns['elapsed_s']:.1f} s, the limit being "
+                f"; the step ended after {columns['elapsed_s']:.1f} s, at its limit of "
                 f"{parameters.limit_s:.0f} s, with {inserted:,} of {due:,} rows"
             )
         yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(second.transactions for second in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
-    if deleted < (due := total(seconds, "delete").operations):  # it may report more: rows of its own tables
-        text = f"deletes found {deleted:,} rows, and {due:,} were to be deleted: the tables have grown"
+    if deleted < (due := total(seconds, "delete").operations):  # it also counts rows of its own tables
+        text = f"{deleted:,} of {due:,} rows were deleted: the tables have grown"
         yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")
     if (
         asked.transactions
         and (found_per_query := asked.rows_found / asked.transactions) < FEWEST_FOUND * parameters.query_rows
     ):
-        text = f"a query found {found_per_query:.1f} rows on average, and asked for {parameters.query_rows}"
+        text = f"a query returned {found_per_query:.1f} rows on average instead of {parameters.query_rows}"
         yield Warning_(kind="rows", text=text, step=step.name)
 
 

@@ -1,1 +1,1 @@
-"""A user's own statements, on tables from a dump or on generated tables."""
+"""Runs a user's own statements, on tables from a dump or on generated tables."""

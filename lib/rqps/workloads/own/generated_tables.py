@@ -1,4 +1,5 @@
-"""Generates tables from a description in runs.yaml: the number of rows, and the source of each column's values."""
+"""Generates tables from their description in runs.yaml: the number of rows, and the source of each column's
+values."""
 
 import random
 import re
@@ -38,7 +39,7 @@ def _days(text: str) -> tuple[date, date]:
 
 
 def _column(given: Any) -> Any:
-    """Checks the description of a column: a text such as `key` or `text 20`, or its possible values."""
+    """Checks the description of a column: a text such as `key` or `text 20`, or a range, list or column of values."""
     if not isinstance(given, str):
         return values(given)
     if _DAYS.fullmatch(given):
@@ -79,9 +80,9 @@ class TableSpec(Strict):
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
     """The number of rows."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
-    """Maps the name of each column to its content. `key` is the primary key: 1, 2, 3 and so on. `text 20` is up to
-    twenty random letters. 2020-01-01..2024-12-31 is a random day between these. Other columns take values at random,
-    as a statement does: from a range, a list, or a column above, of this table or another one."""
+    """The values of each column, by name. `key` is the primary key: 1, 2, 3 and so on. `text 20` is up to twenty
+    random letters. 2020-01-01..2024-12-31 is a random day in this range. Other columns take random values, as a
+    statement does: from a range, a list, or a column that is defined earlier, in this table or another one."""
     indexes: Annotated[tuple[Index, ...], Field(strict=False)] = ()
     """Secondary indexes; each is the name of a column, or a list of several names."""
 
@@ -108,7 +109,7 @@ Tables = Annotated[
 
 
 class _Drawn(NamedTuple):
-    """The values of a column, row by row; `places` has the position of each value among the possible values."""
+    """The value of a column in each row; `places` has the value's position among the possible values."""
 
     values: Sequence[Scalar]
     places: Sequence[int]
@@ -116,8 +117,8 @@ class _Drawn(NamedTuple):
 
 
 def checked(tables: Mapping[str, TableSpec]) -> None:
-    """Raises an error if a column takes its values from a column that is not defined above it, if the column that its
-    `same_row_as` names does not fit, or if its range is too wide for Zipf's law."""
+    """Raises an error if a column takes its values from a column that is not defined before it, if its `same_row_as`
+    names a column of another table or length, or if its range is too wide for Zipf's law."""
     above = set[str]()
     for table, spec in tables.items():
         for name, column in spec.columns.items():
@@ -152,7 +153,7 @@ def digest_of(tables: Mapping[str, TableSpec]) -> str:
 
 
 def load(server: Any, database: str, tables: Mapping[str, TableSpec]) -> None:
-    """Creates and fills the tables in this database of an empty server; the rows are the same on every server."""
+    """Creates and fills the tables in a new database of an empty server; the rows are the same on every server."""
     drawn: dict[str, _Drawn] = {}
     with closing(server.connect()) as connection:
         connection.dialect.query(connection, f"CREATE SCHEMA {database}")
@@ -167,13 +168,13 @@ def load(server: Any, database: str, tables: Mapping[str, TableSpec]) -> None:
             except sql.REFUSALS as error:
                 words = ": ".join(map(str, error.args))[:300]
                 raise RqpsError(
-                    f"tables.{table}: {server.name} refused it: {words}", fix="change its columns or indexes"
+                    f"tables.{table}: {server.name} refused the table: {words}", fix="change its columns or indexes"
                 ) from None
             sql.analyze(connection, sql.quoted(table))
 
 
 def statements(sql: Any, table: str, spec: TableSpec, drawn: Sequence[_Drawn]) -> Iterator[str]:
-    """The statements that create and fill a table, in an engine's dialect: its indexes are created after its rows."""
+    """The statements that create and fill a table, in the dialect `sql`; the indexes are created after the rows."""
     described = [f"{sql.quoted(name)} {of.type} NOT NULL" for name, of in zip(spec.columns, drawn, strict=True)]
     described += [f"PRIMARY KEY ({sql.quoted(name)})" for name, column in spec.columns.items() if column == KEY]
     yield f"CREATE TABLE {sql.quoted(table)} ({', '.join(described)}){sql.TABLE_OF_ANY_TEXT}"
@@ -186,7 +187,8 @@ def statements(sql: Any, table: str, spec: TableSpec, drawn: Sequence[_Drawn]) -
 
 
 def columns_of(table: str, spec: TableSpec, above: Mapping[str, _Drawn]) -> Iterator[tuple[str, _Drawn]]:
-    """The columns of a table. Each column has its own seed, so that adding a column changes no other column."""
+    """The columns of a table with their values. Each column has its own seed: a new column changes no other
+    column."""
     own = dict(above)
     for name, column in spec.columns.items():
         seeded = random.Random(f"{table}.{name}")

@@ -20,7 +20,8 @@ from rqps.workloads.sysbench.steps import Step
 
 GROUP = "Own statements"
 MOST_VALUES = 100_000
-"""Maximum number of rows of a column from which values are taken at random; of more rows, evenly spaced ones."""
+"""Maximum number of values of a column from which statements take theirs; of a longer column, evenly spaced
+values."""
 MOST_EXPLAINED = 100
 """Maximum number of statement shapes of a log whose plans are requested."""
 ITEMS_AT_ONCE = 10_000
@@ -49,7 +50,7 @@ class Generator(sysbench.Generator):
         measured = total(read_seconds(self.lines, self.threads, step, 1, self.whole_within_s, side), step)
         if not measured.transactions:
             raise RqpsError(
-                f"steps.{step}: {self.servers[side].name} ended no transaction within {self.seconds} s",
+                f"steps.{step}: {self.servers[side].name} completed no transaction within {self.seconds} s",
                 fix="measure for more `seconds`, or see what the statement waits for",
             )
         warnings = [*answer.warnings]
@@ -62,19 +63,19 @@ class Generator(sysbench.Generator):
 
 
 def _of_log(log: StatementLog, step: str, done: int | None) -> Iterator[Warning_]:
-    """Warns of statements of a log that can't be replayed, or that were not reached."""
+    """Warns of statements of a log that can't be replayed, or that the step did not reach."""
     if log.left_out:
         of = ", ".join(f"{count:,} {reason}" for reason, count in log.left_out.items())
-        yield Warning_(kind="log", text=f"statements of {log.form} that are not done again: {of}", step=step)
+        yield Warning_(kind="log", text=f"statements of {log.form} that are not replayed: {of}", step=step)
     if done is not None and done < len(log.statements):
         text = (
-            f"{done:,} of the log's {len(log.statements):,} statements were done: a faster server does other ones; "
+            f"{done:,} of the log's {len(log.statements):,} statements were replayed, a faster server replays more; "
         )
         yield Warning_(kind="log", text=f"{text}measure for more `seconds`, or take fewer by `most`", step=step)
 
 
 def described(name: str, parameters: OwnParameters, options: dict[str, str | int | float]) -> Step:
-    """Describes a user's own step as a step of the sysbench workload."""
+    """Describes an own step as a step of the sysbench workload, whose generator runs it."""
     of = [parameters.step(member) for member in parameters.members(name)]
     return Step(
         name=name,
@@ -131,7 +132,7 @@ end
 
 
 def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
-    """Maps the name of each value to the items of its list or column; items of one row have the same position."""
+    """The items of each value's list or column, by the value's name; items of one row have the same position."""
     items: dict[str, list[Scalar]] = {}
     for name, spec in step.values.items():
         if spec.list:
@@ -145,7 +146,7 @@ def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
 
 
 def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
-    """Rows of these columns of one table, without rows in which one of the columns is null."""
+    """Rows of these columns of one table, at most MOST_VALUES, without rows in which a column is null."""
     sql = connection.dialect
     table = sql.quoted(columns[0].split(".")[0])
     named = ", ".join(sql.quoted(column.split(".")[1]) for column in columns)
@@ -165,7 +166,7 @@ def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar,
 
 
 def _scalar(value: Any) -> Scalar:
-    """Converts a value from a control connection to a number or a text."""
+    """Converts a value that a control connection read to a number or a text."""
     if isinstance(value, str) and value.lstrip("-").isdecimal() and value == str(int(value)):
         return int(value)
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
@@ -211,8 +212,8 @@ def _prepares(statement: Statement) -> bool:
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """Yields pairs of a step's name and a statement of it, with values from the middle of all possible values. Of a
-    step that replays a log, yields pairs of a shape and the first statement of that shape."""
+    """Yields the statements to explain, each with its step's name, and with the middle one of all possible values.
+    For a log, yields the first statement of each shape, with the shape."""
     literal = connection.dialect.literal
     for member in parameters.members(name):
         step = parameters.step(member)

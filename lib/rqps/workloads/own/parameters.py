@@ -23,10 +23,11 @@ class OwnParameters(Parameters):
 
     tables: Tables
     """The file with tables and rows: SQL, or a dump by mysqldump or pg_dump in plain text, gzipped or not; or the
-    folder of a dump by mydumper. The path is absolute, or relative to the folder of runs.yaml. Or a mapping of table
-    names to descriptions of tables, whose rows are generated."""
+    folder of a dump by mydumper. The path is absolute, or relative to the folder of runs.yaml. To generate the rows
+    instead, a mapping of table names to descriptions of tables."""
     digest: str | None = None
-    """The first digits of the SHA-256 of `tables`, which rqps adds: a study with other tables is another study."""
+    """The first digits of the SHA-256 of `tables`. rqps adds this key: results from other tables are not
+    comparable."""
     steps: Annotated[dict[Annotated[str, Field(pattern=_NAME)], Step], Field(min_length=1)]
     """Maps the name of each step to its description; the steps run in this order. A bare SQL text is a step without
     values."""
@@ -39,11 +40,11 @@ class OwnParameters(Parameters):
     slice_ms: Count | None = None
     """Length of a slice, in milliseconds, in which one server of a duet has all the load; 20 if not given."""
     counted_operations: Count | None = None
-    """Number of statements of a step whose instructions are counted; if not given, 2000, or 1000 per client if that
-    is more. The same for every dbms."""
+    """Number of statements of a step whose instructions are counted, the same for every dbms; if not given, 2000, or
+    1000 per client if that is more."""
     patience_seconds: Count = 60
     """Maximum time of a transaction, in seconds. A duet fails if its last cycle takes longer than this time
-    multiplied by the number of its slices."""
+    multiplied by the number of slices in a cycle."""
 
     @model_validator(mode="before")
     @classmethod
@@ -70,8 +71,8 @@ class OwnParameters(Parameters):
 
     @property
     def every(self) -> dict[str, StepSpec]:
-        """Maps each step's name to its description. After the step of a log come steps for its most frequent shapes:
-        statements that differ in their values only."""
+        """All steps by name. The step of a log is followed by steps for its most frequent shapes; statements of one
+        shape differ only in their values."""
         steps: dict[str, StepSpec] = {}
         for name, step in self.steps.items():
             steps[name] = step
@@ -79,14 +80,14 @@ class OwnParameters(Parameters):
         return steps
 
     def step(self, name: str) -> StepSpec:
-        """The step of this name, which may be the step of a single shape of a log."""
+        """The step of this name, which may be a step for one shape of a log."""
         log, _, shape = name.rpartition(".")
         if name not in self.steps and log in self.steps and self.steps[log].file:
             return self.steps[log].model_copy(update={"only": shape[-DIGITS:]})
         return self.steps[name]
 
     def members(self, step: str) -> dict[str, int]:
-        """Maps the names of the steps that make up a mix to their weights; for any other step, its own name to 1."""
+        """The weights of the steps in a mix, by name; for a step that is no mix, its own name with weight 1."""
         return dict(self.step(step).mix or {step: 1})
 
     def writes(self, step: str) -> bool:

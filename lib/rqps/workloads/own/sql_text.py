@@ -1,4 +1,4 @@
-"""Splits SQL text into statements, with regard to quoted text and comments, and finds the places for values."""
+"""Splits SQL text into statements, not inside quoted text and comments, and finds the placeholders for values."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -23,7 +23,8 @@ class Scanner:
     """Splits lines into pieces. `open` is the quote or comment that is still open at the end of a line, if any."""
 
     def __init__(self, *, backslash: bool = True, hash_comments: bool = False) -> None:
-        """`backslash`: a backslash escapes in quoted text; `hash_comments`: # begins a comment."""
+        """`backslash`: in quoted text, a backslash escapes the next character; `hash_comments`: # begins a
+        comment."""
         self.open = ""
         self.backslash = backslash
         self._hash = r"|\#" if hash_comments else ""
@@ -81,8 +82,8 @@ class Line(NamedTuple):
 
 def statements(lines: Iterable[str], scanner: Scanner, *, psql: bool = False) -> Iterator[Line]:
     """Yields the statements of a text, without comments that begin with -- or #; comments between /* and */ are kept.
-    Text after the last delimiter is yielded as a statement that has not ended. For `psql`, lines that begin with a
-    backslash are its commands, and are skipped."""
+    Text after the last delimiter is yielded as a statement that has not ended. With `psql`, lines that begin with a
+    backslash are skipped, since they are commands of psql."""
     begun = 0
     parts: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -106,7 +107,7 @@ def statements(lines: Iterable[str], scanner: Scanner, *, psql: bool = False) ->
 
 
 class Statement(NamedTuple):
-    """A statement, as the texts before, between and after its values, and the name of each value."""
+    """A statement: the texts before, between and after its values, and the name of each value."""
 
     texts: tuple[str, ...]
     names: tuple[str, ...]
@@ -125,7 +126,8 @@ class Statement(NamedTuple):
 
 
 def parse(sql: str, names: Collection[str]) -> list[Statement]:
-    """The statements of a step. {name} stands for the value of that name, ? for the next value without a {name}.
+    """The statements of a step. {name} marks the place of the value with that name; each ? marks the place of the
+    next value that has no {name} in the text.
 
     >>> parse("SELECT c FROM t WHERE id = ? AND d = '?'; COMMIT", ["id"])[0]
     Statement(texts=('SELECT c FROM t WHERE id = ', " AND d = '?'"), names=('id',))

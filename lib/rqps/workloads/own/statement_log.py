@@ -1,5 +1,5 @@
-"""Reads statements that a server logged, so that they can be replayed in their order: from a slow or general log of
-MySQL, a log of PostgreSQL, or a file of SQL."""
+"""Reads statements to be replayed in their order, from a slow or general log of MySQL, a log of PostgreSQL, or a file
+of SQL."""
 
 import hashlib
 import re
@@ -14,7 +14,8 @@ from rqps.workloads.own.sql_text import READS, Scanner, statements
 from rqps.workloads.own.tables_file import Lines
 
 Reader = Callable[[Iterable[str]], Iterator[tuple[str, bool]]]
-"""Splits the lines of a log into statements; yields each with True if the log has all of its text and values."""
+"""Splits the lines of a log into statements; yields each statement, and True if the log has all of its text and
+values."""
 SLOW_LOG, GENERAL_LOG = "MySQL's slow log", "MySQL's general log"
 POSTGRES_LOG, FILE_OF_SQL = "PostgreSQL's log", "a file of SQL"
 DIGITS, LONGEST_WORD = 8, 30
@@ -25,7 +26,7 @@ _VERB, _TABLE = (
 _FIRST_LINES = 200
 """Number of lines at the beginning of a log from which its format is recognized."""
 _DONE_AGAIN = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE|INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
-"""Matches the first word of a statement that is replayed. Others are left out, since some contain passwords."""
+"""Matches the first word of a statement that is replayed. Other statements are left out: some contain passwords."""
 _TO_A_FILE = re.compile(r"\bINTO\s+(?:OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _SLOW = re.compile(r"# (?:Time|User@Host|Query_time|Thread_id|Schema|Bytes_sent|administrator command)\b")
 _GENERAL = re.compile(
@@ -86,7 +87,7 @@ class StatementLog(NamedTuple):
 
 
 def shape_of(text: str, *, postgres: bool = False) -> str:
-    """The text of a statement without comments, and with ? or (...) in place of its values.
+    """The text of a statement without comments, and with ? for each value and (...) for each list of values.
 
     >>> shape_of("SELECT a1 FROM t  WHERE b IN (1, -2.5, 'x''y') AND c = 0x1f -- now")
     'SELECT a1 FROM t WHERE b IN (...) AND c = ?'
@@ -102,7 +103,7 @@ def shape_of(text: str, *, postgres: bool = False) -> str:
 
 @cache
 def log_of(path: Path, digest: str, most: int, *, reads_only: bool) -> StatementLog:  # noqa: ARG001 of the cache
-    """The replayable statements of a log, at most the first `most`."""
+    """The first `most` replayable statements of a log."""
     lines = iter(Lines(path))
     first = list(islice(lines, _FIRST_LINES))
     form, read = _form_of(first)
@@ -194,7 +195,7 @@ def _of_postgres(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _one(text: str, scanner: Scanner) -> Iterator[tuple[str, bool]]:
-    """The statement of an entry, which has no delimiter at its end."""
+    """The statement of a log entry, which may have no delimiter at its end."""
     for line in statements(text.splitlines(keepends=True), scanner):
         yield line.text, not scanner.open
 

@@ -26,7 +26,7 @@ _RANGE = re.compile(r"\s*(-?\d+)\s*\.\.\s*(-?\d+)\s*")
 _ROWS = re.compile(r"(\d+)(?:\.\.(\d*))?")
 _COLUMN = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 LARGEST = 2**53
-"""The largest whole number that is allowed: LuaJIT does not represent all larger ones exactly."""
+"""The largest whole number that is allowed: LuaJIT can't represent every larger one exactly."""
 WIDEST = 2**32 - 1
 """Maximum number of values from which sysbench can take one at random."""
 MOST_LOGGED, MOST_ALONE = 10_000, 8
@@ -67,7 +67,7 @@ def values(given: Any) -> Any:
 
 
 class _Given(Strict):
-    """A part of a step. Keys that are not given are not written down, so that a new key changes no old study."""
+    """A step or a part of one. Keys that are not given are not stored, so a further key changes no old study."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -75,20 +75,20 @@ class _Given(Strict):
 
 
 class ValuesSpec(_Given):
-    """The values for a place in a statement: each transaction takes one at random, from a range, list or column."""
+    """The possible values for a placeholder: each transaction takes one at random, from a range, list or column."""
 
     range: Annotated[str, AfterValidator(_of_range)] | None = None
     """The smallest and the largest whole number, such as 1..100000."""
     list: Annotated[tuple[Scalar, ...], Field(strict=False, min_length=1)] | None = None
-    """The numbers or texts, of which one is taken at random; a text is sent as a string value, never as SQL."""
+    """The numbers or texts; a text is sent as a string value, never as SQL."""
     column: Annotated[str, AfterValidator(_column)] | None = None
-    """A column, such as orders.customer_id, whose value is taken from a random row: a value in more rows comes more
-    often."""
+    """A column, such as orders.customer_id, whose value is taken from a random row: a value in more rows is taken
+    more often."""
     same_row_as: str | None = None
     """The name of another value: both come from the same row of a table, or from the same position of two lists."""
     zipf: Annotated[float, Field(gt=0, le=4)] | None = None
-    """Exponent of Zipf's law: the nth value has a probability in proportion to 1/n to this power. If not given,
-    all values are equally likely."""
+    """Exponent s of Zipf's law: the nth value is taken with a probability proportional to 1/n^s. If not given, all
+    values are equally likely."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -117,33 +117,35 @@ Rows = Annotated[
 
 
 class StepSpec(_Given):
-    """A step: a transaction with its statements, their values and the number of rows they return; or the statements
-    of a log in their order; or a mix of other steps."""
+    """A step: a transaction of one or more statements; or the statements of a log in their order; or a mix of other
+    steps."""
 
     sql: Annotated[str, Field(min_length=1, examples=["SELECT * FROM orders WHERE id = ?"])] | None = None
-    """One statement, or several with semicolons between them. A question mark or {name} stands for a value."""
+    """One statement, or several with semicolons between them. A question mark or {name} is a placeholder for a
+    value."""
     values: dict[str, Values] = Field(default_factory=dict)
-    """Maps the name of each value to the values that it can have; values for ? are used in this order. Once per
-    transaction, one is taken at random."""
+    """Maps the name of each placeholder to its possible values, of which each transaction takes one at random. Each ?
+    takes the next name in this order."""
     rows: Rows | None = None
-    """The number of rows that each statement that reads has to return: such as 1, 0..10, or 1.. for one or more. The
-    run fails if a statement returns another number."""
+    """The number of rows that each reading statement has to return, such as 1, 0..10, or 1.. for one or more. The run
+    fails if a statement returns another number of rows."""
     prepared: bool = True
     """If true, statements are prepared once and executed with their values; if false, they are sent as text."""
     mix: Annotated[dict[str, Count], Field(min_length=1)] | None = None
-    """Maps names of other steps to their weights, in place of sql: each transaction runs one of them at random."""
+    """Instead of sql: maps names of other steps to their weights. Each transaction runs one of these steps at
+    random."""
     file: Annotated[str, Field(min_length=1, examples=["slow.log"])] | None = None
-    """A log whose statements are replayed in their order, in place of sql: MySQL's slow or general log, PostgreSQL's
+    """Instead of sql: a log whose statements are replayed in their order. MySQL's slow or general log, PostgreSQL's
     log, or SQL; gzipped or not. The path is absolute, or relative to the folder of runs.yaml."""
     digest: str | None = None
-    """The first digits of the SHA-256 of `file`, which rqps adds: a study with another log is another study."""
+    """The first digits of the SHA-256 of `file`. rqps adds this key: results from another log are not comparable."""
     reads_only: bool | None = None
-    """If true, the statements of the log that write are left out."""
+    """If true, writing statements of the log are left out."""
     most: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Maximum number of statements that are taken from the beginning of the log; 10,000 if not given."""
     alone: Annotated[int, Field(ge=0, le=100)] | None = None
-    """Maximum number of statement shapes, the most frequent ones of the log, that are also steps of their own; 8 if
-    not given. These are named as in replay.select-orders-1a2b3c4d, with the digest of the shape at the end."""
+    """Maximum number of the log's most frequent statement shapes that are also measured as steps of their own; 8 if
+    not given. The names of these steps end with the digest of the shape: replay.select-orders-1a2b3c4d."""
     only: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = None
     """The digest of a shape: only the statements of this shape are executed."""
 
@@ -185,7 +187,7 @@ class StepSpec(_Given):
 
     @property
     def logged_alone(self) -> "dict[str, StepSpec]":
-        """Maps the names of the most frequent shapes of the file to their steps."""
+        """Steps for the most frequent shapes of the log, by the name of the shape."""
         if self.file is None or self.only:
             return {}
         shapes = logged(self).most_frequent(MOST_ALONE if self.alone is None else self.alone)
@@ -217,7 +219,7 @@ def _table(spec: ValuesSpec) -> str | int:
 
 
 def does(name: str, parameters: Mapping[str, Any]) -> str:
-    """The statements of a step, the steps that it mixes, or the log from which its statements are."""
+    """The statements of a step, the steps that it mixes, or the log that it replays."""
     given = parameters["steps"].get(name) or parameters["steps"][name.partition(".")[0]]
     step: Mapping[str, Any] = {"sql": given} if isinstance(given, str) else given
     mixed = [f"{weight} x {of}" for of, weight in (step.get("mix") or {}).items()]
@@ -233,7 +235,7 @@ def logged(step: StepSpec) -> StatementLog:
         reasons = "".join(f"; {count:,} {reason}" for reason, count in log.left_out.items())
         of_shape = f" of the shape {step.only}" * bool(step.only and log.statements)
         raise RqpsError(
-            f"{path}: read as {log.form}, has no statement{of_shape} that can be done again{reasons}",
+            f"{path}: read as {log.form}, has no statement{of_shape} that can be replayed{reasons}",
             fix="give a slow log, a general log, a log of PostgreSQL with log_statement=all, or SQL",
         )
     return log._replace(statements=taken)

@@ -1,4 +1,5 @@
-"""Loads tables and rows from a file of SQL or a dump, statement by statement, and checks that it is complete."""
+"""Loads tables and rows from a file of SQL or a dump, statement by statement, and checks that the file is
+complete."""
 
 import gzip
 import hashlib
@@ -24,7 +25,7 @@ _BEGINS = {
     re.compile(r"^-- (?:MySQL|MariaDB) dump "): "-- Dump completed",
     re.compile(r"^-- PostgreSQL database dump\s*$"): "-- PostgreSQL database dump complete",
 }
-"""Maps the line with which a dump begins to the beginning of the line with which a complete dump ends."""
+"""Maps a pattern of a dump's first lines to the beginning of the last line of a complete dump."""
 _FIRST_LINES = 20
 _SCHEMA_FILES, _DATA_FILES = ("*-schema.sql*",), ("*.sql*",)
 
@@ -67,14 +68,14 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 def unchanged(name: str, digest: str, key: str = "tables") -> Path:
-    """The path of this file, which must be the one that the study was written for; `key` is the parameter's name."""
+    """The path of a file; raises an error if the file has changed. `key` is the parameter that names it."""
     try:
         path = find(name)
     except ValueError as error:
         raise RqpsError(f"{key}: {error}", fix="put the file back") from None
     if (now := digest_of(path)) != digest:
         raise RqpsError(
-            f"{path}: has changed: its SHA-256 begins with {now}, and the study has {digest}",
+            f"{path}: has changed: its SHA-256 begins with {now}, and was {digest} for this study",
             fix="put the file back, or start the command again for a study of the new file",
         )
     return path
@@ -90,7 +91,7 @@ def load(server: Any, database: str, path: Path) -> None:
         sql = connection.dialect
         tables = list(tables_of(connection, database))
         if not tables:
-            raise RqpsError(f"{path}: no table came of it", fix="give a file with CREATE TABLE and INSERT, or a dump")
+            raise RqpsError(f"{path}: creates no table", fix="give a dump, or a file with CREATE TABLE and INSERT")
         for schema, table in tables:
             sql.analyze(connection, f"{sql.quoted(schema)}.{sql.quoted(table)}")
 
@@ -124,7 +125,7 @@ def _load_file(server: Any, connection: Any, file: Path) -> None:
             words = ": ".join(map(str, error.args))[:300]
             raise RqpsError(
                 f"{where}: {server.name} refused {line.text[:SHOWN]!r}: {words}",
-                fix="a dump of another release may have what this one lacks: take that out of the file",
+                fix="a dump of another release may use what this release lacks: remove the statement from the file",
             ) from None
     lines.refuse_cut_off()
 
@@ -138,7 +139,7 @@ def _rows(source: Iterator[str], file: Path, number: int) -> Iterator[str]:
 
 
 class Lines(Iterable[str]):
-    """The lines of a file, gzipped or not. `refuse_cut_off` fails if a dump lacks the line that ends such a dump."""
+    """The lines of a file, gzipped or not. `refuse_cut_off` raises an error if a dump lacks its last line."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

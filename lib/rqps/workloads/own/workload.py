@@ -1,5 +1,4 @@
-"""The workload of a user's own statements on their own tables, by sysbench with our Lua scripts, on one server or
-several that take turns."""
+"""The workload of a user's own statements and tables, run by sysbench with our Lua scripts."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -55,7 +54,8 @@ class Own(Workload):
             for member, statement in explained(connection, step, parameters):
                 if EXPLAINED.match(statement):
                     try:
-                        # A user's own step promises no index: a plan without one excludes the step from no mean.
+                        # Means leave out a step that does not use its index. An own step is named for no index:
+                        # `possible_keys` is null.
                         plans += [row | {"possible_keys": None} for row in sql.plan(connection, step, statement)]
                     except sql.REFUSALS as error:
                         words = ": ".join(map(str, error.args))[:300]

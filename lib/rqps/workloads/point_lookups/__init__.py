@@ -1,1 +1,1 @@
-"""Point lookups: each client repeats the same query, by mysqlslap, or by sysbench in duets and on PostgreSQL."""
+"""Point lookups: each client of mysqlslap, or of sysbench in duets and on PostgreSQL, repeats the same query."""

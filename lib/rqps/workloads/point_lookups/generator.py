@@ -1,4 +1,4 @@
-"""Runs mysqlslap, which waits before its clients start and after they have ended, so that counters can be read.
+"""Runs mysqlslap, which waits before its clients start and after they have ended, while we read counters.
 
 The same mysqlslap binary runs the load on all servers of a study. Its report gives the duration; the server's
 counters give the number of queries.
@@ -26,8 +26,8 @@ from rqps.workloads.point_lookups.steps import Step
 
 SSL_MODE_SINCE = (5, 7, 11)
 SHORTEST_REPORTED_S = 0.1
-"""Minimum duration, in seconds, for which mysqlslap's milliseconds are exact enough. A shorter one is taken from our
-clock, which includes the time of mysqlslap's shell commands."""
+"""Minimum duration, in seconds, for which mysqlslap's whole milliseconds are exact enough. A shorter duration is
+taken from our clock, which includes the time of mysqlslap's shell commands."""
 CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
 """Maximum difference between our clock and mysqlslap's without a warning: seconds, plus a share of the duration."""
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
@@ -36,7 +36,7 @@ _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.
 
 @dataclass(frozen=True)
 class Slap:
-    """A mysqlslap that runs on this machine."""
+    """A mysqlslap binary."""
 
     path: Path
     version: str
@@ -69,7 +69,7 @@ class Slap:
 
 @cache
 def mysqlslap(asked: str) -> Slap:
-    """The mysqlslap that is asked for: a version in the catalogue, which is fetched if necessary, or a path."""
+    """The requested mysqlslap: a version in the catalogue, which is fetched if necessary, or a path."""
     versions = ", ".join(with_mysqlslap())
     if asked.startswith(("/", "~")):
         path = Path(asked).expanduser()
@@ -83,7 +83,7 @@ def mysqlslap(asked: str) -> Slap:
         )
     if not path.is_file():
         raise RqpsError(
-            f"mysqlslap: there is no {path}", fix=f"give the path of one, or one of the versions {versions}"
+            f"mysqlslap: {path} is no file", fix=f"give the path of a mysqlslap, or one of the versions {versions}"
         )
     environment = library_environment("mysqlslap", path, print)
     answer = answer_of([str(path), "--no-defaults", "--version"], environment)
@@ -154,7 +154,7 @@ class Generator(LoadGenerator):
         if report is None or (report.clients, report.queries) != (clients, self.queries):
             raise RqpsError(
                 f"{step}: mysqlslap did not report {clients} clients with {self.queries} queries each: {report}",
-                fix=f"read all that it said, {self.log.name}",
+                fix=f"read all of its output in {self.log.name}",
             )
         elapsed_s = self.elapsed_s if report.elapsed_s < SHORTEST_REPORTED_S else report.elapsed_s
         asked = clients * self.queries
@@ -168,7 +168,7 @@ class Generator(LoadGenerator):
             "transactions": done,
             "operations_per_s": done / elapsed_s if done else None,
             "errors": asked - done + self.counted.refused,
-            "client_context_switches": None,  # its threads have ended, and their counters are lost
+            "client_context_switches": None,  # the clients' threads have ended, and their counters are lost
             **({"server_context_switches": None} if self.counted.threads_ended else {}),
         }
         warnings = [Warning_(kind=kind, text=text, step=step) for kind, text in self._warnings(report)]
@@ -179,27 +179,30 @@ class Generator(LoadGenerator):
         asked = report.clients * report.queries
         done = self.counted.selects - failed(self.lines)
         if done != asked:
-            message = "; ".join(complaints(self.lines)) or "mysqlslap says nothing of it"
-            yield "errors", f"{asked} queries were asked for, the server did {done}: {message}"
+            message = "; ".join(complaints(self.lines)) or "mysqlslap reports no error"
+            yield "errors", f"the server ran {done} of {asked} queries: {message}"
         if refused := self.counted.refused:
-            yield "errors", f"{refused} connections were refused and tried again 0.1 s later: the time is too long"
+            yield (
+                "errors",
+                f"{refused} connections were refused and repeated 0.1 s later, which adds to the measured time",
+            )
         if report.elapsed_s < SHORTEST_REPORTED_S:
             text = (
-                f"all took {report.elapsed_s:.3f} s, which mysqlslap reports in whole milliseconds only; "
-                "ours are taken, with a few ms for its shell: ask for more queries"
+                f"the queries took {report.elapsed_s:.3f} s, too short for mysqlslap's whole milliseconds; "
+                "the time is from our clock, with a few ms for mysqlslap's shell: ask for more queries"
             )
             yield "short", text
         elif abs(self.elapsed_s - report.elapsed_s) > CLOCKS_DIFFER_S + CLOCKS_DIFFER_SHARE * report.elapsed_s:
             text = (
-                f"mysqlslap reports {report.elapsed_s:.3f} s, and {self.elapsed_s:.3f} s went by for us: "
+                f"mysqlslap reports {report.elapsed_s:.3f} s, and our clock {self.elapsed_s:.3f} s: "
                 "its shell had to wait for a CPU, or the clock was set"
             )
             yield "clock", text
 
 
 def ask_once(slap: Slap, server: Server, step: Step, *, queries: int, cpus: tuple[int, ...]) -> float:
-    """Runs `queries` queries from one client before anything is measured, and returns the seconds that this took. An
-    error shows that this mysqlslap does not work with this server.
+    """Runs the warm-up, `queries` queries from one client, and returns its duration in seconds. Raises an error if
+    this mysqlslap does not work with this server.
     """
     began = time.monotonic()
     done = run_to_its_end(slap.argv(server, step.database, step.kind.query, 1, queries), slap.environment, cpus)

@@ -11,7 +11,7 @@ from rqps.study import BuildSpec, Connections, Count, Parameters, Some, one_of
 from rqps.workloads.point_lookups.steps import ALONE, KINDS, PUBLISHED, UNHINTED, VOLATILE, Step, find, possible_rows
 
 LOOKUP_US = 30.0
-"""CPU time of a query in µs, of server and mysqlslap together, on a current CPU: to estimate a study's time."""
+"""CPU time of a query in µs, of server and mysqlslap together, on a current CPU: to estimate a study's duration."""
 SCANNED_ROW_US = 0.08
 """CPU time in µs per row of a full table scan."""
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
@@ -21,7 +21,7 @@ WARMUP_QUERIES = 1000
 MYSQLSLAP = "8.0.33"
 DUET_SECONDS = 1
 OTHER_CONNECTIONS = 3
-"""Number of connections in addition to the clients': one more of mysqlslap, and two for control."""
+"""Number of connections in addition to the clients': one of mysqlslap itself, and two for control."""
 STEP_S = 0.25
 """Seconds to start the load generator and to read the plan."""
 
@@ -85,16 +85,16 @@ class PointLookupsParameters(Parameters):
     """For rounds: the mysqlslap that runs the load on all servers of the study, as a version in the catalogue or a
     path; 8.0.33 if not given."""
     counted_operations: Count | None = None
-    """Number of queries of all clients together in a step whose instructions are counted; if not given, 2000, or 1000
-    per client if that is more. It is reduced for queries that read all rows: a hundred rows count as one query. The
-    same for every dbms."""
+    """Number of queries of all clients together in a step whose instructions are counted, the same for every dbms; if
+    not given, 2000, or 1000 per client if that is more. The number is smaller for queries that read all rows: a
+    hundred rows count as one query."""
     table_rows: Count = 64_000
     """Number of rows of the table: 1000, doubled any number of times."""
 
     @model_validator(mode="before")
     @classmethod
     def _kinds_without_hints(cls, given: Any) -> Any:
-        """Sets the kinds without hints if no kinds are given and the server takes no hints."""
+        """Selects the kinds without hints if `kinds` is not given and the server takes no hints."""
         if isinstance(given, dict) and "kinds" not in given and given.get("engines") in ([ALONE], (ALONE,)):
             return {**given, "kinds": UNHINTED}
         return given
@@ -128,8 +128,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The names of the steps, by engine, number of clients and kind: kinds are compared, so they are
-        neighbours."""
+        """The names of the steps, by engine, then number of clients, then kind, since the kinds are compared."""
         return tuple(
             f"{engine}.{kind}@{clients}" for engine in self.engines for clients in self.clients for kind in self.kinds
         )
@@ -149,7 +148,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def by_sysbench(self) -> bool:
-        """True if sysbench runs the load on a single server, too: mysqlslap can do that only for MySQL."""
+        """True if sysbench runs the load even on a single server, because mysqlslap works only with MySQL."""
         return ALONE in self.engines
 
     @property
@@ -181,7 +180,7 @@ class PointLookupsParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        """Rows count only for queries that are known to read all of the table. Clients share this host's CPUs."""
+        """Assumes that clients share this host's CPUs, and that a query reads one row unless it is known to scan."""
 
         def seconds_of(step: Step) -> float:
             scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]

@@ -22,9 +22,10 @@ class Kind:
     name: str
     query: str
     indexes: tuple[str, ...]
-    """The indexes of which the plan has to use one."""
+    """The indexes, one of which the plan has to use."""
     covers: bool
-    """True if the kind is named for a covering index. A primary key is none: InnoDB stores the rows in it."""
+    """True if the kind is named for a covering index. The primary key does not count: InnoDB stores the rows in
+    it."""
 
     @property
     def hinted(self) -> bool:
@@ -35,7 +36,7 @@ class Kind:
 J, K = f"select j from {TABLE}", f"select k from {TABLE}"
 KINDS = {
     kind.name: kind
-    for kind in (  # in the order of the published study, which does not have the last one
+    for kind in (  # in the order of the published study, which lacks the last kind
         Kind("pk", f"{J} where i = {ROW}", ("PRIMARY",), covers=False),
         Kind("pk-force", f"{J} FORCE INDEX(`PRIMARY`) where i = {ROW}", ("PRIMARY",), covers=False),
         Kind("cover-noforce", f"{K} where j = {ROW}", ("xjk",), covers=True),
@@ -50,7 +51,7 @@ UNHINTED = tuple(name for name, kind in KINDS.items() if not kind.hinted)
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of query, from a number of clients, on the table of one engine."""
+    """A kind of query that a number of clients run on the table of one engine."""
 
     name: str
     engine: str
@@ -97,7 +98,7 @@ def work_of(name: str) -> str:
 
 
 def possible_rows(near: int) -> list[int]:
-    """The two nearest sizes that doubling can make, the first at most `near`; below 1000 only the smallest size."""
+    """The two table sizes next to `near` that doubling 1000 rows can make; only 1000 if `near` is smaller."""
     size = FIRST_ROWS
     while size * 2 <= near:
         size *= 2

@@ -25,7 +25,7 @@ ROWS_AT_ONCE = 10
 COLUMNS = {"i": "int", "j": "int", "k": "int", "l": "int"}
 INDEXES = {"PRIMARY": ["i"], "xj": ["j"], "xjk": ["j", "k"]}
 WHOLE_TABLE_PATIENCE_S = 3600.0
-"""Maximum time, in seconds, of a statement that makes or reads the whole table."""
+"""Maximum time, in seconds, of a statement that creates, fills or reads the whole table."""
 
 
 class PointLookups(Workload):
@@ -54,7 +54,7 @@ class PointLookups(Workload):
         return servers > 1
 
     def check(self, server: Any, step: str, parameters: PointLookupsParameters) -> Checked:  # noqa: ARG002
-        """The plan of a step. A plan that the kind is not named for gives a warning, not an error."""
+        """The plan of a step. A plan other than the one that the kind is named for gives a warning, not an error."""
         described = find(step)
         access = _access(server, described)
         differs = difference(described, access)
@@ -104,7 +104,7 @@ class PointLookups(Workload):
 def _for_sysbench(
     step: Step, parameters: PointLookupsParameters, scans: bool
 ) -> tuple[SysbenchStep, SysbenchParameters]:
-    """Describes a step as one of the sysbench workload: the same query on the same table, as text, not prepared."""
+    """Describes a step for the generator of the sysbench workload: the same query on the same table, not prepared."""
     described = SysbenchStep(
         name=step.name,
         kind=step.kind.name,
@@ -126,7 +126,7 @@ def _for_sysbench(
 
 
 def _lasting(parameters: PointLookupsParameters) -> list[str]:
-    """Engines whose rows are still there when a server starts on a copy of the loaded data."""
+    """Engines that store rows on disk, so that a server with a copy of the loaded data has them."""
     return [engine for engine in parameters.engines if engine not in VOLATILE]
 
 
@@ -168,7 +168,7 @@ def check_engine(connection: Any, engine: str, build: str) -> None:
 
 
 def check_rows(server: Any, engine: str, rows: int) -> None:
-    """Raise an error if the table is not what was asked for; this reads every row."""
+    """Raise an error if the table has other columns, indexes or rows than requested; this reads every row."""
     schema = database(engine)
     where = f"{schema}.{TABLE}"
     with closing(server.connect(patience_s=WHOLE_TABLE_PATIENCE_S)) as connection:

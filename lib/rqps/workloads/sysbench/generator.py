@@ -44,7 +44,7 @@ class Generator(LoadGenerator):
     """A running sysbench that executes transactions of a step for some seconds, or a given number of transactions."""
 
     patience_s = 3600.0
-    """Maximum wait, in seconds, for the last transaction, which may be a scan or run on a server under callgrind."""
+    """Maximum wait, in seconds, for the last transaction: it may scan tables, and callgrind slows the server down."""
     slice_patience_s = SLICED_PATIENCE_S
     script = LUA / "statements.lua"
 
@@ -57,8 +57,8 @@ class Generator(LoadGenerator):
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
-        """If whole transactions are measured for a fixed time: the seconds after which no further transaction begins,
-        while those under way still end. Otherwise None."""
+        """The seconds after which no further transaction begins, if transactions under way are then measured to their
+        end; otherwise None."""
         if self.sliced:
             self.patience_s = self.slice_patience_s
             self.warmup_s = float(parameters.warmup_seconds)
@@ -163,9 +163,8 @@ def read_seconds(
     whole_within_s: int | None = None,
     side: int = 0,
 ) -> list[Second]:
-    """Returns every second of one server, added up over the threads. It is an error if a thread did not report a
-    second. If transactions are measured as a whole, threads may end at different times after `whole_within_s`
-    seconds.
+    """Returns every second of one server, added up over the threads. Raises an error if a thread did not report a
+    second. After `whole_within_s` seconds, if given, threads may end at different times, with their last transaction.
     """
     reported = [
         replace(second, kind=kind, operations=second.transactions * per_transaction)
@@ -178,13 +177,13 @@ def read_seconds(
     if short or not reported:
         raise RqpsError(
             f"sysbench reported {len(threads_in)} seconds, of which {len(short)} lack a thread of {threads}",
-            fix="see what sysbench said, in the step's log",
+            fix="read sysbench's output in the step's log",
         )
     return list(by_second(reported))
 
 
 def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_transaction: int) -> list[dict[str, Any]]:
-    """Rows of the table `slices` for one server; each adds up all clients in a slice."""
+    """Rows of the table `slices` for one server, added up over all clients."""
     begin_end: dict[int, list[float]] = {}
     for line in lines:
         if line.startswith("slice "):

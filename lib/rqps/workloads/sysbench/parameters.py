@@ -18,7 +18,7 @@ from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, 
 
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 ROWS_LIKE_A_STATEMENT = 100
-"""Number of rows that a range query reads in the time of one statement, with and without callgrind."""
+"""A range query reads this many rows in the time that a statement takes, with and without callgrind."""
 OUR_CONNECTIONS = 2
 """Number of control connections, in addition to those of the load."""
 WARMUP_SHARE = 4
@@ -46,7 +46,7 @@ _COUNTS = {"anyOf": [_A_COUNT, {"type": "array", "items": _A_COUNT, "minItems": 
 Threads = Annotated[
     int | tuple[int, ...],
     PlainValidator(_numbers),
-    PlainSerializer(lambda counts: counts),  # unchanged: pydantic would warn of a tuple that is written as a list
+    PlainSerializer(lambda counts: counts),  # unchanged: pydantic would warn of a tuple where it expects a list
     WithJsonSchema(_COUNTS),
 ]
 
@@ -72,13 +72,13 @@ class SysbenchParameters(Parameters):
     steps: tuple[StepName, ...] = Field(
         default_factory=lambda: expand(("all",)), strict=False, json_schema_extra={"minItems": 1}
     )
-    """The steps, which run one after the other in this order on the same server. The name of a list stands for all of
+    """The steps, which run one after the other in this order on the same server. The name of a list selects all of
     its steps."""
     tables: Count = 1
     table_rows: Count = 100_000
     index_first: bool = False
-    """If true, the secondary index is created before the rows are loaded. If it is created after them, as in the
-    published tests, its pages are full: on a small table a short update step then measures page splits and merges."""
+    """If true, the secondary index is created before the rows are loaded. In the published tests it is created after
+    them, with full pages: on a small table, a short update step then measures page splits and merges."""
     threads: Threads = 1
     """Number of clients. With a list, every step is measured with each number and named STEP@THREADS; the server
     starts only once for all numbers."""
@@ -97,9 +97,9 @@ class SysbenchParameters(Parameters):
     prepared: bool = True
     """If true, statements are prepared in all steps that allow it."""
     counted_operations: Count | None = None
-    """Number of statements of a step whose instructions are counted; if not given, 2000, or 1000 per client if that
-    is more. It is reduced for statements that read many rows: a hundred rows count as one statement. The same for
-    every dbms."""
+    """Number of statements of a step whose instructions are counted, the same for every dbms; if not given, 2000, or
+    1000 per client if that is more. The number is smaller for statements that read many rows: a hundred rows count as
+    one statement."""
 
     @field_validator("steps")
     @classmethod
@@ -147,7 +147,7 @@ class SysbenchParameters(Parameters):
         return tuple(called(name, count) for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
-        """The step of this name, and the parameters with only the number of clients that the name has."""
+        """The step of this name, and the parameters with only the number of clients in the name."""
         if isinstance(self.threads, int):
             return find(step), self
         known = {called(name, count): (name, count) for count in self.threads for name in self.measured}
@@ -165,7 +165,7 @@ class SysbenchParameters(Parameters):
 
     @property
     def connections(self) -> Connections:
-        """The connections of the clients, or of a warm-up step if that has more: it has a thread for each table."""
+        """The connections of the clients, or of a warm-up step if it has more: one thread for each table."""
         warming = self.tables if self.steps != self.measured else 1
         most = ("tables", warming) if warming > self.clients else ("threads", self.clients)
         return Connections(*most, ours=OUR_CONNECTIONS)

@@ -24,7 +24,7 @@ _DESCRIBED = table(__package__, "steps")
 
 @dataclass(frozen=True)
 class Step:
-    """A step: the statements of a transaction, the plans that they should have, and the way to measure them."""
+    """A step: the statements of a transaction, the index that they should use, and the way to measure them."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ class Step:
 
     @property
     def rows_needed(self) -> int:
-        """Minimum number of rows of a table for a transaction to find as many rows as its name promises."""
+        """Minimum number of rows of a table in which a transaction finds as many rows as it asks for."""
         text = " ".join(self.statements)
         ids = [int(count) * (2 if hot else 1) for count, hot in re.findall(r"\{(\d+) (hot )?ids\}", text)]
         return max([1, *ids, *(int(distance) + 1 for distance in re.findall(r"\{x\+(\d+)\}", text))])
@@ -106,13 +106,13 @@ def find(name: str) -> Step:
 
 
 def work_of(name: str) -> str:
-    """The kind of work of a step, such as `point queries`: its group, as a word of a sentence."""
+    """The kind of work of a step, such as `point queries`: its group in small letters."""
     group = find(name.partition("@")[0]).group
     return group[:1].lower() + group[1:]
 
 
 def does(name: str, _: object = None) -> str:
-    """The words for what a transaction of a step does.
+    """A sentence on what a transaction of a step does.
 
     >>> does("range-covered-si.pre_range=10")
     '11 neighbouring values of the secondary index, which holds all that is asked for. Before anything was written.'
@@ -141,7 +141,7 @@ def lists() -> tuple[str, ...]:
 
 
 def listed() -> list[str]:
-    """All names that can be suggested: those of lists, kinds without their range, and the published labels."""
+    """All names that an error can suggest: lists, kinds without their range, and published labels."""
     return [*lists(), *_DESCRIBED["steps"], *dict.fromkeys(_DESCRIBED["order"])]
 
 
@@ -168,7 +168,8 @@ def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def in_tables(names: Iterable[str]) -> list[str]:
-    """Sorts steps as tables show them: by group, kind and range, and for each of these the `.pre` step first."""
+    """Sorts steps as tables show them: by group, kind and range; a `.pre` step comes before the step of the same
+    kind."""
     kinds = [kind for group in _DESCRIBED["groups"].values() for kind in group]
 
     def place(step: Step) -> tuple[int, int, bool]:

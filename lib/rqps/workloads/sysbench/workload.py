@@ -21,7 +21,7 @@ WHOLE_TABLE_PATIENCE_S = 3600.0
 """Maximum time, in seconds, of a statement that reads whole tables."""
 SECONDS_BETWEEN_LOOKS = 0.2
 LOAD_SEED = 20_240_229
-"""The random seed for the rows, the same for every build and study, so that all work on equal tables."""
+"""The random seed for the rows, the same for every build and study, so that all have the same tables."""
 
 
 class Sysbench(Workload):
@@ -63,7 +63,7 @@ class Sysbench(Workload):
                 for server in servers:
                     flush(server, asked)
                 continue
-            # with one thread per table, which fills the buffer pool as in the published tests
+            # As in the published tests, one thread per table fills the buffer pool.
             everywhere = asked.model_copy(update={"threads": asked.tables, "warmup_seconds": 0})
             own_log = how["log"].with_suffix(f".before{number}.log")
             with Generator(
@@ -105,7 +105,7 @@ def check_tables(connection: Any, parameters: SysbenchParameters) -> None:
 
 
 def warm(connection: Any, parameters: SysbenchParameters) -> None:
-    """Reads every page of each table and index, so that a round does not begin with an empty buffer pool."""
+    """Reads every page of each table and index into the buffer pool."""
     for number in range(1, parameters.tables + 1):
         leads_to = {"PRIMARY": "pad", f"k_{number}": "k"}
         connection.dialect.read_whole(connection, f"{DATABASE}.sbtest{number}", leads_to)
