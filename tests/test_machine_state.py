@@ -32,7 +32,7 @@ def test_without_a_compiler_the_step_says_that_the_state_is_unknown(
     rows, warnings = MachineStates((0,)).around("point-query")
     assert rows == []
     assert [(warning.kind, warning.step) for warning in warnings] == [("machine state", "point-query")] * 2
-    assert "the state of the machine is unknown before it: chase.c is a program in C" in warnings[0].text
+    assert "the state of the machine before the step is unknown: chase.c is a program in C" in warnings[0].text
 
 
 def test_on_a_cpu_that_is_not_allowed_the_state_is_unknown() -> None:

@@ -1,5 +1,4 @@
-"""Checks what this machine does right now: its load, other processes, leftover servers, and how evenly the CPUs
-run."""
+"""Checks what this machine does right now: its load, other processes, leftover servers, and the noise of its CPUs."""
 
 import os
 import re
@@ -36,7 +35,7 @@ class Activity(NamedTuple):
     share: float
     """CPU time of the whole machine, including this process and processes that started or ended meanwhile."""
     busy: tuple[Busy, ...]
-    """The processes, except this one, that existed all the time and used at least LEAST_SHARE, busiest first."""
+    """Other processes that ran during all of `watch` and used at least LEAST_SHARE of one CPU, busiest first."""
 
 
 def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
@@ -77,8 +76,8 @@ def _cpu_by_process() -> dict[int, int]:
 
 
 def our_servers() -> dict[int, bool]:
-    """Maps each server process in our private folders, whoever started it, to True if the keeper that stops this
-    server is still alive."""
+    """Maps the id of each server process in a private folder of rqps to True if its parent is still the keeper, the
+    process that stops the server."""
     private = re.escape(PREFIX)
     known = [facts.processes.replace("{private}", private) for facts in facts_of_all() if facts.processes]
     ours = re.compile("|".join(known))
@@ -139,7 +138,7 @@ def steal(noise: Collection[Noise]) -> Finding:
 
 
 def noise_floor(noise: Collection[Noise]) -> Finding:
-    """Reports how much the time of equal pieces of work varies while nothing is measured."""
+    """Reports how much the time for equal work varies on the worst CPU, and how much of its time is lost."""
     worst = max(noise, key=lambda cpu_noise: max(cpu_noise.spread, cpu_noise.lost_share))
     most = max(worst.spread, worst.lost_share)
     return Finding(

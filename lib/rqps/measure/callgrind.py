@@ -1,4 +1,4 @@
-"""Runs a server under callgrind, counts only its operations, and turns the counts into rows of `instructions`.
+"""Runs a server under callgrind, counts the instructions of its operations, and makes rows of `instructions`.
 
 Valgrind's manual describes callgrind's files. A name is spelled out once and then referred to by its number. A
 function appears once for every chain of callers, as `fn=(9) (3)'(2)'(1)`: number 9 is function 3 called by
@@ -25,35 +25,35 @@ from rqps.store.schemas import CACHE_MISSES, INSTRUCTIONS
 EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's names for instructions and for a function without a symbol."""
 UNREADABLE = "debuginfo reader"
-"""Begins Valgrind's message on debug information that it can't read."""
+"""Words in Valgrind's message about debug information that it can't read."""
 STUB_INSTRUCTIONS = 3  # maximum per call of a stub
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
-"""Maximum number of seconds for callgrind to carry out an order. It takes an order at the server's next instruction,
-or within a second if all threads sleep."""
+"""Maximum number of seconds for callgrind to carry out a command of vgdb. Callgrind does so at the server's next
+instruction, or within a second if all threads sleep."""
 FIFO_PATIENCE_S = 10
 """Maximum number of seconds that vgdb waits for a server to open its pipes."""
 DEEPEST = 250
-"""Maximum number of callers in a stack. Stacks of servers have about fifty frames; deeper stacks lose their root, and
-a step with many of these gets a warning."""
+"""Maximum number of callers in a stack. Stacks of servers have about fifty frames; stacks with more callers than this
+lose their root, and a step with many such stacks gets a warning."""
 OPTIONS = (
     "--tool=callgrind",
     f"--separate-callers={DEEPEST}",
     "--compress-mangled=yes",  # without it each stack is spelled out, which takes hundreds of megabytes
 )
 SIMULATED = ("--cache-sim=yes",)
-"""The first-level caches have the sizes that valgrind detects on this CPU."""
+"""Simulates caches. The first-level caches get the sizes that valgrind detects on this CPU."""
 OF_A_FUNCTION = ("--collect-atstart=no", "--instr-atstart=no", "--trace-children=no")
-"""Nothing is counted while the server starts and reads its tables."""
+"""Counting is off at first, since the server starts and reads its tables."""
 OF_PROCESSES = ("--collect-atstart=yes", "--instr-atstart=yes", "--trace-children=yes")
 _POSITIONS = "line"
-"""The header `positions` under our options: each cost line begins with a line number."""
+"""The value of the header `positions` with our options: each cost line begins with a line number."""
 _MISSES = {"i1_misses": ("I1mr",), "d1_misses": ("D1mr", "D1mw"), "ll_misses": ("ILmr", "DLmr", "DLmw")}
 """Maps each column of cache misses to the events that callgrind counts for that level, of reads and writes."""
 CROWDED_KB = 4096
-"""The part of a last-level cache that is left for a server when neighbours use the rest."""
+"""An assumed size of the last-level cache for a server while other programs use the rest of it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Callgrind:
     log: Path
     counted: Counted
     last_level_kb: int | None = None
-    """The size of the last-level cache if caches are simulated, too; None if they are not."""
+    """The size of the simulated last-level cache; None if caches are not simulated."""
     start_patience_s: int = 900
     """Maximum number of seconds for the server to start. Under callgrind, code runs fifty times slower while it is
     counted, and ten times slower while it is not."""
@@ -88,16 +88,15 @@ class Callgrind:
     def explained(self, error: RqpsError) -> RqpsError:
         """Adds Valgrind's messages to the error of a server that did not start."""
         messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        fix = "see if it starts without callgrind (a round of throughput): if so, this valgrind can't run it"
+        fix = "see if the server starts without callgrind (a round of throughput): if so, valgrind can't run it"
         if any(UNREADABLE in message for message in messages):
-            fix = "compile it with -gdwarf-4, as rqps builds make does: valgrind can't read its debug information"
-        return RqpsError(
-            f"{error.message}\nit was started under callgrind, which said:\n" + "\n".join(messages[-15:]), fix=fix
-        )
+            fix = "compile the server with -gdwarf-4, as rqps builds make does: valgrind can't read its debug data"
+        tail = "\n".join(messages[-15:])
+        return RqpsError(f"{error.message}\nthe server was started under callgrind, which said:\n{tail}", fix=fix)
 
     def begin(self, pid: int) -> None:
-        """Starts counting; does nothing if there is a marker, a function whose first call starts counting. No
-        client may have a command under way, since only the rest of that command would be counted."""
+        """Starts counting, unless the first call of a marker function starts it. No client may have a command under
+        way, since only the rest of that command would be counted."""
         if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
@@ -186,7 +185,7 @@ Costs: TypeAlias = Mapping[Chain, Cost]
 
 
 def read_costs(lines: Iterable[str], name: str) -> Costs:
-    """Reads one of callgrind's files. A file that is truncated or does not add up is an error."""
+    """Reads one of callgrind's files. Fails if the file is truncated, or if its lines do not sum to its total."""
     reader = _Reader()
     try:
         for line in lines:
@@ -198,7 +197,7 @@ def read_costs(lines: Iterable[str], name: str) -> Costs:
         problem = f"{reader.line[:80]!r} is not what callgrind writes with our options ({error})"
     raise RqpsError(
         f"{name}, line {reader.number}: {problem}",
-        fix="count again; if it happens again, see what Valgrind itself said in valgrind.log",
+        fix="repeat the run; if it fails again, see Valgrind's messages in valgrind.log",
     )
 
 
@@ -245,7 +244,7 @@ class _Reader:
                 self._in_call = True
             case "totals":
                 total = sum(cost.instructions for cost in self._costs.values())
-                if int(text.split()[0]) != total:
+                if int(text.partition(" ")[0]) != total:
                     raise ValueError(f"its lines have {total:,} instructions")
                 self.whole = True
             case "positions" if text != _POSITIONS:
@@ -273,7 +272,7 @@ class _Reader:
 
 
 def _key(names: dict[str, str], text: str) -> str:
-    """The number of a name. A line may also define it: "(3) name"."""
+    """The number of a name, which `text` may also define, as in "(3) name"."""
     key, spelt_out, name = text.partition(" ")
     if spelt_out:
         names[key] = name

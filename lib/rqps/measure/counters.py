@@ -55,7 +55,7 @@ class ProcessReading(ProcessCounters):
 @dataclass(frozen=True)
 class HostCounters:
     """The host columns of the tables `steps` and `counters`. `later - earlier` is the usage in between. The disk's
-    columns are None if the directory is on no block device (tmpfs, overlay, a network file system).
+    columns are None if the data directory is on no block device (tmpfs, overlay, a network file system).
     """
 
     cpu_user_s: float
@@ -101,13 +101,13 @@ def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int]
 
 
 def threads_ended(earlier: Mapping[int, int], later: Mapping[int, int]) -> int:
-    """The number of threads that ended. If the count of an id fell, the old thread ended and a new one has its id."""
+    """The number of threads that ended. If an id has fewer switches than before, another thread has that id now."""
     return sum(1 for thread, count in earlier.items() if later.get(thread, -1) < count)
 
 
 def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
-    """Counters of a process since it began; the process may have ended if it was not reaped yet. Context switches are
-    left out if the process has more than `most_threads` threads, since reading them takes one file per thread.
+    """Counters of a process since it began, readable until it is reaped. Context switches are left out if the process
+    has more than `most_threads` threads, since reading them takes one file per thread.
     """
     try:
         process = psutil.Process(pid)
@@ -176,7 +176,7 @@ def may_have_ended(pid: int, pids: Sequence[int]) -> Iterator[None]:
 
 
 def _reaped(pid: int) -> ProcessCounters:
-    """CPU time of the children of a process that have ended."""
+    """CPU time of a process's children that have ended and were reaped."""
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.NoSuchProcess as error:
@@ -194,7 +194,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def cpu_of_all_ns(pids: Sequence[int]) -> int:
-    """CPU time of an engine's processes. Children of the first process that ended count once it has reaped them, in
+    """CPU time of an engine's processes. Ended children of the first process count once it has reaped them, in
     ticks of 10 ms."""
     total_ns = 0
     for pid in pids:
@@ -270,7 +270,7 @@ def _frequency_is_measured() -> bool:
 
 
 def read_busy_s(cpus: Collection[int]) -> float:
-    """Seconds since boot that these CPUs were busy, summed over the CPUs, for any process."""
+    """Seconds since boot in which these CPUs were busy, summed over the CPUs."""
     names = {f"cpu{cpu}" for cpu in cpus}
     busy_ticks = 0
     for line in Path("/proc/stat").read_text().splitlines():

@@ -108,7 +108,7 @@ def hardware_counters() -> Finding:
 
 
 def stack_sampling() -> Finding:
-    """Checks if this user may sample stacks on whole CPUs: sampling one process slows it by a fifth and more."""
+    """Checks if this user may sample stacks of whole CPUs: to sample only one process would slow it by a fifth."""
     if refused := sampling_refused():
         words, fix = refused
         return Finding("stack sampling", "warn", words, "throughput is measured, but not explained by function", fix)
@@ -116,7 +116,7 @@ def stack_sampling() -> Finding:
 
 
 def waits_recording() -> Finding:
-    """Checks if this user may record the switches of threads."""
+    """Checks if this user may record context switches."""
     if refused := switches_refused():
         words, fix = refused
         return Finding("waits", "note", words, "it stays unknown where threads wait (waits_rounds)", fix)

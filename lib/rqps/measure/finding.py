@@ -64,7 +64,7 @@ def render(findings: Iterable[Finding], width: int | None = None) -> str:
 
 
 class Trait(NamedTuple):
-    """A fact of the machine that can make numbers worse; `unlucky` is true for the values that do."""
+    """A fact of the machine, some of whose values make numbers worse: those for which `unlucky` returns True."""
 
     fact: str
     name: str

@@ -1,7 +1,5 @@
-"""The job: a file that describes one run completely, written by the command and read by the run's notebook.
-
-The command looks up the names in runs.yaml, finds the builds and translates the options once.
-"""
+"""The job: a file from which the run's notebook measures. It describes one run completely, with the builds found,
+the options translated and the CPUs chosen."""
 
 import os
 import re
@@ -69,11 +67,11 @@ class Job(BaseModel):
     data: Path
     """The loaded tables. The run's server works on a copy of them."""
     placements: dict[int, Placement]
-    """Maps each number of clients in the run's steps to the CPUs for it."""
+    """The CPUs for each number of clients that a step of the run has."""
     git_revision: str | None
     """The git commit of the folder that contains runs.yaml."""
     beside: tuple["Job", ...] = ()
-    """The other sides of a duet, with the same folder and placements."""
+    """The jobs of the duet's other dbms, with the same folder and placements."""
     published_in: Path | None = None
     """The study's folder, if the run's notebook has to publish the run itself; None if `rqps run` does."""
 
@@ -83,7 +81,7 @@ class Job(BaseModel):
 
     @property
     def tables(self) -> Path:
-        """The folder for the tables and the manifest of this dbms."""
+        """The folder for the results of this dbms: the raw tables and the manifest."""
         return member_folder(self.folder, self.run)
 
     @property
@@ -152,8 +150,8 @@ class Ready:
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
-    first run. Returns the result for each dbms: all layouts of a build work on tables that were loaded once, by the
-    build in the linker's own order. All `runs` must belong to one study."""
+    first run. Returns one result per dbms: all layouts of a build use the tables that its plain link, in the linker's
+    own order, has loaded. All `runs` must belong to one study."""
     refuse_without_memory(runs)
     refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}
@@ -200,7 +198,7 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
 
 
 def cpus_of(run: Run) -> dict[int, Placement]:
-    """Maps each number of clients in a run's steps to the CPUs for it."""
+    """The CPUs for each number of clients that a step of the run has."""
     load = workload(run.workload)
     clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
     return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))
@@ -248,11 +246,11 @@ def refuse_without_room(runs: Sequence[Run]) -> None:
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
     """The loaded data directory; every round of this dbms in an occasion starts from a copy of it. The first
-    occasion of every study uses the shared tables. A later occasion loads its own tables, which replace those of the
-    occasion before it."""
+    occasion uses tables that all studies share. A later occasion loads its own, in place of the previous occasion's.
+    """
     load = workload(run.workload)
     name = load.data_name(run.parameters)
-    of_study = f"{name}-of-{short_key(run.study)}-"  # keys have one length, so that no study's name begins another's
+    of_study = f"{name}-of-{short_key(run.study)}-"  # keys have equal lengths: no other study's folder begins so
     if run.occasion > 1:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)

@@ -1,11 +1,11 @@
-"""Describes the machine as a dictionary of facts, which is stored with every run, and measures its state around each
-step. A fact that the machine does not report is left out.
+"""Describes the machine as a dictionary of facts, which is stored with every run, and measures its state before and
+after each step. A fact that the machine does not report is left out.
 
 Most facts are read from files below a root folder, so that tests can describe machines of every kind; psutil can't
 read below another root.
 
 The state is the CPU's clock, and the latency of memory for working sets of several sizes. Other guests on the same
-CPU change both within minutes: the cache that they use is missing for a server.
+CPU change both within minutes, since they share the CPU's cache with our server.
 """
 
 import errno
@@ -33,8 +33,8 @@ FICLONE = 0x40049409  # from <linux/fs.h>: lets one file share the blocks of ano
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 SIZES_KB = (0, 16, *(256 << power for power in range(9)))
-"""Sizes of the working sets. 0 stands for an addition, which takes one cycle; 16 KB fit into every CPU's first-level
-cache."""
+"""Sizes of the working sets. Size 0 times an addition, which takes one cycle, not a load; 16 KB fit into every CPU's
+first-level cache."""
 MS_A_SIZE = 10
 PATIENCE_S = 60
 
@@ -128,15 +128,15 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
 
 
 def mount_of(path: Path) -> Any:
-    """The mount that holds a path: the last mount on the longest mount point above the path."""
+    """The mount that contains a path: the last mount on the longest mount point above the path."""
     real = path.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
     return max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
 
 
 def device_of(path: Path) -> str | None:
-    """The device or partition that holds a path, named as in its counters; None if there is no such device. btrfs and
-    some other file systems give their files a virtual device, so the device from which they were mounted is used.
+    """The device or partition that contains a path, as named in the kernel's disk counters; None if there is none.
+    btrfs and some other file systems give their files a virtual device, so the device that was mounted is used.
     """
     device = path.stat().st_dev
     if os.major(device) == 0:
@@ -204,7 +204,7 @@ def first_number(path: Path) -> float | None:
 
 
 def common(words: Iterable[str]) -> str | None:
-    """The word on which all CPUs agree, or all their different words; None if there are no words."""
+    """The different words, sorted and joined: one word if all CPUs report the same; None without words."""
     return ", ".join(sorted(set(words))) or None
 
 
@@ -259,7 +259,8 @@ def _hypervisor(root: Path, is_guest: bool) -> str | None:
 
 
 def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
-    """Measures rows of `kb` and `load_ns` on one of these CPUs, which takes a fifth of a second."""
+    """Measures the latency of a load for each size on one of these CPUs, as rows of `kb` and `load_ns`; takes a fifth
+    of a second."""
     program = compiled(Path(__file__).with_name("chase.c"))
     command = keeper.command("exec", [str(program), *map(str, (MS_A_SIZE, *SIZES_KB))], cpus=tuple(cpus))
     try:
@@ -272,20 +273,20 @@ def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
 
 
 class MachineStates:
-    """The states before and after each step of a run. The state after a step is that before the next step."""
+    """The states before and after each step of a run. The state after a step is also the state before the next."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._cpus = cpus
         self._before = self._read()
 
     def around(self, step: str) -> tuple[list[dict[str, Any]], tuple[Warning_, ...]]:
-        """The rows of a step that has just ended; a warning in place of rows that could not be measured."""
+        """The rows of the step that has just ended, and a warning for each state that could not be measured."""
         before, self._before = self._before, self._read()
         rows: list[dict[str, Any]] = []
         problems = []
         for moment, state in (("before", before), ("after", self._before)):
             if isinstance(state, RqpsError):
-                problems.append(f"the state of the machine is unknown {moment} it: {state.message}")
+                problems.append(f"the state of the machine {moment} the step is unknown: {state.message}")
             else:
                 rows += [{"step": step, "moment": moment, **row} for row in state]
         return rows, tuple(Warning_(kind="machine state", text=text, step=step) for text in problems)

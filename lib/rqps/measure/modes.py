@@ -34,15 +34,14 @@ OTHERS_WORTH_A_WARNING = 0.15
 """A step gets a warning if other processes use more than this share of one CPU's time. Only the CPUs of the server
 and of the load generator count."""
 STEAL_WORTH_A_WARNING = 0.02
-"""A step gets a warning if the hypervisor gives more than this share of the CPU time that the host asks for to other
-guests: they affect the numbers."""
+"""A step gets a warning if other guests got more than this share of the CPU time that the host asked for."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """A step gets a warning if more than this share of its instructions is in stacks that do not begin with the counted
 function."""
 
 
 BY_PERF: Mapping[str, type[Profiling]] = {"stacks": Profiling, "waits": WaitRecording}
-"""Maps each mode in which perf records beside the load to the kind of its profiles."""
+"""Maps each mode in which perf records during the load to the class that makes the mode's profiles."""
 
 
 def mode_tools(job: Job) -> dict[str, str]:
@@ -58,7 +57,7 @@ def mode_tools(job: Job) -> dict[str, str]:
 
 
 def recorded(mode: str, program: Path, where: Placement, pids: Sequence[int] = ()) -> Recorded:
-    """The events that perf records of a program in this mode, while these are its processes."""
+    """The events that perf records of a program in this mode; `pids` are the program's processes now."""
     if mode == "waits":
         return choose_switching(program, thread_names(pids).values())
     return choose_sampling(program, len(where.server_cpus))
@@ -169,7 +168,7 @@ def _grown(events: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any
 
 def _unknown(serving: Serving, step: str) -> Iterator[Warning_]:
     for name in sorted(serving.events.shared):
-        text = f"{name} of the server are unknown: others had the CPU's counter for a part of the time"
+        text = f"{name} of the server are unknown: other programs used the CPU's counter for part of the time"
         yield Warning_(kind="counters", text=text, step=step)
 
 
@@ -201,7 +200,7 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
 def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observed:
     """Counts every instruction that the server executes for the load's commands.
 
-    The other counters are those of the server under callgrind: they show only how long the counting took.
+    The other counters only show how long counting took, since the server runs under callgrind.
     """
     device = device_of(server.directory)
     load.wait_for_begin()

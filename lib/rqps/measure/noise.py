@@ -1,8 +1,6 @@
-"""Measures how evenly the CPUs run while nothing is measured: it times equal pieces of work on several CPUs
-at once.
+"""Measures how steadily the CPUs run: times equal pieces of work on several CPUs at once.
 
-To spin on a CPU, this file runs as a program, with the standard library alone, so that it starts in milliseconds and
-shares no interpreter with anything else.
+On each CPU this file runs as a program that uses only the standard library, and so starts in milliseconds.
 """
 
 import json
@@ -29,7 +27,7 @@ class Noise:
     piece_us: float
     """The time of an undisturbed piece of work: the 10th percentile of all pieces."""
     lost_share: float
-    """All time beyond that of undisturbed pieces, whatever its cause."""
+    """Time in addition to that of undisturbed pieces, whatever the cause."""
     waited_share: float
     """Time in which other processes of this machine had the CPU."""
     stolen_share: float
@@ -41,7 +39,7 @@ class Noise:
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
-    """Spins on all these CPUs at once, or on MOST_CPUS evenly chosen ones if there are more."""
+    """Spins on all these CPUs at once; if there are more than MOST_CPUS, on an evenly spaced choice of so many."""
     every = sorted(cpus)
     chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
     start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)

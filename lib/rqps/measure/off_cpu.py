@@ -1,4 +1,4 @@
-"""Records where a server's threads wait: all switches of threads of a step, with their stacks, as time."""
+"""Records where a server's threads wait, from the context switches of a step and their stacks."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,13 +16,13 @@ UNSURE_SHARE = 0.05
 
 
 class WaitRecording(Profiling):
-    """Records the waits of one step. The rows of its stacks are the time of threads, in nanoseconds."""
+    """Records the waits of one step. The weight of a stack is the time that threads spent in it, in nanoseconds."""
 
-    looks_per_s = 1  # to see new processes: waits are recorded, and need no looks
+    looks_per_s = 1  # enough to notice new processes; waits are recorded, not sampled
 
     @staticmethod
     def cpus(placement: Placement) -> tuple[int, ...]:
-        """The CPUs of server and clients. A client wakes a thread of the server on its own CPU."""
+        """The CPUs of server and clients. If a client wakes a server thread, the client's CPU records the wakeup."""
         return tuple(sorted({*placement.server_cpus, *placement.client_cpus}))
 
     def profile(self, step: str, _server_cpu_s: float, known: Roles) -> Profile:
@@ -46,7 +46,7 @@ class Counted(NamedTuple):
     recorded_share: float
     """The share of the measured time in which waits were recorded."""
     running_s: float | None
-    """CPU time of the server's threads in that share; None if the kernel does not count it."""
+    """CPU seconds of the server's threads while waits were recorded; None if the kernel does not count them."""
     program: str
     """The file name of the server's program, as perf reports it."""
 

@@ -1,5 +1,4 @@
-"""Events that the kernel counts (perf_event_open): instructions and cycles of one process, and the permission to use
-them.
+"""Counts instructions and cycles of a process with the kernel's perf_event_open, and checks the permission to do so.
 
 Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, including threads
 that start later. Only user-space code is counted: every user may count it, and callgrind counts the same code.
@@ -39,7 +38,7 @@ CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
 CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
 """Software events that count nanoseconds on a CPU; every machine can count them."""
 TRACEPOINT = 2
-"""The kernel's number for events at a place in its own code. Each place has a number in a file of TRACING."""
+"""The kernel's number for tracepoints, marked places in the kernel's code. Files below TRACING have their ids."""
 TRACING = Path("/sys/kernel/tracing")
 SWITCHES = ("sched:sched_switch", "sched:sched_wakeup", "syscalls:sys_enter_futex")
 """The tracepoints that show where threads wait."""

@@ -1,7 +1,7 @@
-"""Chooses the CPUs for server, load generator and observer, pins the processes to them, and reads them back.
+"""Chooses the CPUs for server, load generator and observer, pins the processes to these CPUs, and verifies it.
 
-psutil sets the CPU affinity of one thread; we set and verify that of every thread of a process. With `by-connection`
-the load generator itself places its clients and the threads that serve them, within the CPUs that it was given.
+psutil sets the CPU affinity of one thread; we pin and verify every thread of a process. With `by-connection` the load
+generator itself places its clients and the threads that serve them, within the CPUs chosen here.
 """
 
 import os
@@ -17,8 +17,8 @@ from rqps.study import PlacementKind
 BY_CONNECTION = "by-connection"
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
-"""Minimum number of CPUs to split. With fewer, splitting does not pay: server and generator would wait for each
-other."""
+"""Minimum number of CPUs that are split between server and load generator. With fewer CPUs, the two would wait for
+each other."""
 
 
 def choose(

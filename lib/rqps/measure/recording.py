@@ -33,11 +33,11 @@ CALLERS_PER_S = 97
 frame pointers."""
 STACK_BYTES = 32768
 SWITCH_STACK_BYTES, FUTEX_STACK_BYTES = 8192, 16384
-"""Size of a stack that is copied at every switch, or at every wait for a futex. The functions that wait are at the
-stack's end, so a copy that is too small lacks only the outer functions."""
+"""Size of the part of a stack that is copied at every switch, or at every wait for a futex: its innermost end. If the
+stack is larger, only the outermost functions are missing."""
 FUTEX_WAITS = (0, 9, 128, 137, 256, 265, 384, 393)
 """The operations of the system call futex that wait, with all their flags."""
-BUFFER = "8M"  # for each CPU: holds the samples of some seconds in which perf has to wait
+BUFFER = "8M"  # for each CPU: enough for the samples of some seconds in which perf does not run
 LARGE_BUFFER = "32M"  # if switches copy stacks
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
 KB_PER_PROLOGUE = 8
@@ -46,7 +46,7 @@ in each KB, other code has almost none."""
 LOADED, EXECUTABLE = 1, 1  # type and flag of a segment in ELF program headers
 READY_PATIENCE_S = 60
 _BEGIN = re.compile(r"[^-_ 0-9\"]*")
-"""The begin of a thread's name, which the threads of one kind have in common: `ib` of `ib_io_rd-1`."""
+"""The first word of a thread's name, which all threads of one kind share: `ib` of `ib_io_rd-1`."""
 WRITE_PATIENCE_S = 120
 
 
@@ -80,7 +80,7 @@ class Sampling:
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
         if self.unwinding == "frame pointers":
-            # The event that copies stacks comes first: perf 6.1 unwinds its samples as the first event asks.
+            # The event that copies stacks is first, since perf 6.1 unwinds samples as the first event asks.
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
         # perf has to record data mappings, too: programs keep their unwind tables there.
@@ -93,8 +93,8 @@ class Switching:
 
     unwinding: Unwinding
     names: tuple[str, ...] = ()
-    """The names of the threads in the operating system whose switches are recorded, or patterns of them with a `*`
-    at the end; empty means all threads of the machine."""
+    """The operating system's names of the threads whose switches are recorded, or patterns that end with `*`; empty
+    for all threads of the machine."""
 
     @property
     def words(self) -> str:
@@ -112,10 +112,10 @@ class Switching:
             waits = " || ".join(f"op == {op}" for op in FUTEX_WAITS)
             events = ["-e", copied.format(futex, FUTEX_STACK_BYTES), *_filter(self._among("comm"), waits)]
             events += ["-e", f"{switch}/call-graph=fp/", *_filter(off)]
-        if self.names:  # no stack is needed where a thread of another program gives way to one of the server
+        if self.names:  # switches from another program's thread to a server thread need no stack
             events += ["-e", f"{switch}/call-graph=no/", *_filter(on, f"!({off})")]
         events += ["-e", f"{wakeup}/call-graph=no/", *_filter(self._among("comm"))]
-        # The kernel needs longer for its own frames than for all others: 2 of 3.5 µs.
+        # Without kernel frames: they would take the kernel 2 of 3.5 µs per stack.
         return ["--data", "--user-callchains", "--clockid=CLOCK_MONOTONIC", "--mmap-pages", LARGE_BUFFER, *events]
 
     def _among(self, field: str) -> str:
@@ -130,7 +130,7 @@ def _filter(*conditions: str) -> list[str]:
 
 
 def choose_switching(program: Path, names: Iterable[str] = ()) -> Switching:
-    """Chooses how to record the switches of a program's threads, which have these names in the operating system;
+    """Chooses how to record the switches of a program's threads, whose names in the operating system are `names`;
     raises an error if this user may not record them."""
     refuse_switches()
     alike: dict[str, set[str]] = {}
@@ -192,7 +192,7 @@ def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class Recording:
-    """A running perf that samples the server's CPUs from `begin` to `end`; its counters are open already."""
+    """A running `perf record`, ready to record the server's CPUs from `begin` to `end`."""
 
     process: "subprocess.Popen[bytes]"
     folder: Path
@@ -238,7 +238,7 @@ class Recording:
         code, message = self.process.poll(), said_by_perf(self.folder / "record.err")
         how = "" if code is None else f" (exit status {code})"
         return RqpsError(
-            f"perf record failed{how}: {message}", fix="see what perf says; rqps doctor shows what it may do"
+            f"perf record failed{how}: {message}", fix="see perf's message; rqps doctor shows what perf may do here"
         )
 
     def order(self, word: str) -> None:

@@ -237,7 +237,7 @@ def _measured(
         **answer.more,
     }
     tables = {name: pl.DataFrame(table_rows, schema=TABLES[name]) for name, table_rows in rows.items()}
-    nothing = [Warning_(kind="nothing done", text="not one operation came to its end", step=name)]
+    nothing = [Warning_(kind="nothing done", text="not a single operation was completed", step=name)]
     lost = (Warning_(kind="lost events", text=text, step=name) for text in watch.lost())
     warnings = (*checked.warnings, *answer.warnings, *observed.warnings, *lost, *nothing * (row["operations"] == 0))
     return Measured({**tables, **observed.tables}, warnings)

@@ -104,7 +104,7 @@ class Folded:
     cut_off: bool = False
     """True if the text ends in the middle of a sample."""
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
-    """Maps the hash of the callers' lines to the path from the root."""
+    """Maps the hash of the callers' lines to the callers' frames, root first."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)
     """Maps the part of a line that doesn't depend on the address to its frame."""
 
@@ -142,11 +142,11 @@ class Folded:
             self.unreadable += 1
 
     def end(self, rest: bytes) -> None:
-        """Takes the text after the last blank line: perf's own messages, or a sample that was cut off."""
+        """Reads the text after the last blank line: perf's own messages, or a sample that was cut off."""
         self.cut_off = bool(self._without_messages(rest))
 
     def _without_messages(self, block: bytes) -> list[bytes]:
-        """The lines of a block after perf's own messages, of which those on lost records are counted."""
+        """The lines of a block after perf's own messages; adds up the lost records that these messages report."""
         lines = block.split(b"\n")
         while lines:
             lost = _LOST.fullmatch(lines[0])
@@ -211,9 +211,9 @@ def thread_of(who: bytes) -> Thread:
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
     """Yields paths to functions without frame pointers, from the few stacks that were copied and unwound.
 
-    In most distributions the C library has no frame pointers: two of five stacks of a server lack their callers. Each
-    path leads from the root to a function with which another stack of the role begins. A path counts as many samples
-    as there are in the copied stacks that contain the path, and its weight is 0.
+    In most distributions the C library has no frame pointers, so two of five stacks of a server lack their callers.
+    Each path leads from the root to a function that is the outermost of another stack of the role. A path has the
+    samples of all copied stacks that contain the path, and weight 0.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}

@@ -27,10 +27,10 @@ from rqps.store.schemas import CALLERS, STACKS
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 """The fields that `perf script` prints, without offsets in functions: text with fewer distinct lines folds faster."""
 FEW_SAMPLES = 200
-"""With fewer samples a step gets a warning: a share of a tenth of the cost is then known only to within a third."""
+"""A step with fewer samples gets a warning: a function's cost of 10 % is then only known to within a third of it."""
 IDLE_SAMPLES = 20
-"""A server whose CPU time would give fewer samples than this counts as idle: it is no error then if there are no
-samples."""
+"""A server counts as idle if its CPU time should give fewer samples than this. An idle server without samples is a
+warning, a busy one an error."""
 UNSEEN_TIME, UNSEEN_CPU = 0.05, 0.10
 UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
 
@@ -142,8 +142,8 @@ def read(
     fields: Sequence[str] = (f"--fields={FIELDS}",),
     into: Folded | None = None,
 ) -> Folded:
-    """Reads all samples of processes in a perf file, or of all processes if none are named. Inlined functions are
-    left out: looking them up takes minutes."""
+    """Reads perf's samples of these processes, or of all processes if `pids` is empty. Inlined functions are left
+    out: looking them up takes minutes."""
     what = ("--no-inline", "--show-lost-events", *fields, *(f"--pid={','.join(map(str, pids))}" for _ in pids[:1]))
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:

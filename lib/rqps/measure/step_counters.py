@@ -40,7 +40,7 @@ class Counters:
 
 
 def read_counters(server_pids: Sequence[int], client_pid: int, device: str | None) -> Counters:
-    """Reads all counters now. `device` holds the data directory, see `device_of`."""
+    """Reads all counters now. `device` is the disk of the data directory, by its name from `device_of`."""
     return Counters(time.monotonic_ns(), read_processes(server_pids), read_process(client_pid), read_host(device))
 
 

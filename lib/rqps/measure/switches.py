@@ -6,8 +6,8 @@ and switches from another program's thread, have no stack: each is a line of its
 A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete stack, which the switch that
 follows may lack.
 
-A thread's time before its first event is known only by that event: it ran before a switch-out; otherwise it was off
-the CPU without a known stack. A thread without any event has no time.
+A thread's time before its first event follows from that event: the thread ran if it was switched off the CPU, and
+otherwise was off the CPU, with an unknown stack. A thread without any event has no time.
 """
 
 import re
@@ -47,15 +47,15 @@ class Switches(Folded):
     """Maps the kernel's own id of a thread to its name and ids as perf writes them: in a container, perf writes the
     container's ids."""
     _spent: dict[tuple[int, str, int], list[int]] = field(default_factory=dict)
-    """Maps thread, activity and stack to the number of times and the nanoseconds."""
+    """Maps a thread, its activity and its stack's hash to the number of such periods and their nanoseconds."""
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Maps a thread to its activity before its first event, and its length."""
+    """Maps a thread to its activity before its first event, and the activity's nanoseconds."""
     _copied: dict[bytes, bytes] = field(default_factory=dict)
     """Maps a thread, as perf writes it, to its stack at its last wait for a futex."""
 
     def add(self, block: bytes) -> None:
-        """Takes a block of lines: any number of wakeups, then a switch, or a wait for a futex with its copied
-        stack."""
+        """Reads a block of lines: any number of events without a stack, then a switch, or a wait for a futex with its
+        copied stack."""
         header, _, frames = block.partition(b"\n")
         while self._has_no_stack(header):
             header, _, frames = frames.partition(b"\n")
@@ -70,7 +70,7 @@ class Switches(Folded):
                 self.unreadable += 1
 
     def _has_no_stack(self, line: bytes) -> bool:
-        """Takes a line if it is an event without a stack."""
+        """Reads a line if it is an event without a stack; otherwise returns False."""
         if wakeup := _WAKEUP.fullmatch(line):
             self._wake(wakeup)
         elif (switch := _SWITCH.fullmatch(line)) and switch["place"]:
@@ -80,7 +80,7 @@ class Switches(Folded):
         return True
 
     def end(self, rest: bytes) -> None:
-        """Takes the text after the last blank line, which may be events without a stack, and ends all activities."""
+        """Reads the text after the last blank line, which may be events without a stack, and ends all activities."""
         lines = rest.split(b"\n")
         while lines and self._has_no_stack(lines[0]):
             del lines[0]
@@ -153,6 +153,6 @@ class Switches(Folded):
         spent[1] += now - since
 
     def _time(self, s: bytes, ns: bytes) -> int | None:
-        """The time of an event, not before the beginning; None after the end."""
+        """The time of an event in ns, at least `began_ns`; None if the event is after `ended_ns`."""
         now = int(s + ns)
         return max(now, self.began_ns) if now <= self.ended_ns else None

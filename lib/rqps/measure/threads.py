@@ -58,7 +58,7 @@ def _of_all(pids: Iterable[int], file: str) -> Iterator[tuple[int, bytes]]:
 
 
 class ThreadLooks:
-    """Samples the activity of each thread some times a second, from `begin` to `end`."""
+    """Samples the activity of each thread `per_s` times a second, from `begin` to `end`."""
 
     def __init__(self, pids: Callable[[], Sequence[int]], per_s: int = LOOKS_PER_S) -> None:
         """`pids` returns the processes that exist when it is called."""

@@ -49,7 +49,7 @@ class Side:
         self._rows: list[dict[str, Any]] = []
 
     def stop(self) -> None:
-        """Stops server and load once the load is ready. By the load's clock, the first turn begins at its origin."""
+        """Stops server and load once the load is ready. The load's clock stands still until its first turn."""
         self._stopped_at_ns = self.load.wait_for_origin()
         self._stand_still()
         self.first = self.last = self._sampled = read_counters(self._server_pids(), self.load.pid, self._device)
