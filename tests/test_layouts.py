@@ -76,7 +76,9 @@ def test_a_layout_is_the_same_objects_in_another_order(
     said.clear()
     third = made(layout(what, 3), said)
     assert compiled_at == {path: path.stat().st_mtime_ns for path in what.work.rglob("*.o")} != {}
-    assert re.fullmatch(r"mine: layout 3, \d+\.\d% of \d+ functions follow the one that they should", said[0])
+    assert re.fullmatch(
+        r"mine: layout 3, \d+\.\d% of \d+ functions follow the function that they should follow", said[0]
+    )
     program = next(path for path in third.rglob("mysqld"))
     assert "Ver 8.0.99" in subprocess.run([program], capture_output=True, text=True).stdout
     assert order_of(trees[0]) == orders[0], "the build itself stays as it was made"

@@ -172,7 +172,7 @@ def test_a_training_that_leaves_no_profile_is_an_error(project: Path, said: list
     what = making(project, "gcc o3 pgo", training="demo")
     with pytest.raises(RqpsError, match="the training under demo left no profile"):
         made(what, said, train=lambda _: None)
-    with pytest.raises(RqpsError, match="names no study to train under"):
+    with pytest.raises(RqpsError, match="names no training study"):
         made(making(project, "gcc o3 pgo", "cmake"), said)
 
 
@@ -222,7 +222,7 @@ def test_a_profile_of_another_folder_is_an_error(project: Path, said: list[str])
         for profile in [*(what.work / "profile").rglob("*.gcda")]:
             profile.rename(what.work / "profile" / f"elsewhere-{profile.name}")
 
-    with pytest.raises(RqpsError, match="profile is of another build directory"):
+    with pytest.raises(RqpsError, match="profile belongs to another build directory"):
         made(what, said, train=train)
     assert not what.tree.exists()
 

@@ -1,8 +1,8 @@
-"""Engines, the kinds of things that are measured: the interface between an engine and the rest of rqps.
+"""The interface between the engines and the rest of rqps.
 
-An engine is a folder beside this file. Its package has `facts`, which are known before any of its builds is on this
-machine; its module `engine` starts builds. Some engines are servers, which run before and after the load; others are
-part of the load generator's process and end with each step.
+Each engine is a package in this folder. Its `facts` are known before any build of the engine is on this machine; its
+module `engine` starts builds. Some engines are servers, which keep running between steps. Others are libraries: they
+run in the load generator's process, which ends with each step.
 """
 
 import functools
@@ -36,14 +36,14 @@ def table(package: str, name: str) -> Any:
 
 
 class Strict(BaseModel):
-    """A part of a YAML file. Keys other than its fields are errors."""
+    """A mapping in a YAML file. Keys that are not fields of the model are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One value that a config asks for; an optional one is left out for versions that lack the option."""
+    """The value of an option in a config. An optional option is left out for versions that lack it."""
 
     value: str | int | float | bool
     optional: bool = False
@@ -59,7 +59,7 @@ def option_name(key: str) -> str:
 
 
 ALLOCATORS: Mapping[str, str] = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
-"""Maps each name of a memory allocator that the option `malloc` takes to the file name of its library."""
+"""Maps each memory allocator that the option `malloc` knows by name to the file name of its library."""
 
 
 class FileLine(NamedTuple):
@@ -84,8 +84,8 @@ class OptionFiles(Protocol):
     ABOUT: str
 
     def read(self, text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
-        """Returns the options of the file, and its mistakes with line numbers. rqps itself sets the options
-        `ours`."""
+        """Returns the options of the file, and its mistakes with line numbers. Options in `ours` are not taken, since
+        rqps sets them."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class Start:
     cpus: tuple[int, ...] = ()
     """The CPUs that the engine may use; empty means all."""
     scratch: tuple[Path, ...] = ()
-    """Folders that are removed when the engine has ended, in whatever way it ends."""
+    """Folders to remove when the engine has ended, even if it was killed."""
     started: Callable[[int], object] = lambda _: None
-    """Called with the id of a process that has to be waited for, as soon as that process exists."""
+    """Called with the id of a process that has just started, and that must end before the run does."""
     under: tuple[str, ...] = ()
     """A command that the program is run under, such as Valgrind."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -170,8 +170,8 @@ class Opened(Protocol):
         """Maps paths of this machine that occur in the engine's settings to the placeholders that replace them."""
 
     def verify(self) -> list[tuple[str, str, str]]:
-        """Each setting that was asked for, with the engine's own report: name, asked, found. A difference is an
-        error."""
+        """Checks each requested setting in the engine itself, and fails if one differs. Returns rows of name, asked,
+        found."""
 
     def settings(self) -> list[dict[str, Any]]:
         """Rows of the table `settings`; empty if the engine reports no settings."""
@@ -183,7 +183,7 @@ class Opened(Protocol):
         """A watch that covers one step, from before its load until after it."""
 
     def explaining(self, step: str) -> AbstractContextManager[None]:
-        """Turns an error of the engine into one that names the step, and says how the engine ended if it did."""
+        """Replaces an error in the block by one that names the step and, if the engine has ended, says how."""
 
     def close(self) -> str:
         """Stops the engine and removes its scratch folders. Returns how it ended, in words, if it did not stop
@@ -223,8 +223,8 @@ class Counted(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """The kinds of an engine's status counters, as patterns of their whole names. A counter that fits neither
-    pattern is a count, which operations increase."""
+    """Patterns that divide an engine's status counters into kinds; they match whole names. A counter that fits
+    neither pattern is a count, which operations increase."""
 
     gauges: str = ""
     """Gauges, such as the number of dirty pages: their values are compared directly, not per operation."""
@@ -236,8 +236,8 @@ ALL_COUNTS = Counters()
 
 
 PROCESS_BYTES = "process_bytes_written"
-"""The name, in the table `status`, of the bytes that the kernel counted as written by the engine's processes. Only
-engines that read this count together with their status have it."""
+"""The counter in the table `status` of the bytes that the engine's processes wrote, according to the kernel. An
+engine has it only if it reads this number together with its status."""
 Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
 """A function that computes the KB that an engine wrote in a step, by purpose. It takes the growth of each status
 counter in the step, and each counter's value at its end. Purposes that the release does not count are left out."""
@@ -253,7 +253,7 @@ class Try(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The way in which a server finds the rows of a statement."""
+    """The access path by which a server finds the rows of a statement."""
 
     key: str | None
     """The first index that the plan uses; PRIMARY means the primary key. None if the plan uses no index."""
@@ -276,7 +276,7 @@ class Program(NamedTuple):
 
 
 class Scenarios(Protocol):
-    """A key of a config whose value stands for many settings of an engine, such as those of its instrumentation."""
+    """A key of a config, such as `perf_schema`, whose one value sets many settings of an engine."""
 
     KEY: str
     MODEL: Any
@@ -284,9 +284,9 @@ class Scenarios(Protocol):
     SPEC: Any
     ABOUT: str
     STATUS: str
-    """The prefix that the counts of recorded events have in the table `status`."""
+    """The prefix, in the table `status`, of the counters of recorded events."""
     STATEMENTS: str
-    """The counter in the table `status` of the statements that clients sent."""
+    """The counter in the table `status` that counts the statements that clients sent."""
     MEMORY: str
     """The name in the table `status` of the memory that the instrumentation takes, in bytes."""
     BASES: tuple[str, ...]
@@ -298,11 +298,12 @@ class Scenarios(Protocol):
     def problems(
         self, name: str, configs: Mapping[str, Any], chain: list[str]
     ) -> Iterable[tuple[tuple[Any, ...], str]]:
-        """Mistakes in a config: the place of each, and a message. `chain` holds the config itself, followed by the
-        configs that it extends."""
+        """The mistakes in the config `name`: the keys that lead to each, and a message. `chain` names this config,
+        then the configs that it extends."""
 
     def scenario(self, spec: Any) -> Any:
-        """The scenario that a value describes. It has a `name`; its method `asked()` returns it as plain values."""
+        """The scenario that a value of the key describes. It has a `name`; its method `asked()` returns plain
+        values."""
 
     def read(self, value: Any) -> Any:
         """Rebuilds a scenario from its plain fields."""
@@ -315,16 +316,16 @@ class Scenarios(Protocol):
         out."""
 
     def class_of(self, name: str) -> str | None:
-        """The kind of instruments to which an instrument belongs; None if there is no single such kind."""
+        """The kind to which an instrument belongs; None if no kind fits, or several do."""
 
     def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:
-        """The value of the key that records only the instruments that fit these patterns."""
+        """The key's value for a scenario that records only the instruments that fit these patterns."""
 
 
 class _NoScenarios:
     """Stands in as `scenarios` for an engine that has no scenarios."""
 
-    KEY = STATUS = STATEMENTS = MEMORY = SWITCH = ABOUT = "\0"  # no text begins with it
+    KEY = STATUS = STATEMENTS = MEMORY = SWITCH = ABOUT = "\0"  # no key or counter begins with it
     MODEL = SPEC = None
     BASES: tuple[str, ...] = ()
     BY_OPTION: Mapping[str, str] = {}
@@ -361,7 +362,7 @@ class Facts:
     example: str
     """A version to show in messages."""
     usual: bool = False
-    """True for the engine that is assumed for a source whose version is not given."""
+    """True for the default engine, which is assumed for a source without a version."""
     debian_package: str = "its-server"
     fetched_with: tuple[Program, ...] = ()
     ours: frozenset[str] = frozenset()
@@ -374,12 +375,13 @@ class Facts:
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""
     processes: str = ""
-    """A pattern of the command lines of the engine's processes; `{private}` stands for the name prefix of the private
-    folders of rqps."""
+    """A pattern of the command lines of the engine's processes. `{private}` in it is replaced by the prefix that
+    names of private folders of rqps have."""
     socket: str = ""
     """The name of the server's socket in its private folder."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Maps each role of a thread to a pattern of the thread's name, or of the first function of its own."""
+    """Maps each role of a thread to a pattern, which fits the thread's name or one of the outermost functions of its
+    stacks."""
     serves: str = ""
     """A pattern of the functions that serve a client."""
     scenarios: Scenarios = NO_SCENARIOS
@@ -400,7 +402,6 @@ ENGINES = tuple(sorted(path.name for path in Path(__file__).parent.iterdir() if 
 
 @functools.cache
 def facts_of(name: str) -> Facts:
-    """The facts about the engine of this name."""
     return cast(Facts, import_module(f"{__name__}.{name}").facts)
 
 
@@ -413,7 +414,7 @@ class Engine(Protocol):
 
     counted: Counted
     prepared: type[Prepared]
-    """The dataclass that `prepare` returns. It holds plain values: it is written to a file of the run and read
+    """The dataclass that `prepare` returns. Its fields are plain values, since it is written to a file and read
     back."""
 
     def source(self, name: str, spec: "BuildSpec") -> "Source": ...
@@ -451,8 +452,8 @@ def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[
 
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
-    """The build in a directory, and a name for it. Its engine is the one whose program is in the directory; if that
-    is not the default engine, the spec states the build's version, since that key names the engine."""
+    """The build in a directory, and a name for it. Its engine is the one whose program the directory contains. Unless
+    this is the default engine, the spec gives a version, since the version's key names the engine."""
     from rqps.engines.asked import BuildSpec
 
     name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"
@@ -466,7 +467,7 @@ def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
 
 
 def catalogued() -> dict[str, dict[str, "BuildSpec"]]:
-    """For each engine, the builds of its catalogue, for which runs.yaml needs nothing but the version."""
+    """Maps each engine to the builds in its catalogue, by version."""
     from rqps.engines.asked import BuildSpec
     from rqps.engines.sources import catalogue
 

@@ -56,7 +56,7 @@ class SourceTree(Strict):
 
 
 class _Source(Strict):
-    """One build: either a version of the catalogue, or a source. Beside a source, a version is a promise.
+    """A build: a version in the catalogue, or a source. If a version is given with a source, the build must have it.
 
     >>> BuildSpec(path="/opt/db/8040_rel_o2nofp").source
     'path'
@@ -80,13 +80,13 @@ class _Source(Strict):
     made_from: SourceTree | None = Field(None, alias="source")
     """The source code from which `rqps builds make` makes the build; `recipe` must be given with it."""
     recipe: Annotated[tuple[str, ...], Field(min_length=1, strict=False)] | None = None
-    """Parts of recipes, in order: [gcc, o2, lto]. Beside a path it is a promise: a program that was visibly compiled
-    in another way is refused."""
+    """The parts of a recipe, in order: [gcc, o2, lto]. With `path`, a program is refused if it shows that it was
+    compiled in another way."""
     training: str | None = None
     """The study whose workload and parameters train a build with profile-guided optimization."""
     layout: Annotated[int, Field(ge=1, le=999)] | None = None
-    """The number of a layout: the same objects, linked with their functions in another order. Equal numbers are equal
-    orders. If not given, the linker's own order. A study with `layouts` counts on from here."""
+    """The number of a layout, which decides the order in which the functions are linked. Without it, the linker
+    chooses the order. In a study with `layouts`, this is the number of the first layout."""
     _copy: Path | None = PrivateAttr(None)
     model_config = ConfigDict(populate_by_name=True)
 
@@ -113,7 +113,7 @@ class _Source(Strict):
         return f"its recipe lacks {REORDERED!r}; write [{', '.join((*(self.recipe or ()), REORDERED))}]" * missing
 
     def with_layout(self, number: int | None) -> Self:
-        """The same build, linked in this order."""
+        """The same build in the layout `number`; None means the linker's own order."""
         return self.model_copy(update={"layout": number})
 
     @property
@@ -200,9 +200,9 @@ else:
                 Version | None,
                 Field(
                     None,
-                    description=f"The version of a build of {facts.title}: looked up in the catalogue where it "
-                    "stands alone, else what the source must turn out to be. Two numbers, as in 9.7, promise any "
-                    "release of a series.",
+                    description=f"The version of a build of {facts.title}. Without a source, the build comes from "
+                    "the catalogue; with one, the build must have this version. Two numbers, such as 9.7, mean any "
+                    "release of the series.",
                 ),
             )
             for facts in facts_of_all()

@@ -15,7 +15,7 @@ from rqps.scratch import Scratch
 from rqps.terminal import megabytes
 
 LITTLE_ROOM_BYTES = 100_000_000
-"""Errors mention a full disk if its free space, in bytes, is below this limit: a server writes more at its start."""
+"""A disk with less free space counts as full in errors: a server writes more when it starts."""
 
 
 def cache_dir() -> Path:
@@ -60,7 +60,7 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
         with locked(folder, lambda: say(f"another rqps is making {folder}: waiting for it")):
             if folder.is_dir():
                 return folder
-            with Scratch(folder.parent) as scratch:  # new each time: the server of a killed rqps may still write
+            with Scratch(folder.parent) as scratch:  # a new one: a server of a killed rqps may still use the old one
                 (partial := scratch / folder.name).mkdir()
                 with naming_a_full_disk(scratch, "RQPS_CACHE"):
                     make(partial)
@@ -75,8 +75,8 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
 
 @contextmanager
 def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
-    """Adds the full disk to the error of a program that failed while there was little room: programs seldom say so.
-    `place` is the environment variable that names the folder."""
+    """If the block fails while the disk is nearly full, adds this to the error, since few programs report it. `place`
+    is the environment variable that names the folder."""
     try:
         yield
     except RqpsError as error:

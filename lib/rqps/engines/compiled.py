@@ -38,7 +38,7 @@ _FUNCTION = 2
 _PRODUCER, _STR_OFFSETS_BASE, _COMPILE_UNITS = 0x25, 0x72, (0x01, 0x04)
 _INLINE, _STRP, _LINE_STRP = 0x08, 0x0E, 0x1F
 _INDEXED = {0x25: 1, 0x26: 2, 0x27: 3, 0x28: 4}
-"""Maps the DWARF forms that are an index into the string offsets of a unit to their sizes in bytes."""
+"""Maps the DWARF forms that index the string offsets of a unit to their sizes in bytes."""
 _SIZES = {0x01: 8, 0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, _STRP: 4, 0x17: 4, 0x19: 0, _LINE_STRP: 4, **_INDEXED}
 
 
@@ -94,8 +94,8 @@ def in_short(facts: dict[str, str]) -> str:
 
 
 def _compiler(texts: list[str]) -> str:
-    """The newest compiler that is named. clang takes precedence, since builds by clang also contain start-up code
-    that gcc compiled."""
+    """The newest compiler that the texts name. clang takes precedence, since builds by clang also contain start-up
+    code that gcc compiled."""
     versions = [
         (
             match["clang"] is not None,
@@ -128,8 +128,8 @@ def _pgo(flags: list[str]) -> str:
 
 
 def functions(program: Path) -> list[str]:
-    """The names of a program's functions in the order of their addresses, one name per address; empty if it was
-    stripped."""
+    """The names of a program's functions in the order of their addresses, one name per address; empty if the program
+    was stripped."""
     return _Elf(program.read_bytes()).functions()
 
 
@@ -173,7 +173,7 @@ class _Elf:
         return [by_address[address] for address in sorted(by_address)]
 
     def producers(self) -> Counter[str]:
-        """Counts the source files by the compiler that the debug information names, with its flags if that is gcc."""
+        """Counts the source files by the compiler that the debug information names; gcc's name includes its flags."""
         info, abbreviations = self.section(".debug_info"), self.section(".debug_abbrev")
         texts = {_STRP: self.section(".debug_str"), _LINE_STRP: self.section(".debug_line_str")}
         offsets = self.section(".debug_str_offsets")
@@ -186,7 +186,7 @@ class _Elf:
             length, of = struct.unpack_from("<2I", frames, at)
             if length in (0, 0xFFFFFFFF):
                 break
-            if of:  # an FDE, of one function; in a CIE, which functions share, this is 0
+            if of:  # not 0 in an FDE, which describes one function; 0 in a CIE, which functions share
                 functions += 1
                 with_frame += _FRAME.search(frames, at + 16, at + 4 + length) is not None
             at += 4 + length

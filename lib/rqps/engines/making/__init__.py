@@ -32,8 +32,8 @@ MADE, LOG = "made.json", "make.log"
 SECONDS_BETWEEN_LINES = 10.0
 STEPS_FOR_AN_ESTIMATE = 10
 MOST_UNPROFILED = 0.9
-"""The largest share of files without a profile that is accepted: above it, the profile belongs to another build. A
-training never runs all files."""
+"""Maximum share of source files without a profile: with more, the profile belongs to another build. Some are normal,
+since no training runs the code of all files."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
 _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
@@ -71,7 +71,7 @@ class Making:
 
     @property
     def in_first_order(self) -> "Making":
-        """The making of the same build in the linker's own order."""
+        """The same build, linked in the linker's own order."""
         return replace(self, spec=self.spec.with_layout(None))
 
     @property
@@ -98,8 +98,8 @@ class Making:
             what = f"builds.{self.name}: {', '.join(missing)} not on PATH"
             raise RqpsError(what, fix=f"apt install {' '.join(dict.fromkeys(missing.values()))}")
         if self.recipe.profile and self.spec.training is None:
-            what = f"builds.{self.name}: its recipe takes a profile, and it names no study to train under"
-            raise RqpsError(what, fix="add training: with the name of a study of runs.yaml beside the recipe")
+            what = f"builds.{self.name}: its recipe needs a profile, but the build names no training study"
+            raise RqpsError(what, fix="write training: beside the recipe, with the name of a study of runs.yaml")
         cache_dir().mkdir(parents=True, exist_ok=True)
         free, needed = shutil.disk_usage(cache_dir()).free, self.recipe.base.room_mb * 1_000_000
         if free < needed:
@@ -134,7 +134,7 @@ def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: T
 
 def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mapping[str, Part] | None = None) -> None:
     """Refuses a program that was not compiled as its recipe says. A fact that the program does not show is accepted,
-    except in a build of our own, which records its flags."""
+    unless rqps compiled the program, since it then records its flags."""
     if spec.recipe is None:
         return
     facts = how_compiled(program)
@@ -205,7 +205,8 @@ class _Steps:
         self._keep(installed)
 
     def link_again(self, train: Train | None) -> None:
-        """Links the program of the finished build in the order of a layout, and reads the order back."""
+        """Links the program of the finished build in the order of a layout, and checks the order in the linked
+        program."""
         making, linked = self._making, self._recipe.base.linked
         if not self._build.is_dir():
             self._say(f"{self._name}: the objects of its build are gone, and are compiled again")
@@ -219,7 +220,7 @@ class _Steps:
             self._run(self._target(*linked.target), self._build, "link")
             (program,) = self._build.glob(linked.file)
             share = order.share_in_order(asked, functions(program))
-            what = f"{share:.1%} of {len(asked)} functions follow the one that they should"
+            what = f"{share:.1%} of {len(asked)} functions follow the function that they should follow"
             if share < order.LEAST_SHARE:
                 raise RqpsError(
                     f"builds.{self._name}: the linker ignored the order of layout {making.spec.layout}: {what}, and "
@@ -316,7 +317,7 @@ class _Steps:
 
     def _number_of_steps(self, command: list[str]) -> int:
         if self._recipe.base.system == "cmake":
-            return 0  # ninja counts them itself
+            return 0  # ninja itself prints the number of steps
         done = subprocess.run([*command, "-n"], cwd=self._build, capture_output=True, text=True)
         return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
 
@@ -366,14 +367,14 @@ class _Steps:
     def _refuse_unprofiled(self) -> None:
         if (
             self._recipe.profile and self._recipe.compiler == "gcc"
-        ):  # clang finds functions by name, wherever they are
+        ):  # clang finds a function's profile by name, in any directory
             log = self._log.read_text()
             files = sum(1 for line in log.splitlines() if _STEP.search(line) and not line.startswith("$"))
             without = len(_UNPROFILED.findall(log))
             self._say(f"{self._name}: {without} of {files} files have no profile")
             if without > MOST_UNPROFILED * files:
                 fix = f"remove {self._work}, then make the build again: rqps builds make {self._name}"
-                raise RqpsError(f"builds.{self._name}: the profile is of another build directory", fix=fix)
+                raise RqpsError(f"builds.{self._name}: the profile belongs to another build directory", fix=fix)
 
     def _keep(self, installed: Path) -> None:
         spec, folder = self._making.spec, self._making.folder
@@ -386,7 +387,7 @@ class _Steps:
         facts |= {"compiler": self._recipe.version(), "flags": self._recipe.flags(), "state": state}
         (folder / MADE).write_text(json.dumps(facts, indent=1))
         if (target := self._making.in_first_order.tree).is_dir():
-            shutil.rmtree(installed)  # made again for the sake of its objects
+            shutil.rmtree(installed)  # built again only for its objects
         else:
             installed.rename(target)
         if not self._recipe.order_options(self._order):
@@ -394,7 +395,7 @@ class _Steps:
 
 
 class _Progress:
-    """Progress lines about the steps of a build, with the time left after the first steps."""
+    """Prints progress lines while a build is made; after the first steps, they show the time left."""
 
     def __init__(self, name: str, say: Say, total: int) -> None:
         self._name, self._say, self._total = name, say, total

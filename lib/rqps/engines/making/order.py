@@ -1,4 +1,4 @@
-"""The order of a layout's functions, and how much of it is in a linked program."""
+"""The order of the functions in a layout, and the share of this order that a linked program has."""
 
 import hashlib
 from collections import Counter
@@ -7,22 +7,24 @@ from itertools import pairwise
 
 NEVER_MOVED = {"main", "_start", "_dl_relocate_static_pie", "frame_dummy", "__do_global_dtors_aux"}
 NEVER_MOVED |= {"register_tm_clones", "deregister_tm_clones"}
-"""Functions of the C library's start files, which are compiled already, and `main`, which gcc puts with them."""
+"""Functions that no layout moves: those of the C library's start files, which are precompiled, and `main`, which gcc
+puts into a section for start-up code."""
 LEAST_SHARE = 0.8
-"""The smallest share of functions that must follow the function that they were asked to follow. PostgreSQL 15 linked
-by gold has 0.97; a linker that ignores the order leaves as good as none."""
+"""Minimum of `share_in_order` for a layout. PostgreSQL 15 linked by gold reaches 0.97; a linker that ignores the
+order reaches almost 0."""
 
 
 def of_layout(names: Iterable[str], key: str, number: int | None) -> list[str]:
-    """The functions in the order of a layout. It depends on the build's key, the number and the names, and on nothing
-    else: a layout is the same on every machine. Cold parts of functions stay together, as the compiler puts them."""
+    """The functions in the order of a layout. This order depends only on the build's key, the layout's number and the
+    names, so it is the same on every machine. The cold parts of functions are left out: the compiler keeps them
+    together."""
     movable = {name for name in names if ".cold" not in name} - NEVER_MOVED
     return sorted(movable, key=lambda name: hashlib.sha256(f"{key} {number} {name}".encode()).digest())
 
 
 def share_in_order(asked: Sequence[str], linked: Sequence[str]) -> float:
-    """The share of functions that follow the function that they were asked to follow. Functions that share their name
-    with others are not counted.
+    """The share of functions that directly follow the same function in `linked` as in `asked`. Names that several
+    functions share are not counted.
 
     >>> share_in_order(["c", "a", "b", "d"], ["_start", "c", "a", "b", "d"])
     1.0

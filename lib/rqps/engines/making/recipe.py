@@ -36,9 +36,9 @@ class ForCompiler(Strict):
     link: list[str] = Field(default_factory=list)
     programs: list[str] = Field(default_factory=list)
     order: str = ""
-    """The linker's option for a file with the order of the functions, `{file}`."""
+    """The linker's option that names the order file, `{file}`: a list of functions in the order to link."""
     order_lines: list[str] = Field(default_factory=list)
-    """The lines of that file for one function, `{name}`."""
+    """The lines of the order file for one function, `{name}`."""
 
 
 class Part(Strict):
@@ -64,13 +64,13 @@ class Linked(Strict):
     """The program that is linked again for another layout."""
 
     file: str
-    """A glob of it in the build tree; it matches no file but the program, and no link to it."""
+    """A glob in the build tree that matches only the program's file, and no link to it."""
     target: list[str]
-    """The call of make that links it, like those of `targets`."""
+    """The call of make that links the program: a folder and a target, as in `targets`."""
 
 
 class Base(Strict):
-    """The settings by which an engine is built, for all recipes."""
+    """The settings of an engine's build that all its recipes share."""
 
     system: Literal["configure", "cmake"]
     options: list[str] = Field(default_factory=list)
@@ -108,7 +108,8 @@ class Recipe:
         return [flag for part in self.parts.values() for flag in [*part.link, *self._of(part).link]]
 
     def order_options(self, file: Path) -> list[str]:
-        """The linker's options for the order of the functions; empty if the recipe asks for no sections."""
+        """The linker's options for the order of the functions; empty if no part of the recipe puts functions into
+        sections."""
         orders = (self._of(part).order for part in self.parts.values())
         return [order.replace("{file}", str(file)) for order in orders if order]
 
@@ -124,7 +125,7 @@ class Recipe:
         """The flags of the first build, which collects a profile in a folder, and of the second, which uses it."""
         collect = [f"-fprofile-generate={folder}"]
         if self.compiler == "clang":
-            # configure's own programs have a `main` of another shape than the profile's, and a warning confuses it
+            # configure's test programs have another `main` than the profile: a warning about it confuses configure
             return collect, [f"-fprofile-use={folder}/merged.profdata", "-Wno-backend-plugin"]
         use = [f"-fprofile-use={folder}", "-fprofile-correction", "-fprofile-partial-training"]
         return [*collect, "-fprofile-update=prefer-atomic"], [*use, "-Wmissing-profile"]
@@ -147,7 +148,7 @@ class Recipe:
         values = {
             **{"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_COMPILER": c, "CMAKE_CXX_COMPILER": cxx},
             **{f"CMAKE_{language}_FLAGS": compiled for language in ("C", "CXX")},
-            # Twice, since a project may append flags of its own to the former, and the last flag wins.
+            # The flags again, since a project may append its own to CMAKE_C_FLAGS, and the last flag wins.
             **{f"CMAKE_{language}_FLAGS_RELEASE": f"{compiled} -DNDEBUG" for language in ("C", "CXX")},
             **{f"CMAKE_{kind}_LINKER_FLAGS": linked for kind in ("EXE", "SHARED", "MODULE") if linked},
             **{f"CMAKE_{tool}": path for tool, path in tools.items()},
@@ -220,7 +221,8 @@ def mismatches(parts: Mapping[str, Part], facts: Mapping[str, str]) -> tuple[lis
 
 
 def compiler_path(name: str) -> str | None:
-    """The path of this compiler on PATH, else of its newest version with a number in its name."""
+    """The path of a compiler on PATH: `clang`, else the newest that has its version in its name, such as
+    `clang-14`."""
     numbered = ((shutil.which(f"{name}-{number}")) for number in range(30, 9, -1))
     return shutil.which(name) or next(filter(None, numbered), None)
 
@@ -250,7 +252,7 @@ def recipe_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, An
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
     parts = parts_of(name, engine, words, own)
     if "base" not in own:
-        fix = "build it by hand, and give it as a path, with its recipe beside it as a promise"
+        fix = "build it yourself and give its path; a recipe beside the path is checked"
         raise RqpsError(f"builds.{name}: rqps can't build {engine} from source", fix=fix)
     folder = Path(__file__).parents[1] / engine
     compiler = next(part.compiler for part in parts.values() if part.compiler)
@@ -265,7 +267,7 @@ UNUSED_OPTIONS = (
 
 
 def unused_options(log: str) -> list[str]:
-    """The options that a build system reported as unknown; it builds without them."""
+    """The options that the build system reported as unknown, and ignored."""
     texts = (match[1] for pattern in UNUSED_OPTIONS for match in pattern.finditer(log))
     ours = {
         "CMAKE_AR",

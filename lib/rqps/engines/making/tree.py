@@ -16,8 +16,8 @@ NOT_SOURCE = {".git", "__pycache__"}
 
 
 def identity(name: str, source: SourceTree) -> str:
-    """A text that changes with the source. For a directory it is the commit, or a digest of the list of all files if
-    there are changes or there is no commit."""
+    """A text that changes with the source. For a directory this is the commit; if files have uncommitted changes or
+    there is no commit, it is a digest of the list of files."""
     if source.path is None:
         return source.words
     folder = _directory(name, source)
@@ -108,5 +108,6 @@ def _archive(name: str, source: SourceTree, say: Say) -> Path:
     archives = [path for path in folder.iterdir() if path.suffix in (".gz", ".xz", ".bz2", ".tgz", ".zip")]
     archives = [path for path in archives if ".debian." not in path.name]
     if len(archives) != 1:
-        raise RqpsError(f"builds.{name}.source: {source.words} is not one archive", fix="take another source")
+        what = f"builds.{name}.source: {source.words} has {len(archives)} archives, not one"
+        raise RqpsError(what, fix="take another source")
     return archives[0]
