@@ -51,7 +51,7 @@ OPERATIONS = pl.Schema({**dict.fromkeys(_OPERATION, pl.String), **_COMPARED, "sm
 
 
 class Profile(NamedTuple):
-    """A study's profile of one mode. Its frames are empty where the base was not profiled."""
+    """A study's profile of one mode. All frames are empty if the base was not profiled."""
 
     profiled: pl.DataFrame
     """Costs by stack, as they were in the profiled rounds."""
@@ -76,7 +76,7 @@ def profiled_costs(study: Study, mode: Mode) -> pl.DataFrame:
 
 @lru_cache(maxsize=2)
 def profile_of(study: Study, mode: Mode) -> Profile:
-    """The profile of a study, sampled (mode `stacks`) or counted (`instructions`), each comparison with its parts.
+    """The profile of a study: of sampled CPU time (mode `stacks`) or of counted `instructions`.
 
     The cost of an operation, and its verdict, come from the ordinary rounds or, if there are none, from the profiled
     rounds."""
@@ -95,7 +95,7 @@ def profile_of(study: Study, mode: Mode) -> Profile:
 
 
 def sampled_parts(study: Study) -> pl.DataFrame:
-    """The parts of a study's operations by its sampled stacks."""
+    """The parts of each operation of a study, in sampled CPU time."""
     return profile_of(study, "stacks").parts
 
 
@@ -147,8 +147,8 @@ def breakdown(
 def operation_costs(
     costs: pl.DataFrame, base: str, smallest_effect: float = SMALLEST_EFFECT, compared: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """The costs of whole operations: one row per host, step and dbms. If the study's comparisons `compared` contain
-    that row, its numbers and its verdict are taken from there."""
+    """The costs of whole operations: one row per host, step and dbms. If `compared`, the study's own frame, has the
+    same comparison, numbers and verdict are taken from there."""
     wholes = _rounds(costs, base, ["operation"])
     if wholes.is_empty():
         return pl.DataFrame(schema=OPERATIONS)
@@ -158,7 +158,7 @@ def operation_costs(
 def measured_costs(compared: pl.DataFrame) -> pl.DataFrame:
     """The study's own comparisons of server CPU and instructions as differences of an operation's cost.
 
-    The cost of me is the base's cost times the ratio that the rounds give."""
+    The cost of me is the base's cost times the estimated ratio."""
     of_base, unit_of = pl.col("base_estimate"), {metric: unit for unit, metric in METRIC_OF.items()}
     differences = {name: of_base * (pl.col(name) - 1) for name in ("estimate", "low", "high")}
     return (

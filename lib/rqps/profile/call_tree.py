@@ -36,7 +36,7 @@ FOLDED_PER_UNIT = 1_000_000
 
 
 def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
-    """The tree of every host, step and dbms that has a round in common with the base, one after the other."""
+    """The trees of every host, step and dbms that has a round in common with the base, in one frame."""
     trees = [
         _tree(pair, fold_below).select(*TREE, host=pl.lit(host), step=pl.lit(step), dbms=pl.lit(dbms))
         for host, step, dbms, pair in pairs(costs, base)
@@ -158,7 +158,7 @@ def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
 def _frames(
     words: list[str], base: list[float], me: list[float], names: dict[str, str], limit: float
 ) -> list[_Frame]:
-    """All frames in pre-order: callees by name, followed by the frame that stands for the minor callees."""
+    """All frames in pre-order: callees by name, then one frame for all minor callees."""
     frames: list[_Frame] = []
     todo = [_Frame(None, ROOT, 0, [slice(0, len(words))])]
     while todo:

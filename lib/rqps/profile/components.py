@@ -49,7 +49,7 @@ class Component(NamedTuple):
 
 @cache
 def renames(engine: str) -> Renames:
-    """The table `renames` of an engine, with patterns of functions that were renamed alike expanded to names."""
+    """The table `renames` of an engine. Patterns for functions that were renamed alike are expanded to names."""
     table = facts_of(engine).table("renames")
     if table is None:
         return Renames({}, {}, [], [], [])
@@ -108,7 +108,7 @@ class Patterns:
 
 @cache
 def claim(engine: str, name: str, last_resort: bool = False) -> str | None:
-    """The component that a readable name belongs to, if any; with `last_resort` only those of last resort are tried.
+    """The component that a readable name belongs to, if any. `last_resort` selects the components to try.
 
     >>> one = ENGINES[0]
     >>> claim(one, "memcpy"), claim(one, "tcp_sendmsg_[k]"), claim(one, "memcpy", True)

@@ -66,9 +66,9 @@ def by_function(study: Study, base: str = "") -> pl.DataFrame:
 
 
 def work_and_cost(events: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step, base and dbms of a footprint: the ratio of CPU time in `compared` (`cpu`) is the
-    product of the ratios of instructions (`work`) and of CPU time per instruction (`cost`). `cpu` and `cost` are null
-    if no ordinary rounds measured CPU."""
+    """One row per host, step, base and dbms of a footprint, with three ratios: `cpu`, the CPU time in `compared`, is
+    `work` (instructions) times `cost` (CPU time per instruction). `cpu` and `cost` are null if no ordinary rounds
+    measured CPU."""
     cell = ["host", "step", "base", "dbms"]
     cpu = compared.filter(metric=CPU).select(*cell, cpu="estimate", low="low", high="high")
     work = events.filter(event=INSTRUCTIONS).select(*cell, work="ratio")
@@ -86,7 +86,7 @@ def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def split_of(study: Study) -> pl.DataFrame:
-    """Work and cost of a study's own comparisons. CPU time under callgrind is not the server's own, and not used."""
+    """Work and cost of a study's own comparisons. CPU time is taken from ordinary rounds, not from callgrind's."""
     is_timed = study.card.rounds != 0 and study.card.base in set(study.runs["dbms"])
     return work_and_cost(footprint(study), relate(study)[1] if is_timed else _UNTIMED)
 
@@ -96,9 +96,9 @@ def density_of(study: Study) -> pl.DataFrame:
     return misses_per_1000(footprint(study))
 
 
-@lru_cache(maxsize=4)  # a study's page and its first page both need them
+@lru_cache(maxsize=4)  # a study's page and its first page both use the result
 def _events(study: Study, by: tuple[str, ...]) -> pl.DataFrame:
-    """Events per operation of each counted round that has cache misses; by function, if `by` contains it."""
+    """Events per operation of each counted round with simulated caches, grouped by the columns `by`, too."""
     counted = load(study.place, mode="instructions")
     misses = counted.cache_misses.collect()
     keys = ["run", *_KEYS, "round"]

@@ -13,12 +13,12 @@ from rqps.errors import RqpsError
 from rqps.stats.metrics import COUNTED, USUAL_SPREADS
 
 USUAL_SPREAD = 0.02
-"""Assumed spread of a part's cost between rounds: that of server CPU per operation was 2.3 % (median of 135 runs of
+"""Assumed spread of a part's cost between rounds. Server CPU per operation spread by 2.3 % (median of 135 runs of
 15 s)."""
 ROUNDING = 1e-9
 """Maximum relative difference between two sums that the order of addition may cause."""
 ASSUMED = "With one round, ± is assumed: it is what two starts of the same build usually differ by."
-"""A sentence on the error of a single round, which is assumed, since one round shows no spread."""
+"""The sentence for a study of one round, which shows no spread."""
 
 BASE, ME = SIDES = ("base", "me")
 
@@ -82,7 +82,7 @@ class Pair:
 
 
 def pairs(costs: pl.DataFrame, base: str) -> Iterator[tuple[str, str, str, Pair]]:
-    """Every host, step and dbms that has a round in common with the base."""
+    """Yields every host, step and dbms that has a round in common with the base, and its pair."""
     if costs.is_empty():
         return
     if base not in costs["dbms"].unique():

@@ -1,4 +1,4 @@
-"""Time of a server's threads per operation: running, ready without a CPU, and waiting, by what they wait for."""
+"""Time of a server's threads per operation: running, ready without a CPU, and waiting, by kind of wait."""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -18,9 +18,9 @@ from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
 NO_CPU = "ready without a CPU"
 OTHER_WAIT = "something else"
 NOT_SEEN = "not seen"
-"""Time off the CPU since before the recording, or between events that do not fit together."""
+"""Time off the CPU before a thread's first event, or between events that do not fit together."""
 LEFT_OVER = "left over"
-"""The time of clients that no thread of the record had; below 0, threads had more time."""
+"""The clients' time minus the recorded time of the threads that serve them; it may be negative."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
 WORK = "work"
 """The wait of a background thread that has no work, in every engine."""
@@ -29,7 +29,7 @@ _KEYS = ("host", "dbms", "round", "step")
 
 
 class Wait(NamedTuple):
-    """A kind of wait, and patterns of the functions in which threads wait so: `*` matches anything."""
+    """A kind of wait, and patterns of the functions that wait in this way: `*` matches anything."""
 
     name: str
     """The thing that a thread waits for."""
@@ -37,14 +37,14 @@ class Wait(NamedTuple):
     server: Sequence[str] = ()
     library: Sequence[str] = ()
     last_resort: bool = False
-    """True if the wait is only that of stacks in which no other wait claims any function."""
+    """True if the wait is given only to stacks in which no other wait claims a function."""
     counted: bool = True
     """False for a wait that costs nobody anything: for the next statement, or for work."""
 
 
 @cache
 def waits(engine: str) -> tuple[Wait, ...]:
-    """The waits of an engine, then those that only the C library shows."""
+    """The waits of an engine, then the waits that are known only by functions of the C library."""
     return tuple(Wait(**row) for row in (*(facts_of(engine).table("waits") or ()), *table(__package__, "waits")))
 
 
@@ -74,10 +74,10 @@ def _patterns(engine: str) -> tuple[Patterns, ...]:
 
 
 def wait_of(engine: str, stack: Sequence[str]) -> str:
-    """Names what a thread waits for with this stack: the role of the thread, then readable names, root first.
+    """The kind of wait of a thread with this stack: the thread's role, then readable names, root first.
 
-    The innermost function with an entry of the engine says it, or else one of the C library. A background thread that
-    sleeps or waits for another thread, and no function says for what, waits for work.
+    The innermost function that the engine's waits claim decides, or else one that the C library's claim. A background
+    thread that only sleeps, or waits for another thread or the system, counts as waiting for work.
 
     >>> [wait_of(ENGINES[0], [role, "clock_nanosleep"]) for role in ("connection", "io")]
     ['a sleep', 'work']
@@ -92,10 +92,10 @@ def wait_of(engine: str, stack: Sequence[str]) -> str:
 def time_costs(
     stacks: pl.DataFrame | pl.LazyFrame, threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame
 ) -> pl.DataFrame:
-    """µs of threads per operation by stack, in the form of costs. A stack is the role of a thread, the kind of its
-    time, and the functions in which it left the CPU; its component is the kind.
+    """Thread time in µs per operation by stack, in the columns `COSTS`. A stack is the role of a thread, the kind of
+    its time, and the functions in which it left the CPU; its component is the kind.
 
-    All time of all threads that ran in the step is in it. `threads` and `steps` are those of the same runs.
+    The rows contain all time of all threads that ran in the step. `threads` and `steps` are of the same runs.
     """
     recorded = threads.lazy().group_by("run", "step").agg(recorded_s=pl.col("elapsed_s").max()).collect()
     per_ns = pl.col("elapsed_s") / pl.col("recorded_s") / 1e3 / pl.col("operations")
@@ -139,10 +139,10 @@ def waiting(costs: pl.DataFrame) -> pl.DataFrame:
 
 
 def time_of_clients(study: Study) -> pl.DataFrame:
-    """The time of an operation by kind: of the threads that serve clients, in µs per operation, mean of the rounds.
+    """Time of the threads that serve clients, by kind, in µs per operation, mean of the rounds.
 
-    The kinds of one step and dbms add up to the elapsed time times the number of clients over the operations. What
-    the recorded threads lack of it, or have in addition, is the kind `left over`.
+    The kinds of one step and dbms sum to elapsed time * clients / operations. The kind `left over` is the difference
+    between this sum and the recorded time.
     """
     costs = time_of_threads(study).filter(pl.col("stack").list.first() == CONNECTION)
     cells = list(_KEYS)

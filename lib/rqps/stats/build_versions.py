@@ -1,4 +1,4 @@
-"""Versions of a build that was rebuilt at its path: compares each with the base, and with the version before it."""
+"""Compares the versions of a rebuilt build: each with the base, and with the version before it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -43,8 +43,8 @@ def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
     """The comparisons of all versions of rebuilt builds as a tidy frame, for one `metric` if given. A version without
     any comparison has a row, too.
 
-    `against` is `base`, or `last` for the version before. For multiple comparisons, those of one version with the
-    version before are corrected together with the study's own comparisons, but apart from those of other versions.
+    `against` is `base`, or `last` for the version before. The comparisons of a version with the version before it are
+    corrected for multiple comparisons together with the study's own, but apart from those of other versions.
     """
     every = versions(study)
     if study.card.base not in set(study.runs["dbms"]):
@@ -87,9 +87,9 @@ def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
       effect.
     - `seen` is the verdict of the first occasion.
     - `state` is null unless `seen` is slower or faster. Then it is `suspected` until there is a second occasion,
-      `changed` if that has the same verdict, and null if it has not.
+      `changed` if the later occasions have the same verdict, and null otherwise.
 
-    A version is judged by its own rounds alone, so that its verdict stays when further versions come.
+    Only a version's own rounds decide its verdict, so further versions do not change it.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
@@ -123,7 +123,7 @@ def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.
     of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
     newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
     paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")
-    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # each occasion has its own rounds
+    alone = paired.with_columns(looks=pl.lit(1, paired.schema["looks"]))  # no interim looks within an occasion
     return {str(dbms): rounds for (dbms,), rounds in alone.group_by("dbms", maintain_order=True)}
 
 
@@ -132,7 +132,7 @@ def seen_on_occasions(
 ) -> pl.DataFrame:
     """One row per step and metric: the comparison over all occasions, the verdict of the first one (`seen`) and of
     the later ones (`again`), and the `state` (see `watched`). With `of_base`, which maps dbms to their rounds against
-    the base, each ratio is divided by that of the earlier version `level`."""
+    the base, each ratio is divided by the ratio of the earlier version `level`."""
 
     def judged(part: pl.DataFrame) -> pl.DataFrame:
         if of_base is None:
@@ -154,9 +154,8 @@ def seen_on_occasions(
 
 
 def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
-    """Ratios to the base, divided by those of an earlier version if its rounds, `level`, are given. A ratio keeps its
-    verdict only if its interval lies beyond the smallest effect, since one machine differs by less from hour to hour;
-    otherwise the verdict is `unsure`."""
+    """Ratios to the base, divided by the ratios of an earlier version if its rounds `level` are given. The verdict is
+    `unsure` unless the interval lies beyond the smallest effect: one machine may differ by less from hour to hour."""
     if level is not None:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)

@@ -39,12 +39,12 @@ FEWEST_RELEASES = 3
 FEWEST_OF_A_DRIFT = 6
 """Minimum number of releases for a drift: in fewer, single changes and a drift can't be distinguished."""
 LEAST = 0.005
-"""Smallest change that is named, as a share: counts are so exact that nearly all releases differ a little."""
+"""Smallest change that is named, as a share. Counts are so exact that nearly all releases differ by a little."""
 ROUNDS_OF_MEANS = 50
 """Number of iterations that is enough for the means of rows and columns to converge if some cells are empty."""
 FALSE_PAGES = 0.03
-"""Share of pages on which a change is named by mistake if all their releases are equal. It holds for normally
-distributed noise; real noise has longer tails."""
+"""Share of pages of equal releases on which a change is named by mistake, if noise is normally distributed; real
+noise has longer tails."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
 """The name of the course of the geometric mean over the steps of a study."""
@@ -95,7 +95,7 @@ def releases(study: Study) -> list[str]:
     return one_each.sort("build_of", "number", nulls_last=False, maintain_order=True)["dbms"].to_list()
 
 
-@lru_cache(maxsize=2)  # a study's page and its first page both need them
+@lru_cache(maxsize=2)  # a study's page and its first page both use the result
 def courses_of(study: Study) -> Courses:
     """The courses of a study's steps and, if there are several steps, of their geometric mean: `ALL_STEPS`."""
     paired, compared = relate(study)
@@ -118,8 +118,7 @@ def courses_of(study: Study) -> Courses:
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:
     """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
-    multiple comparisons together. `shown` has the estimates of tables, which the frames `points` and `summary`
-    repeat."""
+    multiple comparisons together. `points` and `summary` repeat the estimates in `shown`, those of tables."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
     known = {} if shown is None else shown.partition_by(*CELL, "base", as_dict=True)
@@ -190,7 +189,7 @@ class _Course:
             }
 
     def _chances(self, begin: int, end: int) -> Floats:
-        """The probabilities of the places where the one change among the releases from `begin` to `end` may lie."""
+        """For each release after `begin` and before `end`, the probability that it brought the one change."""
         values, weights = self.values[begin:end], self.errors[begin:end] ** -2
         sums, totals = (weights * values).cumsum(), weights.cumsum()
         before, after = sums[:-1] ** 2 / totals[:-1], (sums[-1] - sums[:-1]) ** 2 / (totals[-1] - totals[:-1])

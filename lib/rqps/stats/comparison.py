@@ -99,7 +99,7 @@ def quotient(one: Callable[[str], pl.Expr], other: Callable[[str], pl.Expr]) -> 
 
 
 def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """One frame of the comparisons that the tidy frames of two studies, such as last month's and today's, both have.
+    """Compares the tidy frames of two studies, such as last month's and today's, in the rows that both have.
 
     `estimate, low, high` describe the second study's ratio / the first's, with a verdict; `first` and `second` are
     the rows of the two frames.
@@ -129,7 +129,7 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 
-@lru_cache(maxsize=2)  # most sections of a page need it
+@lru_cache(maxsize=2)  # most sections of a page use the result
 def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The ratios of a study's rounds to its base, with counted instructions, and the comparisons made of them: one
     row per step, dbms and metric with warnings, in the order of the tables. All verdicts are corrected together."""
@@ -145,9 +145,8 @@ def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, 
 
 
 def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
-    """The gain of rQPS that another config of a build brings: the ratios of both configs to the study's base,
-    subtracted round by round. `rounds` has the ratios; `within`, which compares configs of the same build, has the
-    pairs. A gain of 0 means no difference."""
+    """The gain in rQPS by another config of a build: its ratio to the study's base minus the ratio of the config
+    `instead_of`, round by round. `rounds` has the ratios, `within` the pairs of configs of one build."""
     keys = ["host", "step", "metric", *_occasion(rounds), "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
@@ -163,8 +162,8 @@ def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
 
 
 def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """The tidy frame of paired rounds. Comparisons that `compared`, the study's own frame, has are taken from there,
-    so that each has one figure and one verdict on all pages; the others are corrected together with that frame."""
+    """The tidy frame of paired rounds. Comparisons in `compared`, the study's own frame, are taken from there, so
+    each has one figure and one verdict on all pages; the others are corrected together with that frame."""
     keys = ["host", "step", "base", "dbms"]
     own = compared.join(paired, on=keys, how="semi", maintain_order="left")
     further = paired.join(compared, on=keys, how="anti", maintain_order="left")
@@ -176,8 +175,8 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
     """The geometric mean of each dbms over the steps of a study, with an interval and no verdict: in each round all
     steps have the same weight, and the estimate is the geometric mean of the steps' estimates.
 
-    `over` lists the steps in the mean: all but those in `left_out` and those in `missing`, in which this dbms was not
-    compared and another was. `incomplete` is the number of rounds that lack a step, which the interval does not use.
+    `over` lists the steps in the mean: all but those in `left_out` and those in `missing`, in which other dbms were
+    compared but this one was not. `incomplete` is the number of rounds that lack a step and are not used.
 
     >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
     >>> paired = pl.DataFrame([*rows, ("q100", 1, 1.0)], schema=["step", "round", "ratio"], orient="row")
@@ -207,9 +206,9 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
 
 
 def centred_on_steps(means: pl.DataFrame, paired: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The means, each moved to the geometric mean of the estimates of its steps, with an interval as wide as before:
-    whoever multiplies the ratios of a table gets its mean. The mean of the rounds' means can differ from it, as each
-    step has its own weights for the rounds."""
+    """Moves each mean to the geometric mean of its steps' estimates, so that it follows from the ratios in a table;
+    its interval stays as wide. The mean of the rounds' means can differ, as each step weighs the rounds differently.
+    """
     of_steps = STUDENT.estimate(paired, [*keys, "step"], "ratio")
     centres = of_steps.group_by(keys).agg(centre=pl.col("estimate").log().mean().exp())
     moved = means.join(centres, on=list(keys), how="left", maintain_order="left", nulls_equal=True)
@@ -243,7 +242,7 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def metric_of(compared: pl.DataFrame) -> str:
-    """The metric of a frame that has one, such as `compared` after a filter; of others, throughput."""
+    """The metric of a frame with only one, such as `compared` after a filter; throughput for any other frame."""
     metrics = compared["metric"].unique()
     return str(metrics[0]) if len(metrics) == 1 else THROUGHPUT
 

@@ -23,7 +23,7 @@ WHOLE_TABLE = "no index"
 _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptime_s", "load_1min", "disk_free_kb")
 
 
-@lru_cache(maxsize=1)  # a page shows them in a list and beside its numbers
+@lru_cache(maxsize=1)  # a page uses the result twice
 def all_warnings(study: Study) -> pl.DataFrame:
     """All warnings of a study: those of its runs, missing rounds, steps that give no number, rates that were not
     reached, and conditions that differ although no config asks for it."""
@@ -95,7 +95,7 @@ def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
 def missing_rounds(study: Study) -> pl.DataFrame:
     """Warnings for a dbms that has finished fewer rounds than the study plans, or whose config its version lacks.
 
-    Profiled runs alone give no such warning: the study's card does not say how many of them are planned.
+    A study of profiled runs alone gets no such warning, since its card does not say how many runs are planned.
     """
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
@@ -143,7 +143,7 @@ def _explained(kind: str, texts: list[tuple[str, int]]) -> str:
 def hidden_differences(study: Study, base: str) -> pl.DataFrame:
     """Server variables in which a dbms differs from the base, although no config asked for it.
 
-    Variables that only one of the two servers knows are left out: they come with its version.
+    Variables that only one of the two servers has are left out, since they come with its version.
     """
     known = _variables(study).group_by("host", "dbms", "name").agg(pl.col("value").first())
     options = study.conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
@@ -282,7 +282,7 @@ def _spread(conditions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@lru_cache(maxsize=2)  # several sections of a page need them
+@lru_cache(maxsize=2)  # several sections of a page use the result
 def _variables(study: Study) -> pl.DataFrame:
     """One row per dbms, server variable and value that the dbms had, with the first round that had this value."""
     name, value = pl.col("name"), pl.col("value")
@@ -306,7 +306,7 @@ def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
 def plan_changes(study: Study) -> pl.DataFrame:
     """One row per step and dbms whose plans differ from the base's: both plans, as access method and index per table.
 
-    Empty for workloads whose plans are not a finding: they fail, or warn, if a plan is not the plan of their step.
+    Empty for workloads that check plans themselves: they fail, or warn, if a step has a plan other than intended.
     """
     if not PARAMETERS[study.card.workload].plans_are_findings:
         return PLAN_CHANGES.to_frame()

@@ -45,7 +45,7 @@ def waiting(study: Study) -> pl.DataFrame:
         waited_us=(pl.col("elapsed_s") - pl.col("server_cpu_s") - pl.col("client_cpu_s")) * 1e6,
         done="operations",
     )
-    # CPU time that a server uses in the background, between its slices, is no part of an operation's time.
+    # CPU time that a server uses between its slices, in the background, does not count.
     sliced = study.slices.drop_nulls(["operations", "client_cpu_us", "server_cpu_us"]).group_by("run", "step")
     sums = sliced.agg(
         waited_us=(pl.col("busy_us") - pl.col("server_cpu_us") - pl.col("client_cpu_us")).sum(),
@@ -71,7 +71,7 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
     wide = compared.pivot("metric", list(SIDES), index=_KEYS, values="verdict", maintain_order=True)
     if waits is None:
         waits = wide.select(_KEYS, verdict=pl.lit(None, pl.String)).clear()
-    else:  # a negative waiting time: other threads than the one that answers used CPU time
+    else:  # a time is negative if threads other than the one that answers used CPU
         waits = waits.filter(pl.min_horizontal("base_estimate", "me_estimate") >= 0)
     counted = pl.col(INSTRUCTIONS) != "unsure"
     verdicts = pl.concat_str(THROUGHPUT, CPU, "waiting", separator=" ")

@@ -18,8 +18,8 @@ FEWEST_FOR_A_SLOPE = 8
 MOST_FREEDOM = 20.0
 """Maximum degrees of freedom that a group borrows from the others, however similar their variances are."""
 OTHERS_COUNT = 1 / 2
-"""The share of the borrowed degrees of freedom that counts: spreads differ in other ways than theory assumes. With
-all of them 8 of 100 pages of 4 to 6 rounds had a false verdict, with this share 1 to 5 (benchmarks/verdicts)."""
+"""The share of the borrowed degrees of freedom that counts, since spreads differ in other ways than theory assumes:
+with all of them 8 of 100 pages of 4 to 6 rounds had a false verdict, with half 1 to 5 (benchmarks/verdicts)."""
 FEW_FREEDOM, OTHERS_COUNT_FOR_FEW = 5.0, 0.3
 """A group with fewer than 5 degrees of freedom of its own uses a share of 0.3: with 141 unlike steps of four rounds,
 a share of 1/2 would give 10 of 100 pages a false verdict, this share 4."""
@@ -33,7 +33,7 @@ class Statistic(Protocol):
     """A way to estimate a value of each group, with an interval."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
-        """A function that maps the coverage of the intervals to the estimates."""
+        """Returns a function from the coverage of the intervals to the frame of estimates."""
 
     def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
         """One row per group, in order: the keys and `n, estimate, low, high, coverage`."""
@@ -41,10 +41,10 @@ class Statistic(Protocol):
 
 
 class Median(Statistic):
-    """The median, with an interval from one of the sorted values to another: the k-th smallest to the k-th largest.
+    """The median, with an interval from the k-th smallest value to the k-th largest.
 
-    Each value lies below the true median with probability one half, so the probability that the interval holds the
-    true median is a sum of binomial terms. The interval is the narrowest of at least 95 %, or the widest there is.
+    Each value lies below the true median with probability one half, so the probability that the interval contains the
+    true median is a sum of binomial terms. The interval is the narrowest with at least 95 %, or else the widest.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> MEDIAN.estimate(rounds, ["step"], "ratio").row(0)
@@ -87,8 +87,8 @@ class Student(Statistic):
     a single round has an interval, too. The variance of a difference is never less than that of its `counting_error`.
 
     Rounds of one occasion share the influences of its hour. If there are at least three occasions, each counts as one
-    value, the mean of its rounds with the standard error of that mean, and the interval is a prediction interval: it
-    holds what a further occasion finds. With fewer occasions, all rounds count alike.
+    value, the mean of its rounds with the standard error of that mean, and the interval is a prediction interval, for
+    the value of a further occasion. With fewer occasions, all rounds count alike.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> [round(number, 3) for number in STUDENT.estimate(rounds, ["step"], "ratio").row(0)[2:]]
@@ -265,7 +265,7 @@ def coverage(n: int, k: int) -> float:
 
 @cache
 def interval_ranks(n: int, least: float = COVERAGE) -> tuple[int, float]:
-    """The rank k, counted from either end of n sorted values, of the interval's ends; and the interval's coverage.
+    """The rank k of the interval's ends, counted from either end of n sorted values, and the interval's coverage.
 
     >>> interval_ranks(6), interval_ranks(20), interval_ranks(1)
     ((1, 0.96875), (6, 0.9586105346679688), (1, 0.0))

@@ -1,4 +1,4 @@
-"""Flavours: builds of one version that were compiled differently, by what their programs show."""
+"""Flavours: builds of one version that were compiled differently, as read from their programs."""
 
 import polars as pl
 
@@ -10,13 +10,13 @@ from rqps.store.read import Study
 
 FACTS = ("compiler", "optimization", "frame_pointers", "instruction_set", "lto", "pgo")
 OPTIONS = ("optimization", "native", "lto", "pgo")
-"""Columns in which two builds have to agree, so that they differ in the compiler alone."""
+"""Columns that are equal in two builds that differ only in the compiler."""
 PLAIN = "x86-64"
 
 
 def flavours(study: Study) -> pl.DataFrame:
     """One row per host and dbms whose version has several flavours: the facts read from the program, `family` (gcc or
-    clang), `native` (yes if it was compiled for a later CPU), and the `options` in words. Empty if there are none."""
+    clang), `native` (yes if it was compiled for a CPU newer than plain x86-64), and the `options` in words."""
     facts = how_compiled(study).pivot("name", FACTS, index=["host", "dbms"], values="value", maintain_order=True)
     runs = study.runs.select("host", "dbms", "version", "config", "listed").unique()
     words = [
@@ -36,7 +36,7 @@ def flavours(study: Study) -> pl.DataFrame:
 
 def means_of_pairs(study: Study, pairs: pl.DataFrame) -> pl.DataFrame:
     """The geometric mean over the steps of each pair (`base`, `dbms`), of throughput, CPU and instructions, with
-    verdicts. A pair is taken within its rounds. The verdicts of all pairs are corrected together."""
+    verdicts. Base and dbms are paired by round. The verdicts of all pairs are corrected together."""
     without = [step for steps in left_out(study).values() for step in steps]
     values = with_counts(measured(study, COMPARED), study).filter(~pl.col("step").is_in(without))
     distinct = pairs.select("base", "dbms").unique(maintain_order=True)

@@ -35,8 +35,7 @@ _NONE = pl.DataFrame(schema=dict.fromkeys(_WORDS, pl.String) | _COUNTS | dict.fr
 
 
 class Health(NamedTuple):
-    """All that is known of a study's health. If no rounds can be compared, frames are empty and `missing` has the
-    reason."""
+    """The health of a study. If no rounds can be compared, frames are empty and `missing` has the reason."""
 
     study: Study
     rounds: pl.DataFrame

@@ -26,7 +26,7 @@ class Metric:
     title: str
     """Its name on a chart: `server CPU per operation`."""
     column: str
-    """The head of its column: `server CPU, µs/o`; empty where tables of absolute values leave it out."""
+    """The heading of its column, such as `server CPU, µs/o`; empty if tables of absolute values leave it out."""
     value: pl.Expr
     """Calculated from the columns of `steps`."""
     of_slices: tuple[pl.Expr, pl.Expr] | None = None
@@ -55,8 +55,8 @@ THROUGHPUT, CPU, INSTRUCTIONS = (
     "server_cpu_us_per_operation",
     "server_instructions_per_operation",
 )
-# An embedded engine has no client process. It is stopped outside its slices, and the work that its step waits for at
-# the end is in no slice, so the step's own counters are the exact ones.
+# An embedded engine has no client process. It is stopped outside its slices, and its work at the end of a step is
+# in no slice, so only the step's own counters are exact.
 _SERVER_US = pl.when(pl.col("client_cpu_us").is_not_null()).then("server_cpu_us")
 USER_CPU, CLIENT_CPU = "server_user_cpu_us_per_operation", "client_cpu_us_per_operation"
 _HOST_CPU_S = pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")
@@ -145,7 +145,7 @@ PUBLISHED = {
     "wKB/o": "KB/operation",
     "o/s": "operations/s",
 }
-"""The columns of a published per-operation table, in that order, with their units. All are of the whole host."""
+"""The columns of a published per-operation table, in that order, with their units. All measure the whole host."""
 THROUGHPUTS = (*(metric.name for metric in REGISTRY if metric.more_is_better), "o/s")
 """Metrics of which more is better; all others are costs."""
 
@@ -242,9 +242,9 @@ def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def _with_spread_of_counts(counts: pl.DataFrame) -> pl.DataFrame:
-    """Adds `usual_spread`: that of counts, or the standard deviation between the rounds of a step, pooled over all
-    dbms, if that is larger. Counts of writes depend on purge and flushing. A difference that all dbms of a round
-    share does not count: it is that of the values which the round's statements ask for."""
+    """Adds `usual_spread`: the usual spread of counts, or the standard deviation between a step's rounds, pooled over
+    all dbms, if that is larger: counts of writes depend on purge and flushing. Differences that all dbms of a round
+    share come from the random values in its statements, and are removed first."""
     step, log = ("host", "step"), pl.col("value").log()
     # One window after the other: polars computes a window within a window for the outer one's groups.
     of_dbms = counts.with_columns(off=log - log.mean().over(*step, "dbms"))

@@ -11,14 +11,14 @@ from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 OTHERS_WEIGH = 4
-"""A step has few pairs of its own, so the spread of all steps counts beside its own, as much as this many pairs."""
+"""The weight of the spread of all steps, as a number of pairs, since a step has few pairs of its own."""
 PAIR = ("host", "base", "dbms", "because")
 NEIGHBOURS = "neighbouring patch releases"
 REPEATS = "repeats"
 BEFORE_AND_AFTER = "the same step before and after writes"
 BEFORE = ".pre"
-"""Ends the kind of a step that runs before the first write, such as `read-only.pre`. The same step after the writes
-has no suffix."""
+"""The suffix of the kind of a step before the first write, such as `read-only.pre`; the same step after the writes
+has none."""
 ROUNDS = (1, 4, 10)
 """Numbers of rounds whose noise floors are shown."""
 CELL = ("host", "step", "clients", "metric")

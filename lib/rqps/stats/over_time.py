@@ -20,8 +20,8 @@ def throughput_over_time(intervals: pl.LazyFrame, steps: pl.DataFrame) -> pl.Dat
     lowest and highest round.
 
     The last second is left out if the step ended within it. If a step has several kinds of operations, queries are
-    counted, or inserted rows if there are no queries. If servers share seconds, a server's operations are divided by
-    the time that its transactions took, per client.
+    counted, or inserted rows if there are no queries. If servers take turns within a second, a server's operations
+    are divided by the time that its transactions took, per client.
     """
     line, of_run = ["host", "position", "step", "dbms"], ["run", "step"]
     whole_s = (pl.col("elapsed_s") + CLOCKS_DIFFER_S).floor().cast(pl.Int32).alias("whole_s")

@@ -95,7 +95,7 @@ def judgeable(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def duets(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `occasion` and the `duet` of each `run`: sides are paired within a duet. `duet` is the run's `unit`, and
+    """The `occasion` and the `duet` of each `run`. `duet` is the run's `unit`, within which its sides are paired;
     empty if the dbms was measured alone."""
     return runs.select("run", "occasion", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
 
@@ -116,12 +116,12 @@ def comparable(runs: pl.DataFrame) -> None:
                     )
                     raise RqpsError(
                         f"{whose}: runs with different {column} can't be compared as one: {mixed}",
-                        fix="move the folders of one kind out of the study's, or measure them as another study",
+                        fix="move runs of one kind out of the study's folder, or measure them as another study",
                     )
 
 
 def where_from(rounds: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s") -> pl.DataFrame:
-    """The rounds behind one number: both values, and the row of `steps` that holds each value, named by run and step.
+    """The rounds behind one number: both values, and the run and step of the row of `steps` that contains each value.
     The values of a duet with `cycles` are totals over its rows of `slices`."""
     of_cell = rounds.filter(step=step, dbms=dbms, metric=metric)
     cycles = ["cycles"] if of_cell["cycles"].is_not_null().any() else []

@@ -102,9 +102,9 @@ def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterat
 
 
 def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
-    """Pieces of a part that a smaller scenario shows, as name, µs and size. If the smaller scenario has at most half
-    of the part, it is itself the piece: metadata locks are a piece of all waits. If it lacks a single element of the
-    part, that element is the piece: digests, by statements with digests minus statements without digests."""
+    """Pieces of a part that a smaller scenario shows, as name, µs and size. A scenario with at most half of the part
+    is itself a piece: metadata locks are a piece of all waits. If it lacks one element of the part, that element is
+    the piece: digests cost as much as statements with digests minus statements without."""
     for part in chosen:
         for name, on in enabled.items():
             if on < enabled[part]:

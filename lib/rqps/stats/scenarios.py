@@ -58,9 +58,9 @@ def scenarios(study: Study) -> pl.DataFrame:
 
 
 def scenario_rounds(study: Study) -> pl.DataFrame:
-    """The rounds of each scenario beside those of the scenarios of the same build that it is compared `against`: that
-    of the study's base, and the engine's `BASES`. One of the `BASES` is compared only with those before it, and with
-    the study's base."""
+    """The rounds of each scenario, paired with the rounds of another scenario of the same build (`against`): the
+    scenario of the study's base, or one of the engine's `BASES`. A scenario in `BASES` is compared only with those
+    before it, and with the study's base."""
     named, bases = scenarios(study), recorder(study).BASES
     place = pl.col("scenario").replace_strict(list(bases), range(len(bases)), default=None, return_dtype=pl.Int8)
     named = named.with_columns(place=place)
@@ -75,7 +75,7 @@ def scenario_rounds(study: Study) -> pl.DataFrame:
     return rounds.join(pairs, on=["base", "dbms"], maintain_order="left")
 
 
-@lru_cache(maxsize=2)  # most sections of a page need it
+@lru_cache(maxsize=2)  # most sections of a page use the result
 def scenario_costs(study: Study) -> pl.DataFrame:
     """The tidy frame of each scenario against others, for every metric with verdicts. Further columns are the
     `version`, the cost that the scenario `added`, with its interval, and the ratio of `throughput`. The study's own
@@ -205,8 +205,8 @@ def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[P
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
-    """The dbms that cost more than the base in the study's first step, the most expensive one first. The cost is that
-    of instructions if they were counted, otherwise of CPU time."""
+    """The dbms that cost more than the base in the study's first step, the most expensive one first: in instructions
+    if they were counted, otherwise in CPU time."""
     first = pl.col("position") == pl.col("position").min()
     if not counted.is_empty():
         more = counted.filter(first).filter(pl.col("estimate") > COSTS_MORE)

@@ -1,4 +1,4 @@
-"""Status counters of the server: the amount per operation of each, and the false discovery rate of each change."""
+"""Status counters of the server: their values per operation, and the false discovery rate of each change."""
 
 from collections.abc import Sequence
 

@@ -27,7 +27,7 @@ FEWEST_WITHOUT_ONE = 3
 
 
 def asks(study: Study) -> Asks:
-    """The kind of a study's question: that of its card or, if none is set, by the differences between its dbms."""
+    """The kind of a study's question: as set on its card, or else from the differences between its dbms."""
     if study.card.asks:
         return study.card.asks
     switches = {facts_of(engine).scenarios.KEY for engine in study.runs["engine"].unique()}
@@ -43,8 +43,8 @@ RATED, NO_INDEX = "hold a rate", "use none of the indexes that they could"
 
 
 def left_out(study: Study) -> dict[str, list[str]]:
-    """Maps each reason to the steps that count in no mean and are never called worst or best. A step of rows that are
-    written at a fixed rate is left out; queries beside such rows are as fast as possible, and their steps count."""
+    """Maps each reason to the steps that are left out of means and are never called worst or best. Steps that write
+    rows at a fixed rate are left out; queries beside such writes run as fast as possible, so their steps count."""
     held = study.steps.filter(unit="row").drop_nulls("target_per_s")["step"]
     no_index = pl.col("key").is_null() & (pl.col("possible_keys").fill_null("") != "")
     scans = study.plans.filter(no_index).select("step").unique().collect()["step"]
@@ -53,7 +53,7 @@ def left_out(study: Study) -> dict[str, list[str]]:
     return {reason: [step for step in order if step in steps] for reason, steps in reasons.items() if steps}
 
 
-@lru_cache(maxsize=2)  # the sentences of a page need it
+@lru_cache(maxsize=2)  # several sentences of a page use the result
 def means(study: Study) -> pl.DataFrame:
     """Geometric means over the steps of a study, of throughput and CPU, and of instructions: in each round all steps
     have the same weight, and the estimate is the geometric mean of the steps' estimates.

@@ -126,8 +126,8 @@ def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
 
 
 def for_other_hours() -> pl.Expr:
-    """True for comparisons whose interval is to hold for other hours. Only further occasions narrow it, not further
-    rounds."""
+    """True for comparisons whose interval also holds for other hours. Further occasions narrow it, further rounds do
+    not."""
     return pl.col("occasions") >= OCCASIONS_FOR_OTHER_HOURS
 
 

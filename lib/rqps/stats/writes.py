@@ -1,4 +1,4 @@
-"""Written bytes by purpose, as the engine counts them, beside the bytes of its process, and the difference."""
+"""Written bytes by purpose, as the engine counts them, and the difference from the bytes that its process wrote."""
 
 from collections.abc import Mapping
 
@@ -20,8 +20,8 @@ def written(study: Study) -> pl.DataFrame:
 
     A `part` is a purpose that the engine counts, the `whole` is the kernel's count for the engine's processes, and
     the `rest` is the whole minus the parts, which is negative if the parts exceed the whole. `device` is the amount
-    that all processes wrote to the disk. It is read once a second, so it is known only if no second has load on two
-    servers, as in a duet.
+    that all processes wrote to the disk. It is read once a second, so it has no row if servers take turns within a
+    second.
     """
     steps = usable(study.steps).filter("writes", pl.col("server_write_kb").is_not_null())
     per_operation = pl.col("server_write_kb", "host_write_kb") / pl.col("operations")
