@@ -51,7 +51,7 @@ def activity_findings(say: Callable[[str], None]) -> Iterator[Finding]:
 
 
 def watch(seconds: float) -> Activity:
-    """Measures for `seconds` the CPU time of the machine and that of each process except this one."""
+    """Measures for `seconds` the CPU time of the machine and of each process except this one."""
     host, before, start_ns = read_host(None), _cpu_by_process(), time.monotonic_ns()
     time.sleep(seconds)
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns

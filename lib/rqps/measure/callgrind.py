@@ -26,12 +26,12 @@ EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's names for instructions and for a function without a symbol."""
 UNREADABLE = "debuginfo reader"
 """Words in Valgrind's message about debug information that it can't read."""
-STUB_INSTRUCTIONS = 3  # maximum per call of a stub
+STUB_INSTRUCTIONS = 3  # maximum number per call of a linker's stub
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
 ORDER_PATIENCE_S = 120
-"""Maximum number of seconds for callgrind to carry out a command of vgdb. Callgrind does so at the server's next
+"""Maximum number of seconds for callgrind to carry out an order from vgdb. Callgrind does so at the server's next
 instruction, or within a second if all threads sleep."""
 FIFO_PATIENCE_S = 10
 """Maximum number of seconds that vgdb waits for a server to open its pipes."""
@@ -202,7 +202,7 @@ def read_costs(lines: Iterable[str], name: str) -> Costs:
 
 
 class _Reader:
-    """Collects names and costs by their numbers in the file. An unexpected line raises KeyError or ValueError."""
+    """Maps the numbers in a file to names and costs. An unexpected line raises KeyError or ValueError."""
 
     def __init__(self) -> None:
         self.number, self.line = 0, ""

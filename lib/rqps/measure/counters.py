@@ -188,7 +188,7 @@ def _reaped(pid: int) -> ProcessCounters:
 def cpu_ns(pid: int) -> int:
     """CPU time of a process and all its threads, including those that ended, from the scheduler's clock."""
     try:
-        return time.clock_gettime_ns((~pid << 3) | 2)  # the kernel's id of that clock
+        return time.clock_gettime_ns((~pid << 3) | 2)  # the id of the process's CPU clock
     except OSError as error:
         raise ProcessLookupError(f"process {pid} has no CPU clock") from error
 
@@ -233,7 +233,7 @@ def read_host(device: str | None) -> HostCounters:
     cpu, switches = psutil.cpu_times(), psutil.cpu_stats()
     disk = psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
     return HostCounters(
-        cpu_user_s=cpu.user + cpu.nice,  # user includes guests
+        cpu_user_s=cpu.user + cpu.nice,  # `user` includes the time of virtual machines
         cpu_system_s=cpu.system + cpu.irq + cpu.softirq,
         cpu_idle_s=cpu.idle,
         cpu_iowait_s=cpu.iowait,

@@ -34,7 +34,7 @@ from rqps.workloads import PARAMETERS, Workload, workload
 JOB = f"{LOGS}/job.json"
 """The name of the job's file in a run's folder."""
 LEAST_ROOM_BYTES = 50_000_000
-"""Minimum free space, in bytes, for any run: even the smallest server writes more before its first row."""
+"""Free space, in bytes, that every run needs at least: even the smallest server writes more before its first row."""
 TAKEN = ("already in use", "Unable to lock", "Another process with")
 """Parts of server messages about a resource that only one server can use at a time."""
 
@@ -73,7 +73,7 @@ class Job(BaseModel):
     beside: tuple["Job", ...] = ()
     """The jobs of the duet's other dbms, with the same folder and placements."""
     published_in: Path | None = None
-    """The study's folder, if the run's notebook has to publish the run itself; None if `rqps run` does."""
+    """The study's folder, if the notebook has to move the finished run there itself; None if `rqps run` does."""
 
     @property
     def members(self) -> tuple["Job", ...]:
@@ -111,7 +111,7 @@ class Job(BaseModel):
             yield
         except RqpsError as error:
             name = self.run.dbms
-            if self.run.side is None or re.search(rf"(?<!/){re.escape(name)}", error.message):  # not in a path
+            if self.run.side is None or re.search(rf"(?<!/){re.escape(name)}", error.message):  # named, not in a path
                 raise
             message, fix = f"{name}: {error.message}", error.fix
             if any(words in error.message for words in TAKEN):

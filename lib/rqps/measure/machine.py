@@ -33,7 +33,7 @@ FICLONE = 0x40049409  # from <linux/fs.h>: lets one file share the blocks of ano
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 SIZES_KB = (0, 16, *(256 << power for power in range(9)))
-"""Sizes of the working sets. Size 0 times an addition, which takes one cycle, not a load; 16 KB fit into every CPU's
+"""Sizes of the working sets. Size 0 times an addition (one cycle) in place of a load; 16 KB fit into every CPU's
 first-level cache."""
 MS_A_SIZE = 10
 PATIENCE_S = 60

@@ -112,11 +112,11 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    in_the_load = load.pid in servings[0].server.pids  # an engine without a process of its own
+    in_the_load = load.pid in servings[0].server.pids  # an embedded engine
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
-    if len(servings) > 1:  # counters of the load generator and the host include all servers
+    if len(servings) > 1:  # counters of load generator and host cover all servers together
         used = [{name: n if name.startswith("server_") else None for name, n in columns.items()} for columns in used]
     observed = []
     for serving, columns, sampler, (before, events), (after, later) in zip(

@@ -27,7 +27,7 @@ class Noise:
     piece_us: float
     """The time of an undisturbed piece of work: the 10th percentile of all pieces."""
     lost_share: float
-    """Time in addition to that of undisturbed pieces, whatever the cause."""
+    """Time beyond what undisturbed pieces would have taken, whatever the cause."""
     waited_share: float
     """Time in which other processes of this machine had the CPU."""
     stolen_share: float
@@ -39,7 +39,7 @@ class Noise:
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
-    """Spins on all these CPUs at once; if there are more than MOST_CPUS, on an evenly spaced choice of so many."""
+    """Spins on all these CPUs at once, or on MOST_CPUS of them, evenly spaced, if there are more."""
     every = sorted(cpus)
     chosen = every if len(every) <= MOST_CPUS else [every[i * len(every) // MOST_CPUS] for i in range(MOST_CPUS)]
     start_ns = time.monotonic_ns() + round(START_DELAY_S * 1e9)

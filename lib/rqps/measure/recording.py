@@ -80,7 +80,7 @@ class Sampling:
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
         if self.unwinding == "frame pointers":
-            # The event that copies stacks is first, since perf 6.1 unwinds samples as the first event asks.
+            # The event that copies stacks is first, since the first event tells perf 6.1 how to unwind its samples.
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
         # perf has to record data mappings, too: programs keep their unwind tables there.
@@ -89,7 +89,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Switching:
-    """The settings of a record of thread switches: each switch with its stack, and each wakeup."""
+    """The settings for recording thread switches: each switch with its stack, and each wakeup."""
 
     unwinding: Unwinding
     names: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class Switching:
         return ["--data", "--user-callchains", "--clockid=CLOCK_MONOTONIC", "--mmap-pages", LARGE_BUFFER, *events]
 
     def _among(self, field: str) -> str:
-        """The condition that a field of an event is one of the names."""
+        """The filter for events in which a field has one of the names."""
         return " || ".join(f'{field} {"~" if "*" in name else "=="} "{name}"' for name in self.names)
 
 

@@ -192,7 +192,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
                 how["log"] = log.with_name(f"{whose}.log")
                 on = [serving.server for serving in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
-            before = [watch.begin() for watch in watches]  # a flush before this does not count
+            before = [watch.begin() for watch in watches]  # late, so that flushes before the load do not count
             observed = observe_step(servings, loads, name)
             for load in loads:
                 load.wait_until_gone()

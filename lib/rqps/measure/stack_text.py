@@ -36,7 +36,7 @@ _Key = tuple[bytes, bytes, bytes, int]
 
 
 class Frame(NamedTuple):
-    """A function as perf names it, without its address, and the file or memory region that holds the function."""
+    """A function as perf names it, without its address, and the file or memory region that contains it."""
 
     name: str
     module: str

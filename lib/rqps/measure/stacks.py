@@ -27,7 +27,7 @@ from rqps.store.schemas import CALLERS, STACKS
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 """The fields that `perf script` prints, without offsets in functions: text with fewer distinct lines folds faster."""
 FEW_SAMPLES = 200
-"""A step with fewer samples gets a warning: a function's cost of 10 % is then only known to within a third of it."""
+"""A step with fewer samples gets a warning: a cost of 10 % is then only known to within a third."""
 IDLE_SAMPLES = 20
 """A server counts as idle if its CPU time should give fewer samples than this. An idle server without samples is a
 warning, a busy one an error."""
@@ -159,7 +159,7 @@ def read(
     if code != 0 or folded.cut_off:
         raise RqpsError(
             f"perf's file can't be read (exit status {code}): {said_by_perf(errors)}",
-            fix="see that the disk is not full, then run rqps run again: it measures this run anew",
+            fix="see that the disk is not full, then repeat rqps run, which measures this run again",
         )
     return folded
 
@@ -188,7 +188,7 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
         if wanted >= IDLE_SAMPLES:
             raise RqpsError(
                 f"no sample is of the server (process {expected.pid}), though {used} meanwhile",
-                fix="see that it runs on the CPUs that were sampled (rqps plan shows the placement), and try again",
+                fix="see that the server runs on the sampled CPUs (rqps plan shows the placement), and try again",
             )
         yield f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short"
         return

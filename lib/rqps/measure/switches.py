@@ -35,7 +35,7 @@ _Activity = tuple[str, int, int]
 
 @dataclass
 class Switches(Folded):
-    """The time of threads in an output of `perf script`, from `began_ns` to `ended_ns` of the clock of its events."""
+    """The time of threads in an output of `perf script`, from `began_ns` to `ended_ns` by the events' clock."""
 
     began_ns: int = 0
     ended_ns: int = 0
@@ -141,7 +141,7 @@ class Switches(Folded):
         if number not in self._now:
             self._before[number] = first, now - self.began_ns
         elif activity := self._now[number]:
-            # Two switch-outs or two switch-ins without the other in between: records were lost.
+            # Two switch-outs in a row, or two switch-ins: records between them were lost.
             is_known = (activity[0] == RUNNING) == (first == RUNNING)
             self._count(number, activity if is_known else (LOST, activity[1], _NO_STACK), now)
         self._now[number] = then

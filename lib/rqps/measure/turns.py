@@ -26,8 +26,8 @@ from rqps.workloads import StoppableLoad
 
 LOOK_S = 5e-5
 NAP_S = 0.1
-"""The longest sleep of a load that waits for its origin, in seconds. After this time, all loads are ready for their
-first turn."""
+"""The longest sleep, in seconds, of a load that waits to begin. After this time, all loads are ready for their first
+turn."""
 
 
 class Side:

@@ -215,7 +215,7 @@ def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
 
 
 def _without_small(rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """Rows whose `part` is a function, or `(N smaller functions)` for all that are small on both sides."""
+    """Replaces the `part` of functions that are small on both sides by `(N smaller functions)`."""
     least = SMALL_FUNCTION * max(pair.measured(BASE), pair.measured(ME))
     is_small = pl.max_horizontal(pair.mean(side).sum().over("part") for side in (BASE, ME)) < least
     small = pl.format("({} smaller functions)", pl.col("part").filter(is_small).n_unique())

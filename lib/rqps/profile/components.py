@@ -108,7 +108,7 @@ class Patterns:
 
 @cache
 def claim(engine: str, name: str, last_resort: bool = False) -> str | None:
-    """The component that a readable name belongs to, if any. `last_resort` selects the components to try.
+    """The component that a readable name belongs to, if any. `last_resort` tries only components of last resort.
 
     >>> one = ENGINES[0]
     >>> claim(one, "memcpy"), claim(one, "tcp_sendmsg_[k]"), claim(one, "memcpy", True)

@@ -129,8 +129,8 @@ def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
 def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
 
-    A stack begins with the role of its thread. So that stacks of two releases can be compared, frames that the
-    engine's `renames` list as starts or layers are left out, as are callers that are listed as passed or are unnamed.
+    A stack begins with the role of its thread. To compare stacks of two releases, this leaves out frames that the
+    engine's `renames` list as starts or layers, and callers that are unnamed or listed as passed.
     """
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
@@ -166,7 +166,7 @@ def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
-    """One row per raw name: its readable name, flags and components. Equal readable names have the same `same`."""
+    """One row per raw name: readable name, flags and components. Equal readable names have the same number `same`."""
     table = renames(engine)
     left_out, passed = {*table.starts, *table.layers}, {_NAMELESS, *table.passed}
     columns = [

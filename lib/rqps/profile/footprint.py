@@ -21,7 +21,7 @@ _UNTIMED = pl.DataFrame(
 FOOTPRINT = pl.Schema(
     {
         **dict.fromkeys((*_KEYS, "base", "event"), pl.String),
-        "n": pl.UInt32,  # of me: counted rounds
+        "n": pl.UInt32,  # counted rounds of me
         "spread": pl.Float64,  # of me: largest round / smallest round - 1
         **dict.fromkeys(("base_value", "me_value", "ratio"), pl.Float64),
     }

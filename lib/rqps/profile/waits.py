@@ -76,8 +76,8 @@ def _patterns(engine: str) -> tuple[Patterns, ...]:
 def wait_of(engine: str, stack: Sequence[str]) -> str:
     """The kind of wait of a thread with this stack: the thread's role, then readable names, root first.
 
-    The innermost function that the engine's waits claim decides, or else one that the C library's claim. A background
-    thread that only sleeps, or waits for another thread or the system, counts as waiting for work.
+    The innermost function that matches a wait decides; waits of last resort count only if no other wait matches. A
+    background thread that only sleeps, or waits for another thread or the system, counts as waiting for work.
 
     >>> [wait_of(ENGINES[0], [role, "clock_nanosleep"]) for role in ("connection", "io")]
     ['a sleep', 'work']

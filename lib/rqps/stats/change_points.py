@@ -64,7 +64,7 @@ class Courses(NamedTuple):
 
     points: pl.DataFrame
     """One row per host, step, metric and release in order: the `estimate` relative to the first release, with its
-    95 % interval, and the `level` of the course there, which is constant between two changes."""
+    95 % interval, and the `level` of the course at this release, which is constant between two changes."""
     changes: pl.DataFrame
     """One row per change. `estimate` is the ratio of the level after the change to the level before it, with an
     interval; `points` is the change in percentage points of the first release. The change most likely lies between
@@ -118,7 +118,7 @@ def courses_of(study: Study) -> Courses:
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:
     """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
-    multiple comparisons together. `points` and `summary` repeat the estimates in `shown`, those of tables."""
+    multiple comparisons together. `shown` has the estimates in tables, which `points` and `summary` repeat."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
     known = {} if shown is None else shown.partition_by(*CELL, "base", as_dict=True)
@@ -213,7 +213,7 @@ def _of_mean(errors: Floats) -> float:
 
 
 def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str, float]) -> _Course | None:
-    """The course of one step; None if there are too few releases, or if the rounds do not show their noise.
+    """The course of one step; None if there are too few releases, or if the noise of the rounds can't be estimated.
 
     All ratios of a round share the random error of its base, which is removed as the mean of the round: the residuals
     after the means of releases and rounds are noise. If there are at least three occasions, each counts as one round.

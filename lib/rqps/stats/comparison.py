@@ -101,8 +101,8 @@ def quotient(one: Callable[[str], pl.Expr], other: Callable[[str], pl.Expr]) -> 
 def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """Compares the tidy frames of two studies, such as last month's and today's, in the rows that both have.
 
-    `estimate, low, high` describe the second study's ratio / the first's, with a verdict; `first` and `second` are
-    the rows of the two frames.
+    `estimate, low, high` describe the second study's ratio divided by the first's, with a verdict; `first` and
+    `second` are the rows of the two frames.
     """
     keys = ["step", "dbms", "metric"]
     sides = {"first": first, "second": second}

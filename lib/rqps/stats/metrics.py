@@ -1,4 +1,4 @@
-"""Metrics: throughput, and the cost of an operation (a counter's difference over operations)."""
+"""Metrics: throughput, and costs of an operation (the increase of a counter divided by the operations)."""
 
 import math
 from collections.abc import Iterable
@@ -32,8 +32,8 @@ class Metric:
     of_slices: tuple[pl.Expr, pl.Expr] | None = None
     """Two columns of a duet's slices: the metric's value is the sum of the first divided by the sum of the second."""
     side: str = ""
-    """The metric's name in sentences. Only metrics that have one get a verdict and count in a page's correction for
-    many comparisons; all others are shown with an interval and no verdict."""
+    """The metric's name in sentences. Only metrics with such a name get a verdict and count in a page's correction
+    for multiple comparisons; all others are shown with an interval and no verdict."""
     more_is_better: bool = False
     mode: Mode = "throughput"
     """The mode of the runs that measure the metric."""
@@ -246,7 +246,7 @@ def _with_spread_of_counts(counts: pl.DataFrame) -> pl.DataFrame:
     all dbms, if that is larger: counts of writes depend on purge and flushing. Differences that all dbms of a round
     share come from the random values in its statements, and are removed first."""
     step, log = ("host", "step"), pl.col("value").log()
-    # One window after the other: polars computes a window within a window for the outer one's groups.
+    # One window after the other: polars computes an inner window for the groups of the outer window.
     of_dbms = counts.with_columns(off=log - log.mean().over(*step, "dbms"))
     left = of_dbms.with_columns(off=pl.col("off") - pl.col("off").mean().over(*step, "occasion", "round"))
     rounds = pl.struct("occasion", "round").n_unique().over(step)

@@ -45,7 +45,7 @@ def names(study: Study) -> pl.DataFrame:
 
 
 def short_names(study: Study) -> dict[str, str]:
-    """Maps each dbms to its short name, for table heads, axes and legends; a base without runs to its dbms."""
+    """Maps each dbms to its short name, for table heads, axes and legends; a base without runs keeps its own name."""
     short = dict(names(study).select("dbms", "short").iter_rows())
     short.setdefault(study.card.base, study.card.base)
     return short

@@ -1,4 +1,4 @@
-"""Rounds: each value of me beside the base's value. Only runs that differ in nothing but the dbms form a ratio."""
+"""Pairs the values of me and base by round. Only runs that differ solely in the dbms form a ratio."""
 
 from collections.abc import Sequence
 

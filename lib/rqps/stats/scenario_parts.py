@@ -77,8 +77,8 @@ def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame, always: Collection[
 
 
 def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterator[pl.DataFrame]:
-    """The costs of a scenario's parts for one build on one host; nothing if the build was not measured with the
-    scenario `everything` or with none of its parts."""
+    """The costs of a scenario's parts for one build on one host; nothing unless the build was measured with the
+    scenario `everything` and at least one part."""
     smaller = {name: on for name, on in enabled.items() if on and on < enabled.get(everything, frozenset())}
     chosen = disjoint(smaller)
     if not chosen:

@@ -9,9 +9,9 @@ from rqps.stats.metrics import usable
 from rqps.stats.verdict import false_shares
 
 CERTAIN = 0.0001
-"""Changes whose false discovery rate, the column `chance`, is smaller count as certain and are ordered by size."""
+"""Changes with a smaller false discovery rate (column `chance`) count as certain and are ordered by size."""
 RARE = 0.001
-"""A count that grows by less per operation is rare: among equally certain changes, those of rare counts come last."""
+"""A count that grows by less than this per operation is rare: among equally certain changes, rare counts are last."""
 STEADY_T = 2.0
 """Two counts per second are the same if they differ by fewer standard errors than this."""
 

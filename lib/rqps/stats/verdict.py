@@ -21,7 +21,7 @@ COVERAGE = 0.95
 FALSE_FINDINGS = 0.05
 """Maximum false discovery rate: the expected share of false findings among the findings of one table."""
 FALSE_ALARMS = 0.01
-"""Maximum share of equal servers that may be called different, even if a page compares nothing else."""
+"""Maximum share of equal servers that may be called different, even on a page with a single comparison."""
 MOST_ROUNDS_WORTH_NAMING = 60
 COARSE = 0.05
 """A study whose noise floor of nine in ten steps exceeds this share resolves only large differences."""
