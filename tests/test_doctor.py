@@ -89,7 +89,7 @@ def test_processes_too_short_to_be_named_are_counted() -> None:
     named = sum(one.share for one in activity.busy)
     assert activity.share > 0.1
     finding = other_processes(Activity(named + 0.5, activity.busy))
-    assert "some that came and went 50%" in finding.observed
+    assert "short-lived ones 50%" in finding.observed
 
 
 @pytest.mark.usefixtures("burner")

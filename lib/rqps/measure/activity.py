@@ -57,7 +57,7 @@ def watch(seconds: float) -> Activity:
     used, after, elapsed_ns = read_host(None) - host, _cpu_by_process(), time.monotonic_ns() - start_ns
     names = {process.pid: process.info["name"] for process in psutil.process_iter(["name"])}
     pids = before.keys() & after.keys() - {os.getpid()}
-    shares = [Busy(pid, names.get(pid, "one that ended"), (after[pid] - before[pid]) / elapsed_ns) for pid in pids]
+    shares = [Busy(pid, names.get(pid, "an ended process"), (after[pid] - before[pid]) / elapsed_ns) for pid in pids]
     busy = sorted(
         (busy_process for busy_process in shares if busy_process.share >= LEAST_SHARE),
         key=lambda busy_process: -busy_process.share,
@@ -101,7 +101,7 @@ def load(load_1min: float, cpus: int) -> Finding:
 def other_processes(others: Activity) -> Finding:
     named = [f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in others.busy[:4]]
     unnamed = others.share - sum(busy.share for busy in others.busy)
-    named += [f"some that came and went {unnamed:.0%}"] if unnamed > 0.1 else []
+    named += [f"short-lived ones {unnamed:.0%}"] if unnamed > 0.1 else []
     return Finding(
         "other processes",
         "warn" if others.share > 0.3 else "note" if others.share >= 0.1 else "ok",
@@ -113,7 +113,7 @@ def other_processes(others: Activity) -> Finding:
 
 def servers_of_ours(servers: Mapping[int, bool]) -> Finding:
     if orphans := [str(pid) for pid, has_keeper in servers.items() if not has_keeper]:
-        left_over = f"left over, with nobody to stop them: processes {', '.join(orphans)}"
+        left_over = f"left over, without a keeper to stop them: processes {', '.join(orphans)}"
         fix = f"kill {' '.join(orphans)}"
         return Finding("servers of ours", "warn", left_over, "they hold memory and wake up now and then", fix)
     if servers:
@@ -147,7 +147,7 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
         f"equal work varies by {worst.spread:.1%} from one tenth of a second to the next on CPU {worst.cpu}; "
         f"{worst.lost_share:.1%} of its time was lost ({worst.waited_share:.1%} to other processes, "
         f"{worst.stolen_share:.1%} to other guests), at most {worst.longest_ms:.1f} ms at once",
-        f"a short step moves by some {worst.spread:.0%} for no reason of its own",
+        f"the result of a short step varies by some {worst.spread:.0%} by chance",
         "quieten the machine (see the rest of this list); then longer steps and more rounds average over it",
     )
 

@@ -64,12 +64,12 @@ def file_system(directory: Path) -> Finding:
         return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)
     if kind in ("tmpfs", "ramfs") or device_of(place) is None:
         words = f"{kind}: no block device below {directory}"
-        effect = "reads and writes of the disk can't be counted, and a flush costs nothing or the unknown"
+        effect = "reads and writes of the disk can't be counted, and the cost of a flush is unknown or nothing"
         return Finding(
             "file system", "warn", words, effect, "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)"
         )
     effect = "tables are copied byte by byte before each round: slower to set up, the same numbers"
-    fix = "xfs and btrfs can copy without copying the blocks"
+    fix = "use xfs or btrfs, which clone files without copying their blocks"
     words = f"{kind}, {'with' if reflink else 'without'} reflink"
     return Finding("file system", "ok" if reflink else "note", words, effect, fix)
 
@@ -119,7 +119,7 @@ def waits_recording() -> Finding:
     """Checks if this user may record context switches."""
     if refused := switches_refused():
         words, fix = refused
-        return Finding("waits", "note", words, "it stays unknown where threads wait (waits_rounds)", fix)
+        return Finding("waits", "note", words, "waits of threads can't be recorded (waits_rounds)", fix)
     return Finding("waits", "ok", "switches of threads can be recorded")
 
 
