@@ -291,7 +291,7 @@ def test_a_setting_that_nobody_asked_for_fails_the_run(server: MeasuredServer) -
         try:
             server.verify()
         except RqpsError as error:
-            return "work_mem: nobody asked for it" in str(error)
+            return "work_mem: not in the config" in str(error)
         return False
 
     until(refused, patience_s=60)

@@ -104,7 +104,7 @@ def test_every_line_that_is_not_taken_as_it_stands_has_its_reason_in_the_plan(tm
         "etc/my.cnf, from which configs.common takes 11 of 15 options",
         "  line 4: datadir is set by rqps for every server",
         "  line 7: log_bin has its files where rqps puts them",
-        "  line 8: innodb_log_group_home_dir is a place, which rqps chooses",
+        "  line 8: innodb_log_group_home_dir is a path, which rqps chooses",
         "  line 12: sync_binlog is set again on line 13",
         "  line 21: nice is of [mysqld_safe], which no server reads",
     ]
@@ -185,7 +185,7 @@ def test_an_allocator_that_the_loader_does_not_take_fails_the_run(tmp_path: Path
     copy_folder(loaded_data(run, prepared, print), tmp_path / "data")
     with (
         closing(prepared.open(tmp_path / "data", Start(tmp_path / "mysqld.err"))) as server,
-        pytest.raises(RqpsError, match=r"my8033\.common: malloc: .*: the server runs without"),
+        pytest.raises(RqpsError, match=r"my8033\.common: malloc: .*: the server has not loaded"),
     ):
         server.verify()
 

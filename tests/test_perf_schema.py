@@ -218,11 +218,11 @@ def test_a_set_from_nothing_keeps_the_two_consumers_that_all_others_hang_on() ->
         ),
         (
             {"extends": "default", "consumers": {"events_waits_history": True}},
-            "events_waits_history would record nothing: events_waits_current, which it hangs on, is off",
+            "events_waits_history would record nothing: events_waits_current, which it needs, is off",
         ),
         (
             {"extends": "default", "consumers": {"thread_instrumentation": False}},
-            "events_statements_current would record nothing: thread_instrumentation, which it hangs on, is off",
+            "events_statements_current would record nothing: thread_instrumentation, which it needs, is off",
         ),
         (
             {"extends": "default", "consumers": {"global_instrumentation": False}},
@@ -276,8 +276,8 @@ def test_differences_name_both_values_and_show_alike_ones_as_one() -> None:
     reported = differences(asked, found)
     assert "instrument transaction: asked for timed, the server has counted" in reported
     assert "consumer statements_digest: asked for on, the server has off" in reported
-    assert "threads of the class thread/sql/main: asked to be watched, the server does not" in reported
-    assert "the thread x and 1 more: asked to be watched, the server does not" in reported
+    assert "threads of the class thread/sql/main: asked for on, the server has off" in reported
+    assert "the thread x and 1 more: asked for on, the server has off" in reported
     memory = "memory/sql/THD::main_mem_root, and 1 more of memory: asked for counted, the server has off"
     assert f"instrument {memory}" in reported
 
@@ -293,8 +293,8 @@ def test_other_rows_of_the_setup_tables_are_compared_with_the_release() -> None:
     asked = put(named("default"), Known(INSTRUMENTS, CONSUMERS, others=("actor %@%: enabled YES",)))
     found = Found(asked.instruments, asked.consumers, ("actor joe@%: enabled YES",), {}, ())
     assert differences(asked, found) == [
-        "actor %@%: enabled YES: as the release has it, and the server no more",
-        "actor joe@%: enabled YES: the server has it, and the release does not",
+        "actor %@%: enabled YES: the release has this row, and the server does not",
+        "actor joe@%: enabled YES: the server has this row, and the release does not",
     ]
 
 

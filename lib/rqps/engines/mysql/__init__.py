@@ -20,7 +20,7 @@ _PASSING = (
     r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 )
 _ROLES = {
-    # a server without symbols still exports the functions that plugins may call: the last two
+    # the last two are exported for plugins, so a server without symbols has their names, too
     "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
     r"dispatch_command",
     "main": r"main|mysqld|mysqld_main|ld-linux.*",

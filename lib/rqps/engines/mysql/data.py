@@ -21,8 +21,8 @@ SHAPING = (
     *("character_set_server", "collation_server", "innodb_checksum_algorithm", "innodb_data_file_path"),
     *("innodb_file_per_table", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"),
 )
-"""Options that change the files of a table when it is made. Data directories are shared only between configs with the
-same values."""
+"""Options that change the files of a table when it is made. Only configs with the same values of these options share
+data directories."""
 
 FILE = "known.json"
 _KNOWN = TypeAdapter(Known)
@@ -56,13 +56,12 @@ def origin(build: Build, asked: Mapping[str, Option]) -> Origin:
 
 
 def known(source: Origin, say: Say) -> Known:
-    """The variables and performance schema settings of a build's server, which is asked once."""
+    """The variables and performance schema settings of a build, which its server reported once."""
     return _KNOWN.validate_json((_empty(source, say) / FILE).read_bytes())
 
 
 def known_before(version: str | None) -> dict[str, str]:
-    """The variables of all servers of a version, or of any version if that is None, that were ever asked on this
-    machine."""
+    """The variables that servers of a version have reported on this machine; of all versions if `version` is None."""
     variables: dict[str, str] = {}
     for file in (cache_dir() / "data").glob(f"*-{version or '*'}-*/initialised/{FILE}"):
         variables |= _KNOWN.validate_json(file.read_bytes()).variables

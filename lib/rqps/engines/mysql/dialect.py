@@ -1,4 +1,4 @@
-"""MySQL's SQL for workloads that run on every SQL server. Each such engine has a module `dialect` with the same
+"""MySQL's SQL for workloads that run on every SQL server. Each engine with SQL has a module `dialect` with the same
 functions."""
 
 import re
@@ -45,8 +45,8 @@ _OF_ITS_DATABASE = re.compile(
 _DEFINER = re.compile(r"\bDEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)(?:@(?:`[^`]*`|'[^']*'|[\w.%]+))?", re.IGNORECASE)
 _COMMENTS = re.compile(r"(?:\s+|/\*(?!!).*?\*/)+", re.DOTALL)
 PUBLISHED = {"innodb_idle_flush_pct": 100, "innodb_max_dirty_pages_pct_lwm": 1, "innodb_max_dirty_pages_pct": 1}
-"""Options that the published client of the insert benchmark sets while it waits. Their order keeps the second one
-from ever being above the third."""
+"""Options that the published client of the insert benchmark sets while it waits, in this order: the low-water mark
+must not exceed the maximum, so it is lowered first."""
 
 
 def create_table(key: str, columns: Mapping[str, str]) -> str:
@@ -64,8 +64,7 @@ def stored_by(engine: str) -> str:
 
 
 def storage_engines(connection: Connection) -> dict[str, str]:
-    """Maps each storage engine that the server knows to the reason why it can't be used for a table; empty if it
-    can."""
+    """Maps each storage engine that the server knows to the reason why tables can't use it; empty if they can."""
     support = dict(query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine"))
     for _, disabled in query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'"):
         support |= dict.fromkeys(disabled.lower().split(","), "FORBIDDEN")
@@ -110,8 +109,8 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
 
 
 def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:
-    """Reads every page of a table and its indexes, by one query for each index that reads the given column of all
-    rows. `indexes` maps the name of each index to that column."""
+    """Reads every page of a table and its indexes, by one query for each index. `indexes` maps each index to the
+    column that its query reads in all rows."""
     for index, column in indexes.items():
         query(connection, f"SELECT MAX(LENGTH({quoted(column)})) FROM {table} FORCE INDEX ({quoted(index)})")
 
@@ -169,7 +168,7 @@ def plan(connection: Connection, step: str, statement: str) -> list[dict[str, An
 
 
 def access(connection: Connection, step: str, statement: str) -> Access:
-    """The way in which the server finds a statement's rows, according to EXPLAIN."""
+    """The access path of a statement, according to EXPLAIN."""
     plan = explain(connection, statement)
     covers = "Using index" in str(plan.get("Extra")).split("; ")
     scans = plan.get("type") in WHOLE_TABLE
@@ -199,9 +198,9 @@ def settling(
     published: bool = False,
     limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Recomputes the statistics of these tables and makes the server work off its debt. Until it is closed, yields
-    the debt and a message about what is left; the message is empty when hardly any is. `change` are the column and
-    the key with which purge is woken."""
+    """Recomputes the statistics of these tables and makes the server work off its debt. Until the caller closes the
+    generator, it yields the current debt, and a message that is empty once the debt is within the limits of
+    `innodb.left`. `change` has the column and the key for `innodb.wake_purge`."""
     with closing(server.connect()) as connection, innodb.eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")

@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 counted = Counted("dispatch_command(*)", "connection")
-"""The function that serves a client's command. Because of its bracket, the pattern does not match a part that the
-compiler split off (`.cold`), which would end the counting too early."""
+"""The function that serves a client's command. The bracket keeps the pattern from matching a cold part that the
+compiler split off (`dispatch_command.cold`), at whose end the counting would stop too early."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20
@@ -49,8 +49,8 @@ def memory_bytes(asked: Asked) -> int:
 
 def foresee(asked: Asked) -> None:
     """Raises the errors of `prepare` that can be found without fetching or starting a server: a directory without a
-    server, an unknown allocator, or an option that the version does not have. If no server of this version was ever
-    asked on this machine, only options that no server asked here has are errors."""
+    server, an unknown allocator, or an option that the version does not have. Until a server of this version has run
+    on this machine, only options that no server known here has are errors."""
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
     refuse_here(asked, origin, (layout(tree) or (None, None))[1] if tree else None, locate)
@@ -77,7 +77,7 @@ def prepare(asked: Asked, say: Say) -> "PreparedServer":
         if reason := absent(build.version, asked.scenario):
             raise RqpsError(
                 f"{asked.dbms}: the scenario {asked.scenario.name} is not in this version: {reason}",
-                fix=f'write mysql: "{build.version}" beside the source of {asked.build!r}, and its runs are left out',
+                fix=f'write mysql: "{build.version}" beside the source of {asked.build!r}, to skip these runs',
             )
         scenario = realise(asked.scenario, build, has, config=asked.config)
         refuse_too_large(translated.expected, has, asked.dbms)
@@ -108,7 +108,7 @@ class PreparedServer:
 
     @property
     def in_words(self) -> Mapping[str, str]:
-        scenario = self.scenario.in_words if self.scenario else "as its options have it"
+        scenario = self.scenario.in_words if self.scenario else "as its options set it"
         left_out = ", ".join(self.translated.left_out)
         return {"options left out": left_out or "none", "performance schema": scenario}
 
@@ -127,7 +127,8 @@ prepared = PreparedServer
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredServer(Server):
-    """The server of a run. Its settings must match the config, at the start and during each step."""
+    """The server of a run. Its settings must match the config at the start; those of the performance schema also
+    during each step."""
 
     prepared: PreparedServer
 
@@ -163,8 +164,8 @@ class MeasuredServer(Server):
         maps = Path(f"/proc/{self.pid}/maps").read_text()
         if str(library) not in maps:
             raise RqpsError(
-                f"{self.prepared.dbms}: malloc: {name}: the server runs without {library}",
-                fix=f"read what the loader says of it in {self.error_log}; take another library for this build",
+                f"{self.prepared.dbms}: malloc: {name}: the server has not loaded {library}",
+                fix=f"see the loader's message in {self.error_log}; take another library for this build",
             )
         return "malloc", name, name
 

@@ -1,4 +1,4 @@
-"""The performance schema around a step: verifies its settings, and counts the events that it records."""
+"""Verifies the settings of the performance schema around a step, and counts the events that it records."""
 
 import time
 from collections import Counter
@@ -36,8 +36,8 @@ FEWEST = 0.1
 """Minimum number of events per transaction, for kinds of instruments that every load uses. With fewer events, a kind
 counts as not recorded."""
 SOCKET_EVENTS_OF_A_CONNECTION = 64
-"""Maximum number of socket events per connection while socket instruments are off: sockets count bytes when a
-connection opens and closes even then."""
+"""Maximum number of socket events per connection while socket instruments are off: even then, a connection counts
+some when it opens and closes."""
 CLOSING_S = 0.5
 CLOSING_PATIENCE_S = 10.0
 """Maximum wait for connections to close: a connection that does not belong to the load may stay open."""
@@ -58,15 +58,15 @@ class StepWatch:
         self._before: dict[str, str] = {}
         self._after: dict[str, str] = {}
         if asked:
-            verify(connection, asked, step, changed="before it")
+            verify(connection, asked, step, changed="before the step")
 
     def begin(self) -> Mapping[str, str]:
         self._before = self._read()
         return self._before
 
     def end(self, transactions: int) -> Mapping[str, str]:
-        """The status after the step. Fails if the recorded events are not those that the scenario asks for, or if its
-        settings changed during the step."""
+        """The status after the step. Fails if the recorded events are not those that the scenario asks for, or if the
+        performance schema's settings changed during the step."""
         wait_for_closing(self._connection)
         self._after = self._read()
         if self._asked:
@@ -94,10 +94,10 @@ class StepWatch:
     def _verify(self, asked: Realised, transactions: int) -> None:
         if lost := self._grew(_LOST_THREADS):
             raise RqpsError(
-                f"{self._step}: the performance schema knows no more threads: {lost} were not watched",
+                f"{self._step}: the performance schema had no room for {lost} threads: their events are missing",
                 fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
             )
-        verify(self._connection, asked, self._step, changed="in the middle of it")
+        verify(self._connection, asked, self._step, changed="during the step")
         events = {name.removeprefix(STATUS): self._grew(name) for name in self._after if name.startswith(STATUS)}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
         work = {"transactions": transactions, "connections": self._grew("Connections"), "texts": texts}
@@ -109,10 +109,10 @@ class StepWatch:
 
 
 def wait_for_closing(connection: Connection) -> None:
-    """Waits until the server has closed the connections that opened after this one, some time after their client
-    ended.
+    """Waits until the server has closed all connections newer than this one, some time after their clients ended.
 
-    Until it closes a connection, 5.6 counts no events of its socket, and for a moment counts its statements twice.
+    Until 5.6 closes a connection, it lacks the events of the connection's socket, and for a moment counts the
+    connection's statements twice.
     """
     deadline_s = time.monotonic() + CLOSING_PATIENCE_S
     while any(row[0] > connection.thread_id() for row in query(connection, "SHOW PROCESSLIST")):
@@ -168,8 +168,8 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Reads the settings of the performance schema and fails if they are not those of the scenario. The error lists
-    each wrong setting with the requested value and the value found. After an earlier call found them right, `changed`
-    is the text that says in the error when they changed: "during the step"."""
+    each wrong setting with the requested value and the value found. If an earlier call found no difference, `changed`
+    is for the error: it says when the settings changed, such as "during the step"."""
     reported = read_setup(connection)
     if reported.threads_unwatched:  # among them may be the thread of a connection that is just being closed
         time.sleep(CLOSING_S)
@@ -177,7 +177,7 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
     wrong = [*differences(asked, reported), *_metadata_locks(connection, asked)]
     if not wrong:
         return reported
-    what = f"was set otherwise {changed}" if changed else f"is not what the scenario {asked.scenario.name} asks for"
+    what = f"was changed {changed}" if changed else f"is not what the scenario {asked.scenario.name} asks for"
     fix = "take another scenario: this server can't be set to this one"
     if changed:
         fix = "find out what else sets it: an event of the server, a monitoring agent or another user"
@@ -185,7 +185,7 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
 
 
 def differences(asked: Realised, reported: Found) -> list[str]:
-    """One line for each setting that is not as asked for, with both values; of many lines, only the first.
+    """One line for each wrong setting, with the requested and the reported value; the first `MOST_SHOWN` lines.
     Instruments of one kind with the same two values share a line."""
     if asked.scenario.kind == "off":
         return (
@@ -212,14 +212,14 @@ def _different(asked: Realised, reported: Found) -> Iterator[str]:
             now = {True: "on", False: "off", None: "not listed"}[reported.consumers.get(name)]
             yield f"consumer {name}: asked for {'on' if on else 'off'}, the server has {now}"
     for row in sorted(set(asked.others) - set(reported.others)):
-        yield f"{row}: as the release has it, and the server no more"
+        yield f"{row}: the release has this row, and the server does not"
     for row in sorted(set(reported.others) - set(asked.others)):
-        yield f"{row}: the server has it, and the release does not"
+        yield f"{row}: the server has this row, and the release does not"
     off = [name for name, on in reported.thread_classes.items() if not on]
     for what, threads in (("threads of the class", off), ("the thread", reported.threads_unwatched)):
         if threads:
             many = f" and {len(threads) - 1} more" if len(threads) > 1 else ""
-            yield f"{what} {threads[0]}{many}: asked to be watched, the server does not"
+            yield f"{what} {threads[0]}{many}: asked for on, the server has off"
 
 
 def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
     shown = int(query(connection, f"SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE {which}")[0][0])
     query(connection, f"SELECT RELEASE_LOCK('{_LOCK}')")
     if bool(shown) != wanted:
-        yield f"metadata locks: asked for {'on' if wanted else 'off'}, and {shown} of 1 shows"
+        yield f"metadata locks: asked for {'on' if wanted else 'off'}, and {shown} of 1 lock was recorded"
 
 
 def recorded(connection: Connection, asked: Realised) -> dict[str, int]:
@@ -266,8 +266,8 @@ def mistaken(
     """One message for each kind of instruments that is on and recorded too few events in a step, or is off and
     recorded events.
 
-    Only statements that are sent as text (`texts`) have a digest. Executions of a prepared statement have one only
-    in 9.x.
+    `texts` is the number of statements that were sent as text. Only these have a digest; executions of a prepared
+    statement have one only in 9.x.
     """
     switched: dict[str, list[bool]] = {}
     for name, state in asked.instruments.items():

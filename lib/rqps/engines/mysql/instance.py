@@ -62,7 +62,7 @@ class _ConnectionForControl(pymysql.Connection):
         if not self.open:
             super().close()
             return
-        with getattr(self, "_sock").dup() as line:  # noqa: B009 its types leave it out
+        with getattr(self, "_sock").dup() as line:  # noqa: B009 not in pymysql's types
             super().close()
             line.settimeout(GOODBYE_PATIENCE_S)
             with suppress(OSError):

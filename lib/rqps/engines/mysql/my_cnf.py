@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from rqps.engines import ALLOCATORS, FileLine, option_name
 
 KEY = "my_cnf"
-ABOUT = "A file of options beside runs.yaml, such as etc/my.cnf; what the config says itself comes on top."
+ABOUT = "An option file beside runs.yaml, such as etc/my.cnf. The config's own options override those of the file."
 WRAPPER = "mysqld_safe"
 NAMED_SKIP = frozenset(
     f"skip_{name}" for name in ("external_locking", "name_resolve", "networking", "replica_start", "show_database")
@@ -28,7 +28,8 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 
 def read(text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
-    """The options in a my.cnf, and its mistakes, both with line numbers. rqps itself sets the options `ours`."""
+    """The options in a my.cnf, and its mistakes, both with line numbers. Options in `ours` are not taken, since rqps
+    sets them."""
     lines: list[FileLine] = []
     problems: list[tuple[int, str]] = []
     group = ""
@@ -71,7 +72,7 @@ def _line(number: int, group: str, name: str, value: str | None, ours: frozenset
     if name == "log_bin" and given not in ("ON", "OFF"):
         return FileLine(number, name, "ON", optional, series, "has its files where rqps puts them")
     if given.startswith(("/", "~/", "./")):
-        return FileLine(number, name, given, optional, series, "is a place, which rqps chooses", taken=False)
+        return FileLine(number, name, given, optional, series, "is a path, which rqps chooses", taken=False)
     return FileLine(number, name, given, optional, series)
 
 
@@ -83,8 +84,7 @@ def _value(written: str) -> str:
 
 
 def _allocator(path: str) -> str:
-    """The allocator's name, if the file name of a library, as given to mysqld_safe, shows it; else the path
-    itself."""
+    """The allocator that the file name of a library shows; the path itself if it shows none."""
     file = PurePosixPath(path).name
     return next((name for name in ALLOCATORS if file.startswith((f"lib{name}", name))), path)
 

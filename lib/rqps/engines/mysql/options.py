@@ -1,7 +1,7 @@
 """Translates a config, which uses the current names of options, into the options of one version.
 
-No table lists the options of each version: the server's own `SHOW GLOBAL VARIABLES` does, so your own build is known
-as well as a release. Only options that have another form in some versions are listed here.
+The server's own `SHOW GLOBAL VARIABLES` lists the options of a version, so your own build is known as well as a
+release. This module lists only options that have another form in some versions.
 """
 
 import difflib

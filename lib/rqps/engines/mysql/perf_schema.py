@@ -19,7 +19,7 @@ from rqps.errors import RqpsError, instead
 KEY = "perf_schema"
 SWITCH = "performance_schema"
 """The server option whose value follows from the scenario."""
-ABOUT = "The scenario of the performance schema: one by its name, or a set of one's own."
+ABOUT = "The scenario of the performance schema: a name, or your own set of instruments and consumers."
 STATUS = "perf_schema/"
 STATEMENTS = "questions"
 MEMORY = "perf_schema/memory_bytes"
@@ -59,8 +59,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The instruments and consumers that are on. Where no switch decides, the default is that of the release, or
-    off."""
+    """Switches that turn instruments and consumers on or off. Where no switch fits, the release's default applies."""
 
     name: str
     """The name in runs.yaml, such as `waits-only`; for a custom scenario, a short description."""
@@ -139,7 +138,8 @@ Pattern = Annotated[str, Field(min_length=1)]
 
 
 class ScenarioSpec(Strict):
-    """A custom scenario. A named scenario has the same form: it extends the named one and changes nothing."""
+    """A custom scenario. The name of a scenario in its place means one that extends the named scenario and changes
+    nothing."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
     """The named scenario whose instruments and consumers are the starting point. If not given, all are off except the

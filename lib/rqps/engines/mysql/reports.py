@@ -125,8 +125,7 @@ class Found:
     thread_classes: Mapping[str, bool] = field(default_factory=dict)
     """Maps each class of threads in setup_threads, which exists since 8.0, to True if it is enabled."""
     threads_unwatched: tuple[str, ...] = ()
-    """Names of running threads whose events are not recorded, without the thread of the connection that reads
-    this."""
+    """Names of running threads whose events are not recorded, except the thread of the connection that reads them."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def schema_rows(connection: Connection, table: str, which: str = "", columns: st
         try:
             cursor.execute(f"SELECT {columns} FROM performance_schema.{table} {which}")
         except pymysql.err.MySQLError as error:
-            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the second: it was compiled out
+            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the latter if it was compiled out
                 return []
             raise
         return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]
@@ -210,7 +209,8 @@ def read_written(connection: Connection) -> dict[str, str]:
 
 
 def memory_status(connection: Connection) -> dict[str, int]:
-    """Maps the names in SHOW ENGINE PERFORMANCE_SCHEMA STATUS, such as those of memory in bytes, to their values."""
+    """Maps the names in SHOW ENGINE PERFORMANCE_SCHEMA STATUS to their values; names that end in `memory` have
+    bytes."""
     rows = query(connection, "SHOW ENGINE PERFORMANCE_SCHEMA STATUS")
     return {str(name): int(value) for _, name, value in rows}
 

@@ -49,17 +49,17 @@ class Realised:
         """The scenario's name, and the way in which it is set."""
         if self.scenario.kind != "on":
             return self.scenario.name
-        by = "by options at its start" if self.arguments else "by nothing, since it is as the release has it"
+        how = "set by options at its start" if self.arguments else "as the release sets it"
         if self.statements:
-            by = "by UPDATE of the setup tables, before the load connects"
-        return f"{self.scenario.name}, set {by}"
+            how = "set by UPDATE of the setup tables, before the load connects"
+        return f"{self.scenario.name}, {how}"
 
     def is_on(self, consumer: str) -> bool:
         return self.consumers.get(consumer, False)
 
     @property
     def records(self) -> bool:
-        """True if the consumer is on without which no event is recorded."""
+        """True if the consumer is on that all recording depends on."""
         first = "global_instrumentation" if "global_instrumentation" in self.consumers else "events_waits_current"
         return self.is_on(first)
 
@@ -155,7 +155,7 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
         ("consumers", scenario.consumers, known.consumers),
     ):
         for switch in unmatched(switches, names):
-            never_had = not switch.on and later_than(version, switch, kind)  # a switch that this release lacks is off
+            never_had = not switch.on and later_than(version, switch, kind)  # what the release lacks is off
             if not (switch.optional or switch.pattern == "%" or never_had):
                 yield f"{switch.pattern} fits no {kind[:-1]}; {_reason(switch.pattern, names)}"
     on = _consumers(scenario, known)
@@ -163,7 +163,7 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
         described = classes().consumers.get(name)
         parent = described.parent if described else None
         if enabled and parent in on and not on[parent]:
-            yield f"the consumer {name} would record nothing: {parent}, which it hangs on, is off; switch it on, too"
+            yield f"the consumer {name} would record nothing: {parent}, which it needs, is off; switch it on, too"
 
 
 def _reason(pattern: str, names: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """The bytes that a server wrote, by purpose, from the counters that each release has.
 
 The bytes of the redo log are the growth of its sequence number (LSN). The status counter of the redo log is too high:
-it counts a 512-byte block again each time that the block is rewritten with more content, while the kernel writes the
-file's page that holds the block once.
+it counts a 512-byte block each time that the block is rewritten with more content, while the kernel writes the page
+with this block once.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""PostgreSQL: the facts that rqps knows of it without having a build. `engine` starts its servers."""
+"""PostgreSQL: the facts that are known before any of its builds is on this machine. `engine` starts its servers."""
 
 from collections.abc import Mapping
 

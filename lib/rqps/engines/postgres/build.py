@@ -46,14 +46,14 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for, fetched if needed. It is an error if its version is not the promised one."""
+    """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec` states."""
     origin = source(name, spec)
     program = server_in(tree := origin.fetch(name, say))
     assert program is not None  # without a program, fetching would have failed
     of_debian = origin.kind == "debian"
     argv = sources.debian.own_loader(tree, program) if of_debian else (str(program),)
     environment = {} if of_debian else library_environment(name, program, say)
-    asking, no_beta = ["--version"], "; a beta has no version that could be promised"
+    asking, no_beta = ["--version"], "; a beta, such as 18beta1, can't be measured"
     facts = sources.asked_once(program, lambda: {"version": version_of(argv, asking, environment, _VERSION, no_beta)})
     sources.refuse_other_version(name, spec, origin, facts["version"])
     how = sources.how_compiled(program)

@@ -80,7 +80,7 @@ class Connection:
         return import_module("rqps.engines.postgres.dialect")
 
     def wait_at_most(self, patience_s: float) -> Self:
-        """This connection, with another limit for its wait for an answer, in seconds."""
+        """This connection, with another maximum wait for an answer."""
         self._line.settimeout(patience_s)
         return self
 

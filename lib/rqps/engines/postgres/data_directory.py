@@ -21,13 +21,13 @@ from rqps.engines.postgres.unprivileged import server_user
 from rqps.errors import RqpsError
 
 SHAPING = {"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""}
-"""Maps the options of a config that decide what initdb writes to their values where a config does not name them."""
+"""Maps the options that decide what initdb writes to their values for configs that do not set them."""
 FILE = "known.json"
 _KNOWN = TypeAdapter(dict[str, Setting])
 QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
 """Server options for loading tables; they have no effect on the loaded data. Commits stay synchronous: right after
-asynchronous commits a vacuum could not mark their rows as visible to all, and no query would be an index-only
-scan."""
+asynchronous commits, a vacuum could not mark their rows as visible to all, and index-only scans would read the table,
+too."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def loaded(source: Origin, name: str, load: Callable[[Server], None], say: Say) 
 
 
 def _empty(source: Origin, say: Say) -> Path:
-    """A folder with a new data directory, in which our database is created, and the settings of its server. Made
-    once."""
+    """A folder with a new data directory, which contains our database, and a file with its server's settings. It is
+    made once."""
 
     def make(work: Path) -> None:
         if user := server_user():
@@ -125,7 +125,7 @@ def _initdb(source: Origin, data: Path) -> None:
 
 
 def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
-    """The options of initdb; an error if the release lacks one that is asked for. Since 18, initdb enables
+    """The options of initdb. Fails if the release lacks one that the config asks for. Since 18, initdb enables
     checksums by default."""
     for name, value in source.shape.items():
         option = f"--{name.replace('_', '-')}"
@@ -145,5 +145,5 @@ def _shape_options(source: Origin, help_text: str) -> Iterator[str]:
 
 
 def _running(build: Build, data: Path, log: Path) -> AbstractContextManager[Server]:
-    """A server on `data` that runs until the end of the block; an error if it does not shut down in order."""
+    """Starts a server on `data` for the block. Fails if the server does not stop cleanly afterwards."""
     return start(build, data, Start(log), QUICK).making(f"making data of {build.name}")

@@ -1,5 +1,5 @@
-"""PostgreSQL's SQL for workloads that run on any SQL server. Each such engine has a module `dialect` with the same
-functions."""
+"""PostgreSQL's SQL for workloads that run on any SQL server. Each engine with SQL has a module `dialect` with the
+same functions."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from rqps.engines.postgres.postmaster import Server
 
 STORED_BY = "heap"
 NUMBERED, NEXT_NUMBER = "serial primary key", "nextval('{table}_{key}_seq')"
-"""The column type of a key that the server numbers itself, and the SQL value that stands for the next number."""
+"""The type of a key whose values the server generates, and the SQL for its next value in an INSERT."""
 AT_REST = ("vacuum (analyze) {table}",)
 """Statements that prepare a loaded `{table}` for reading: they set its visibility map and its statistics."""
 IDS_AT_ONCE = 1000
@@ -57,8 +57,8 @@ _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'autovacuum:%
 
 
 def create_table(key: str, columns: Mapping[str, str]) -> str:
-    """The statement that creates a table whose ids the server numbers. Like the statements below, it has `{table}` in
-    place of the table's name."""
+    """CREATE TABLE for a table with generated ids. Here and in the statements below, `{table}` stands for the
+    name."""
     typed = "".join(f"{name} {kind}, " for name, kind in columns.items()).replace("DATETIME", "TIMESTAMP")
     return (
         f"CREATE TABLE {{table}} ({key} BIGSERIAL, {typed}PRIMARY KEY ({key})); "
@@ -72,8 +72,7 @@ def stored_by(engine: str) -> str:  # noqa: ARG001
 
 
 def storage_engines(connection: Connection) -> dict[str, str]:  # noqa: ARG001
-    """Maps each storage engine of the server to the reason why it can't make a table; the reason is empty if it
-    can."""
+    """Maps each storage engine of the server to the reason why tables can't use it; empty if they can."""
     return {STORED_BY: ""}
 
 
@@ -103,7 +102,7 @@ def query(connection: Connection, sql: str) -> list[Row]:
 
 def check_connections(connection: Connection, asked: Connections) -> None:
     """Refuses a load that needs more connections than the server allows: it would fail in the middle of a step."""
-    most = int(str(connection.query("SHOW max_connections")[0][0]))  # we may take the reserved connections, too
+    most = int(str(connection.query("SHOW max_connections")[0][0]))  # our superuser may use the reserved ones, too
     asked.refuse_beyond(most)
 
 
@@ -114,8 +113,8 @@ def tables_of(connection: Connection, schema: str) -> list[str]:
 
 
 def described(connection: Connection, schema: str, name: str) -> tuple[str, dict[str, str], dict[str, list[str]]]:
-    """The storage of a table, its columns with their types, and its indexes with their columns. The primary key has
-    the name PRIMARY."""
+    """The storage engine of a table, its columns with their types, and its indexes with their columns. The primary
+    key has the name PRIMARY."""
     if name not in tables_of(connection, schema):
         return "no such table", {}, {}
     columns = {}
@@ -188,7 +187,7 @@ def of_a_dump(statement: str) -> str:
 
 
 def takes_rows(statement: str) -> bool:
-    """True if a statement is followed by lines that hold its rows."""
+    """True if the lines after a statement are its rows, as after COPY … FROM stdin."""
     return bool(re.match(r"COPY\b.*\bFROM\s+stdin", statement, re.IGNORECASE | re.DOTALL))
 
 
@@ -243,12 +242,12 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def rows_deleted(connection: Connection) -> int:
-    """Number of rows deleted from tables so far. Connections that are still open may not have reported all theirs."""
+    """The number of rows deleted from tables so far. Open connections may not have reported all their deletes yet."""
     time.sleep(STATISTICS_LATE_S)
     return int(connection.query("SELECT sum(n_tup_del) FROM pg_stat_user_tables")[0][0] or 0)
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 MySQL's reads its files
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 MySQL reads its files
     """The size of a schema's tables with their indexes, in bytes."""
     sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
     return int(connection.query(f"{sizes} WHERE relkind = 'r' AND nspname = '{schema}'")[0][0] or 0)
@@ -277,11 +276,11 @@ def settling(
     published: bool = False,  # noqa: ARG001 makes no difference here
     limit_s: float | None = None,
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Makes the server pay its debt, and renews the statistics of these tables. It vacuums the tables and writes a
-    checkpoint, since later statements would pay for dead rows, pages missing in the visibility map, and dirty pages.
-    A first checkpoint flushes the WAL of commits that did not wait for it: until then a vacuum could not mark their
-    rows as visible to all. Until the caller closes the generator, it yields the debt, and a text on what is not
-    paid yet, empty if nothing."""
+    """Recomputes the statistics of these tables and makes the server work off its debt. It vacuums the tables and
+    writes a checkpoint, since later statements would pay for dead rows, pages missing in the visibility map, and
+    dirty pages. A first checkpoint flushes the WAL of asynchronous commits, whose rows a vacuum could not yet mark as
+    visible to all. Until the caller closes the generator, it yields the current debt, and a message that is empty
+    once no debt is left."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
             connection.query("CHECKPOINT")
@@ -291,7 +290,7 @@ def settling(
             while True:
                 ((workers,),) = connection.query(_AT_WORK)
                 debt = read_debt(connection)
-                if debt["history_length"] > MOST_DEAD:  # the count is late, or an open transaction keeps them
+                if debt["history_length"] > MOST_DEAD:  # the count is old, or an open transaction needs them
                     yield debt, f"{debt['history_length']} dead rows are not vacuumed"
                     for table in tables:
                         connection.query(f"VACUUM {table}")

@@ -1,4 +1,5 @@
-"""PostgreSQL, a server with SQL: translates a config for the release of its build, and opens a server with it."""
+"""The PostgreSQL engine: translates a config into the options of the build's version, and starts the server with
+them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,8 +33,8 @@ __all__ = [
 ]
 
 counted = Counted("PostgresMain", "connection", marker="pg_sleep")
-"""The function whose instructions are counted: a backend works for its client in it. More specific functions, such as
-exec_bind_message, are inlined in these builds."""
+"""The function in which a backend serves its client. More specific functions, such as exec_bind_message, are inlined
+in some builds."""
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
 _BYTES = Setting("0", "B", "integer")
@@ -41,8 +42,8 @@ OUR_SOURCES = (
     *("default", "override", "client", "session", "command line"),
     *("configuration file", "environment variable", "dynamic default"),
 )
-"""The sources in pg_settings that rqps expects: the release itself, the command line, files of initdb, and limits of
-the process. The environment is expected, too, since rqps sets it."""
+"""The sources in pg_settings that a setting may have; a setting from another source is an error. The environment is
+allowed, since rqps sets it."""
 SOURCES = "SELECT name, source FROM pg_settings WHERE source NOT IN ('default', 'client')"
 STATUS = {
     "pg_stat_database": "WHERE datname = current_database()",
@@ -66,7 +67,7 @@ def memory_bytes(asked: Asked) -> int:
 
 
 def foresee(asked: Asked) -> None:
-    """Refuses what `prepare` would refuse, as far as this can be found without fetching or starting anything."""
+    """Raises the errors of `prepare` that can be found without fetching or starting a server."""
     server_user()
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
@@ -168,7 +169,7 @@ def read_status(connection: Connection) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredServer(Server):
-    """The server of a run. Its settings have to be those of its config, and to stay so."""
+    """The server of a run. Its settings must match the config at the start."""
 
     prepared: PreparedServer
 
@@ -198,9 +199,7 @@ class MeasuredServer(Server):
                 "SELECT pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = current_database()"
             )
         wrong = mismatches(asked, reported)
-        wrong += [
-            f"{name}: nobody asked for it, and its {where} sets it to {value!r}" for name, where, value in unasked
-        ]
+        wrong += [f"{name}: not in the config, and set to {value!r} by the {where}" for name, where, value in unasked]
         if not f"{self.version}.".startswith(f"{self.build.version}."):
             wrong.insert(0, f"version: asked for {self.build.version}, the server has {self.version}")
         data = {"encoding": encoding, "locale": collate, "data_checksums": reported["data_checksums"].value}

@@ -113,7 +113,7 @@ def translate(asked: Mapping[str, Option], known: Mapping[str, Setting], *, dbms
 
 
 def mismatches(expected: Mapping[str, str], reported: Mapping[str, Setting]) -> list[str]:
-    """The settings whose values differ from what was asked for, in words, with both values. A value of -1 is not
+    """One line for each setting whose reported value is not the expected one, with both values. A value of -1 is not
     compared: the server then chooses the value itself."""
     wrong = []
     for name, text in expected.items():
