@@ -176,7 +176,7 @@ def test_changes_of_few_rounds_say_that_they_decide_nothing(
     study: str, page: str, rounds: int, words: str, samples: Path
 ) -> None:
     whole = rqps.load(study, samples)
-    few = f" That is of {rounds} round{'s' * (rounds > 1)} and decides nothing: a verdict takes 4."
+    few = f" This is from {rounds} round{'s' * (rounds > 1)} and decides nothing: a verdict takes 4."
     for part, says in ((first_rounds(whole, rounds), True), (whole, False)):
         sentences = answer(part, *stats.relate(part), notebooks(page)).sentences
         (about,) = [sentence for sentence in sentences if sentence.startswith(words.partition(" (1")[0])]

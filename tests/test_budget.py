@@ -164,7 +164,7 @@ def test_the_report_of_a_budget_says_the_rounds_that_there_are(tmp_path: Path) -
     for number in (5, 6):
         (data / f"raw/study=synthetic/run=r{number:02}@my2.ps0@here/manifest.json").unlink()
     found = rqps.load("synthetic", data=data)
-    said = "30 min 0 s, spent where they decide something: 4–6 rounds of each dbms; 16 runs finished"
+    said = "30 min 0 s, spent on undecided comparisons: 4–6 rounds of each dbms; 16 runs finished"
     assert dict(facts_of(found, found.runs))["runs"] == said
     assert all_warnings(found).filter(kind="rounds").is_empty()
     shutil.rmtree(data / "raw/study=synthetic/run=r01@my2.ps0@here")

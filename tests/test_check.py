@@ -134,7 +134,7 @@ def test_what_is_no_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
             check(path)
     packed = base64.b64encode(gzip.compress(bytes(10_000_000))).decode()
     (tmp_path / "e.html").write_text(f'<script type="text/plain" data-file="index.html">{packed}</script>\n')
-    with pytest.raises(RqpsError, match=r"e\.html: can't be read as a report: .*stands for far more"):
+    with pytest.raises(RqpsError, match=r"e\.html: can't be read as a report: .*unpacks to far more"):
         check(tmp_path / "e.html")
     assert main(["report", "--check", str(tmp_path / "nowhere")]) == 2
     assert "or make one: rqps report nowhere" in capsys.readouterr().err

@@ -68,7 +68,7 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("plan demo --rounds many", "argument --rounds: invalid int value: 'many'"),
         ("run demo --budget 30m", "demo: a budget is for duets, and its dbms are measured one after the other"),
         ("plan demo --budget 30m", "demo: a budget is for duets, and its dbms are measured one after the other"),
-        ("run demo --budget 30m --rounds 1", "--rounds and --budget are two ways to say how long"),
+        ("run demo --budget 30m --rounds 1", "--rounds and --budget can't be combined"),
         ("plan", "the following arguments are required: STUDY"),
         ("plan demo --data nowhere", "nowhere: there is no such data folder"),
         ("plan demo --runs-yaml none.yaml", "none.yaml: can't be read: No such file"),
@@ -76,9 +76,9 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("show demo", "there is no study 'demo'"),
         ("investigate demo", "there is no study 'demo'"),
         ("report demo.rqps", "demo.rqps: there is no study"),
-        ("report", "report: 0 studies"),
-        ("report a b c", "report: 3 studies"),
-        ("report a b --single-file", "report: 2 studies"),
+        ("report", "report: 0 studies given"),
+        ("report a b c", "report: 3 studies given"),
+        ("report a b --single-file", "report: 2 studies given"),
         ("report --check . --with-data", "report: --check makes no pages"),
         ("pack demo", "there is no study 'demo'"),
         ("pack demo.rqps --unpack", "demo.rqps: there is no study"),
@@ -87,7 +87,7 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("servers fetch 8.4.4", "8.4.4 is a version of RocksDB: name the engine, too"),
         ("servers fetch mysql 8.0.34", "unknown mysql version '8.0.34'; did you mean '8.0.33'?"),
         ("servers fetch mysq 8.0.33", "unknown engine 'mysq'; did you mean 'mysql'?"),
-        ("servers list my1", "servers list: my1 is no engine"),
+        ("servers list my1", "servers list: my1 is not an engine"),
         ("report --check nothere", "nothere: there is no report, neither here nor in "),
         ("rnu demo", "invalid choice: 'rnu'"),
         ("run demo --archve", "unrecognized arguments: --archve"),
@@ -146,7 +146,9 @@ def test_plan_shows_order_options_and_time_and_writes_nothing(house: House) -> N
     for round_ in (1, 2, 3):
         line = next(line for line in done.stdout.splitlines() if line.startswith(f"  round {round_} "))
         assert sorted(line.split()[2:]) == ["my1.base", "my2.base"]
-    assert done.stdout.startswith("demo: 6 runs, 6 missing\n  about 4 min 0 s for what is not done, 3 min 0 s of it")
+    assert done.stdout.startswith(
+        "demo: 6 runs, 6 missing\n  about 4 min 0 s for the runs that are not done, 3 min 0 s of it"
+    )
     assert not (house.path / "data").exists()
 
 
@@ -160,7 +162,7 @@ def test_plan_says_what_each_host_takes_and_all_of_them(house: House) -> None:
     assert "2 dbms × 3 rounds = 6 runs on slow; base is my1.base" in output
     assert "2 dbms × 3 rounds = 6 runs on fast; base is my1.base" in output
     for left in ("7 min 0 s", "4 min 0 s"):
-        assert output.count(f"about {left} for what is not done") == 1
+        assert output.count(f"about {left} for the runs that are not done") == 1
     assert output.endswith("demo: all 2 hosts at once, about 7 min 0 s\n")
 
 
@@ -179,7 +181,7 @@ def test_plan_finds_every_mistake_that_run_would_end_with(house: House, monkeypa
     )
     done = rqps("plan", "demo", cwd=house.path)
     assert done.returncode == 1
-    found = done.stdout.partition("to be mended first, or `rqps run` stops at it\n")[2].partition("\n\n")[0]
+    found = done.stdout.partition("mistakes that would stop `rqps run`\n")[2].partition("\n\n")[0]
     assert "builds.my1.path: no such directory: /nowhere/my1" in found
     assert "my2.base: MySQL 8.0.33 has no option max_conections (did you mean max_connections?)" in found
     assert not (house.path / "data").exists()
@@ -201,7 +203,7 @@ def test_plan_sees_another_version_and_a_socket_s_path_that_is_too_long(
 def test_plan_says_what_further_occasions_take(house: House) -> None:
     house.ask(rounds=2, method="duet", more="\n    occasions: 3\n    apart: 1h")
     lines = rqps("plan", "demo", cwd=house.path).stdout.splitlines()
-    assert lines[1].startswith("  about 24 s for what is not done")
+    assert lines[1].startswith("  about 24 s for the runs that are not done")
     assert lines[2] == (
         "  this is occasion 1 of 3; 2 more occasions from newly loaded tables take 24 s each, 1 h 0 min apart: "
         "2 h 0 min after this one"
@@ -278,7 +280,7 @@ def test_status_says_what_can_be_reported(house: House) -> None:
     said = rqps("status", cwd=house.path).stdout
     assert said == (
         "demo: 2 runs, 2 missing\n"
-        "can be reported now, by `rqps show` and `rqps report`\n"
+        "studies that `rqps show` and `rqps report` can use now\n"
         "  measured here: synthetic\n"
         "  samples: there\n"
     )

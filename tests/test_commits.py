@@ -112,7 +112,7 @@ def test_commits_that_touch_what_costs_more_come_first(folder: Path) -> None:
         (("--make", "make"), "--checkout and --make go together"),
         (("--checkout", "data", "--make", "make"), "no git repository"),
         (("--checkout", ".", "--make", "make", "--builds", "rx704"), "give one of them"),
-        (("--every", "0"), "1 or more is due"),
+        (("--every", "0"), "must be 1 or more"),
         (("--count", "--occasion"), "counts are the same at any hour"),
     ],
 )

@@ -62,5 +62,5 @@ def test_the_first_page_counts_the_runs_that_it_lists(study: Study) -> None:
     both = pl.concat([study.runs, study.runs.head(2).with_columns(mode=pl.lit("health"))])
     facts = dict(facts_of(study, both))
     assert facts["when"].endswith(f", {both.height} runs.")
-    one, beside = study.runs.height, "2 more of the base with itself, in which it has two sides"
+    one, beside = study.runs.height, "2 more of the base against itself"
     assert facts["runs"].endswith(f"{one} of {one} runs finished; {beside}")

@@ -113,7 +113,7 @@ def test_run_and_status_refuse_a_copied_run(house: House) -> None:
     shutil.copytree(house.study / "run=r01@my1.base@here", house.study / "run=r02@my1.base@here")
     code, words = house.run()
     assert code == 1
-    assert "run=r02@my1.base@here: its manifest is that of run r01@my1.base@here" in words
+    assert "run=r02@my1.base@here: its manifest belongs to run r01@my1.base@here" in words
     with pytest.raises(RqpsError, match="which is in"):
         house.states()
 
@@ -124,7 +124,7 @@ def test_run_and_status_refuse_a_cut_file(house: House) -> None:
     code, words = house.run()
     assert (code, len(house.folders())) == (1, 2)
     assert f"{cut}: can't be read: it has " in words
-    with pytest.raises(RqpsError, match="was measured with"):
+    with pytest.raises(RqpsError, match="when it was measured"):
         house.states()
 
 

@@ -225,7 +225,7 @@ def test_rows_that_can_t_be_numbers_are_named_and_the_others_are_read(tmp_path: 
     assert "operations is 'ten', which is no number: " in text
     assert "operations is '1,234', which is no number: write it with a point, without separators" in text
     assert all(f"row {number}" in text for number in range(3, 9))
-    assert "columns without a place here: mood" in text
+    assert "unknown columns: mood" in text
 
 
 def test_steps_that_failed_or_are_missing_are_named(tmp_path: Path) -> None:
@@ -328,8 +328,8 @@ def test_names_can_be_those_of_a_study_of_one_s_own(tmp_path: Path) -> None:
         ("t.csv", "the engine of a.x is not known"),
         ("t.csv --engine mysq", "--engine mysq: did you mean 'mysql'?"),
         ("t.csv --engine mysql --base z.x", "--base z.x: did you mean 'b.x'?"),
-        ("t.csv --engine mysql --study ../up", "--study '../up' is no name of a study"),
-        ("t.csv --engine mysql --as a.x", "--as a.x: has no name on one side"),
+        ("t.csv --engine mysql --study ../up", "--study '../up' is not a valid name"),
+        ("t.csv --engine mysql --as a.x", "--as a.x: a name is missing"),
         ("t.csv --engine mysql --as c.x=d.x", "--as c.x: "),
     ],
 )
@@ -464,11 +464,11 @@ def test_a_summary_is_read_where_folders_are_gone(tmp_path: Path) -> None:
         ),
         (
             [100, 300, 400, 500, 500],
-            "its rows are shifted from random-points_range=100 on: there stand the numbers of ",
+            "its rows are shifted from random-points_range=100 on: they have the numbers of ",
         ),
         (
             [100, 100, 200, 300, 400],
-            "its rows are shifted from random-points_range=100 on: there stand the numbers of ",
+            "its rows are shifted from random-points_range=100 on: they have the numbers of ",
         ),
     ],
 )

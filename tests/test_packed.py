@@ -144,7 +144,7 @@ def test_a_file_of_two_studies_shows_none_until_one_is_named(tmp_path: Path) -> 
     with zipfile.ZipFile(files[0], "a") as both, zipfile.ZipFile(files[1]) as second:
         for name in second.namelist():
             both.writestr(name, second.read(name))
-    with pytest.raises(RqpsError, match="has 2 studies") as caught:
+    with pytest.raises(RqpsError, match="contains 2 studies") as caught:
         rqps.load(files[0])
     assert caught.value.fix == f"name one of them: {files[0]}/study=synthetic or {files[0]}/study=other"
     assert rqps.load(f"{files[0]}/study=other").card.study == "other"
@@ -180,9 +180,9 @@ def test_a_reader_finds_the_old_one_or_the_new_one(
 
 def test_folders_of_runs_are_never_replaced(data: Path, tmp_path: Path) -> None:
     [packed] = pack("synthetic", tmp_path / "sent", data)
-    with pytest.raises(RqpsError, match="there are folders of runs already"):
+    with pytest.raises(RqpsError, match="contains folders of runs already"):
         unpack(str(packed), data / "raw")
-    with pytest.raises(RqpsError, match="there are folders of runs already"):
+    with pytest.raises(RqpsError, match="contains folders of runs already"):
         pack(str(packed), data / "raw")
     assert rqps.load("synthetic", data).runs.height == 6
 
@@ -252,7 +252,9 @@ def test_a_newer_schema_is_refused(data: Path, tmp_path: Path) -> None:
         for path in folder.iterdir():
             archive.write(path, f"{STUDY}/{path.name}")
     for place in (folder, tmp_path / "x.rqps"):
-        with pytest.raises(RqpsError, match=r"runs\.parquet: schema version 99, and this rqps reads 2") as caught:
+        with pytest.raises(
+            RqpsError, match=r"runs\.parquet: schema version 99, but this rqps reads only 2"
+        ) as caught:
             rqps.load(place)
         assert "update rqps" in caught.value.fix
 
@@ -339,7 +341,7 @@ def test_a_packed_file_that_takes_more_room_than_it_shows_is_refused(data: Path,
     with zipfile.ZipFile(tmp_path / "x.rqps", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(packed / "runs.parquet", "study=synthetic/runs.parquet")
         archive.writestr("study=synthetic/steps.parquet", bytes(10_000_000))
-    with pytest.raises(RqpsError, match=r"x\.rqps: can't be read: what is in it is compressed"):
+    with pytest.raises(RqpsError, match=r"x\.rqps: can't be read: its contents are compressed"):
         rqps.load(tmp_path / "x.rqps")
 
 

@@ -314,7 +314,7 @@ def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("1 / 0", r"broken\.ipynb did not come to its end .* ZeroDivisionError"),
+        ("1 / 0", r"broken\.ipynb failed for study .* ZeroDivisionError"),
         (
             "from rqps.show.renderer import bundle; bundle({'mark': 'cake', 'description': 'A cake.'})",
             r"broken\.ipynb: a chart could not be drawn: A cake\.: Vega-Lite to PNG conversion failed: TypeError",
@@ -342,7 +342,9 @@ def test_a_notebook_with_other_parameters_is_refused_before_it_runs(data: Path, 
     cells = [nbformat.v4.new_code_cell('studdy = "releases"\ndata = None', metadata={"tags": ["parameters"]})]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=KERNEL)
     nbformat.write(notebook, tmp_path / "misspelt.ipynb")
-    with pytest.raises(RqpsError, match=r"misspelt.ipynb: cells tagged `parameters`: 1, which take data, studdy"):
+    with pytest.raises(
+        RqpsError, match=r"misspelt.ipynb: has 1 cell tagged `parameters`; names set there: data, studdy"
+    ):
         build("synthetic", data, tmp_path / "report", tmp_path)
 
 

@@ -89,7 +89,7 @@ def test_what_is_said_of_units_is_plain(house: House) -> None:
     assert "\n  round 1   my" in plan
     assert "my1.base.again" in plan
     # Each dbms and the twin are under load for their own 30 seconds, and each round takes its time: 4 rounds of 4.
-    assert "about 8 min 40 s for what is not done, 8 min 0 s of it under load" in plan
+    assert "about 8 min 40 s for the runs that are not done, 8 min 0 s of it under load" in plan
     assert "r01@here  missing: 3 dbms and a twin in turns\n" in status_text(states)
     house.ask(rounds=2, method="duet")
     house.script({"r01": "raise"})

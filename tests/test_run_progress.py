@@ -101,13 +101,13 @@ def test_a_notebook_that_fits(tmp_path: Path) -> None:
 )
 def test_one_that_takes_something_else(tmp_path: Path, source: str, takes: str) -> None:
     text = refusal(notebook(tmp_path, source))
-    assert f"cells tagged `parameters`: 1, which take {takes}\n" in text
+    assert f"has 1 cell tagged `parameters`; names set there: {takes}\n" in text
     assert "one line `name = default` for each of: runs_yaml, study" in text
 
 
 def test_one_without_the_tag(tmp_path: Path) -> None:
     text = refusal(notebook(tmp_path, "runs_yaml: str = ''\nstudy: str = ''", tags=()))
-    assert "cells tagged `parameters`: 0" in text
+    assert "has 0 cells tagged `parameters`" in text
 
 
 def test_none_at_all_and_something_else(tmp_path: Path) -> None:

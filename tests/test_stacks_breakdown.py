@@ -284,7 +284,7 @@ def test_a_thread_beside_the_clients_that_grew_is_named() -> None:
 
 
 def test_too_few_rounds_are_mentioned() -> None:
-    assert said_of(both(2))[-1] == "That is of 2 rounds, and a verdict takes 4."
+    assert said_of(both(2))[-1] == "This is from 2 rounds, and a verdict takes 4."
 
 
 def test_of_equal_servers_nothing_is_named() -> None:

@@ -91,7 +91,7 @@ def test_two_of_one_name_are_told_by_their_time(data: Path) -> None:
     assert main(["report", str(file), "before", "--data", str(data), "--out", str(data)]) == 0
     text = (data / "before-before.html").read_text()
     assert "before of 2026-01-05 12:00" in text
-    assert "No condition that is known changed." in text
+    assert "No recorded condition changed." in text
 
 
 def test_dbms_that_only_one_study_has_are_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,52 +16,52 @@ BAD_INPUT = 2
 STOPPED = 130
 PIPE_CLOSED = 141
 
-ABOUT = "Measures what a database change costs: a release, a build flag, an option, what a server records of itself."
+ABOUT = "Measures what a database change costs: a release, a build flag, an option, instrumentation."
 FIRST_STEPS = """\
 what to do first:
-  rqps doctor              is this machine fit to measure on, and what would make it better
-  rqps plan demo           the runs of the study `demo` of runs.yaml, and the time they take
-  rqps run demo            measure it; Ctrl-C at any time, the same command goes on where it was
-  rqps report demo         render what was measured to a page
+  rqps doctor              check whether this machine is fit to measure on, and what would improve it
+  rqps plan demo           list the runs of the study `demo` of runs.yaml, and the time they take
+  rqps run demo            measure it; after Ctrl-C, the same command continues
+  rqps report demo         render the results as pages
 
 environment:
   RQPS_CACHE    the folder of servers, tools and loaded tables; ~/.cache/rqps if not set
-  RQPS_SCRATCH  the folder of the copies that are measured; in the cache if not set
-  RQPS_DATA     the folder of what was measured; data beside runs.yaml if not set
+  RQPS_SCRATCH  the folder for the copies of tables that are measured; in the cache if not set
+  RQPS_DATA     the folder of results; data beside runs.yaml if not set
 
-exit codes: 0 all well, 1 something failed, 2 bad input, 3 `watch` has found a step slower, 130 stopped by Ctrl-C
+exit codes: 0 success, 1 something failed, 2 bad input, 3 `watch` found a slower step, 130 stopped by Ctrl-C
 """
 
-STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "its name in runs.yaml"}
-PLACE = "its name: measured here, or came with the checkout; or its folder, its packed file, its URL"
-BISECTED = "a study of runs.yaml, whose workload, parameters and config are taken"
+STUDY: dict[str, Any] = {"metavar": "STUDY", "help": "the study's name in runs.yaml"}
+PLACE = "the study's name, if it was measured here or is a sample; or its folder, packed file or URL"
+BISECTED = "a study of runs.yaml, of which the workload, parameters and config are used"
 ONE_END = "one end: a build of runs.yaml, or a version of the catalogue"
-BETWEEN_ENDS = "only these between the ends, in order; all of the catalogue between them if not given"
-RENAMED = "other names for dbms, such as those of a study to set it beside"
+BETWEEN_ENDS = "the builds between the ends, in order; if not given, all versions of the catalogue between them"
+RENAMED = "new names for dbms, such as their names in a study to compare with"
 PACKED = "a file that ends in .rqps, or the folder for study=STUDY; STUDY.rqps if not given, or data/raw to unpack"
-CHECK = "make a report again, from the data in it or else from those of the study, and compare every number"
-FETCHED = "to fetch a build of runs.yaml, or an engine and its version; to list, an engine"
-ROUNDS = "only the first N rounds, for a quick try; the whole study goes on from them"
-BUDGET = "the time for it, such as 30m: a round of all, then rounds where they decide something"
-BETWEEN = "only at these hours of each day, such as 22:00-06:00: a run begins where it should end within them"
-SCHEDULER = "the Dask scheduler, tls://NAME:PORT, whose workers have the names of the study's hosts, in place of SSH"
-BUILDS = "builds of runs.yaml with a source and a recipe; to list, all of them if none is named"
-MAKE_FIRST = "make builds from source first, where they are not made yet"
-REBUILT = "measure builds that were rebuilt at their path, beside what was measured of them before"
-ACKNOWLEDGE = "measure nothing: write into acknowledged.yaml that the changes of these steps are known; * is anything"
-ANOTHER_HOUR = "measure what was found once more now, from newly loaded tables"
-EVERY = "only every N-th of the list: quicker, and the change is placed among N"
-CHECKOUT = "a git repository: the ends are revisions of it, and the candidates the commits between them"
+CHECK = "make the report again, from the data inside it or else from the study's data, and compare every number"
+FETCHED = "for fetch: a build of runs.yaml, or an engine and a version; for list: an engine"
+ROUNDS = "only the first N rounds, for a quick try; a later run without this option adds the other rounds"
+BUDGET = "the total time, such as 30m: one round of all dbms, then further rounds of undecided comparisons"
+BETWEEN = "only within these hours of each day, such as 22:00-06:00: a run starts only if it should end within them"
+SCHEDULER = "a Dask scheduler, tls://NAME:PORT, in place of SSH; its workers have the names of the study's hosts"
+BUILDS = "builds of runs.yaml with a source and a recipe; list shows all of them if none is named"
+MAKE_FIRST = "first make the builds that are made from source and are not made yet"
+REBUILT = "measure builds that were rebuilt at their path; earlier results are kept beside the new ones"
+ACKNOWLEDGE = "measure nothing; write into acknowledged.yaml that these steps' changes are known; * matches any text"
+ANOTHER_HOUR = "measure the change that was found once more now, from newly loaded tables"
+EVERY = "only every N-th build of the list: quicker, but the result is a range of N builds"
+CHECKOUT = "a git repository: the ends are its revisions, and the candidates are the commits between them"
 MAKE = "the command that builds a commit in the folder of a checkout and installs it below $PREFIX"
-BRANCH = "build its last commit first, and install it where the study's build has its path"
-AGAINST = "beside the version before and the base (last), or the base alone; last if not given"
+BRANCH = "first build the last commit of this branch, and install it at the path of the study's build"
+AGAINST = "compare with the previous version and the base (last), or with the base alone; last if not given"
 BASE = "a dbms of runs.yaml as the base; the first version of the build if not given"
-CONFIG = "its options, by the name of a config of runs.yaml; those of the base if not given"
-TRIED = "those of the last try of the build if none are named; or a statement in quotes"
-VALUES = "of a statement: for each ? in their order, or {NAME}: 1..9, TABLE.COLUMN, or '[a, b]'"
-WITHOUT = "leave out what may hold your data: SQL, values, explained statements, words of errors"
+CONFIG = "the build's options: a config of runs.yaml; the options of the base if not given"
+TRIED = "steps, those of the build's last try if not given; or a statement in quotes"
+VALUES = "for a statement: values of each ? in order, or of {NAME}: 1..9, TABLE.COLUMN, or '[a, b]'"
+WITHOUT = "leave out text that may contain your data: SQL, values, explained statements, error messages"
 RUNS_YAML = "the file with builds, configs and studies; the nearest runs.yaml here or above if not given"
-DATA = "where what is measured is stored; $RQPS_DATA if not given, else data beside runs.yaml"
+DATA = "the folder of results; $RQPS_DATA if not given, else data beside runs.yaml"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "metavar": "N", "help": ROUNDS},
     "--budget": {"metavar": "TIME", "help": BUDGET},
@@ -71,34 +71,34 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
     "--check": {
         "action": "store_true",
-        "help": "compare the digest of all that was measured; logs and notebooks have none",
+        "help": "compare the digests of all results; logs and notebooks have none",
     },
-    "--occasion": {"action": "store_true", "help": "measure it once more now, from newly loaded tables"},
-    "--archive": {"action": "store_true", "help": "set what was measured before aside"},
+    "--occasion": {"action": "store_true", "help": "measure the study once more now, from newly loaded tables"},
+    "--archive": {"action": "store_true", "help": "first set aside the earlier results"},
     "--make": {"action": "store_true", "help": MAKE_FIRST},
     "--rebuilt": {"action": "store_true", "help": REBUILT},
     "--note": {
         "metavar": "TEXT",
         "default": "",
-        "help": "a remark on a build as it is now, such as 'without the memcpy'",
+        "help": "a remark on the current version of a build, such as 'without the memcpy'",
     },
     "--out": {
         "type": Path,
         "metavar": "FOLDER",
-        "help": "the pages go to FOLDER/STUDY; report in the data folder if not given",
+        "help": "write the pages to FOLDER/STUDY; FOLDER is report in the data folder if not given",
     },
 }
 COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "doctor",
-        "check this machine: what makes numbers worse here, and how to fix it",
+        "check what makes measurements on this machine less exact, and how to fix it",
         {},
         ("--data",),
         ("rqps doctor", "rqps doctor --data /mnt/fast/data"),
     ),
     (
         "servers",
-        "list the servers that can be had, or fetch one",
+        "list the servers that can be fetched, or fetch one",
         {
             "what": {"nargs": "?", "choices": ("list", "fetch"), "default": "list", "help": "list, if not given"},
             "names": {"nargs": "*", "metavar": "NAME", "help": FETCHED},
@@ -106,7 +106,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         ("--runs-yaml",),
         (
             "rqps servers                      builds of runs.yaml, and the versions of each engine",
-            "rqps servers list ENGINE          all of one engine: version, source, size, fetched or not",
+            "rqps servers list ENGINE          all versions of one engine: source, size, fetched or not",
             "rqps servers fetch my8033         a build of runs.yaml",
             "rqps servers fetch ENGINE 8.0.33  a version of the catalogue",
         ),
@@ -117,7 +117,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         {
             "what": {"nargs": "?", "choices": ("list", "make"), "default": "list", "help": "list, if not given"},
             "names": {"nargs": "*", "metavar": "NAME", "help": BUILDS},
-            "--jobs": {"type": int, "metavar": "N", "help": "compile so many files at once; one a CPU if not given"},
+            "--jobs": {"type": int, "metavar": "N", "help": "compile N files at once; one per CPU if not given"},
             "--nice": {
                 "type": int,
                 "default": 10,
@@ -127,8 +127,8 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         },
         ("--runs-yaml",),
         (
-            "rqps builds                               which are there, which are made",
-            "rqps builds make pg15_gcc_o2 pg15_gcc_o3  says what it takes first; after Ctrl-C it goes on from there",
+            "rqps builds                               all of them, made or not",
+            "rqps builds make pg15_gcc_o2 pg15_gcc_o3  after Ctrl-C, the same command continues",
             "rqps builds make pg15_gcc_pgo --jobs 4    builds, trains and builds again",
         ),
     ),
@@ -146,9 +146,9 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         },
         ("--runs-yaml",),
         (
-            "rqps hosts              can all be reached, and measure?",
-            "rqps hosts prepare      put this checkout and its environment on each",
-            "rqps hosts prepare big  on one",
+            "rqps hosts              can all hosts be reached, and are they ready to measure?",
+            "rqps hosts prepare      put this checkout and its environment on each host",
+            "rqps hosts prepare big  on one host",
         ),
     ),
     (
@@ -159,7 +159,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         (
             "rqps plan demo",
             "rqps plan demo --rounds 1",
-            "rqps plan demo --budget 30m  what half an hour could tell",
+            "rqps plan demo --budget 30m  the rounds that half an hour is enough for",
             "rqps plan demo --between 22:00-06:00  how many nights",
         ),
     ),
@@ -173,14 +173,14 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             *("--runs-yaml", "--data"),
         ),
         (
-            "rqps run demo             all that is missing",
+            "rqps run demo             measure all missing runs",
             "rqps run demo --rounds 1  a quick try",
-            "rqps run demo --budget 30m  until all is decided, or for half an hour",
+            "rqps run demo --budget 30m  until all is decided, but at most half an hour",
             "rqps run demo --between 22:00-06:00  at night; by day it waits",
-            "rqps run demo --occasion  a further occasion: ratios of three hold for other hours too",
-            "rqps run demo --archive   set aside what was measured before, and measure it all again",
-            "rqps run mine --make      builds its servers from source before",
-            "rqps run mine --rebuilt   a build was rebuilt: keep what was measured, and measure it as it is now",
+            "rqps run demo --occasion  a further occasion: ratios of three occasions hold for other hours, too",
+            "rqps run demo --archive   set aside the earlier results, and measure everything again",
+            "rqps run mine --make      first make its builds from source",
+            "rqps run mine --rebuilt   after a rebuild: keep the earlier results, and measure the new version",
         ),
     ),
     (
@@ -188,22 +188,22 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "measure a build that you work on, after each make; or a statement of your own on several dbms",
         {
             "steps": {"nargs": "*", "metavar": "STEP", "help": TRIED},
-            "--build": {"metavar": "PATH", "help": "its directory, or its name in runs.yaml"},
+            "--build": {"metavar": "PATH", "help": "the build's directory, or its name in runs.yaml"},
             "--against": {"choices": ("last", "base"), "default": "last", "help": AGAINST},
             "--base": {"metavar": "DBMS", "default": "", "help": BASE},
             "--config": {"metavar": "CONFIG", "default": "", "help": CONFIG},
-            "--tables": {"type": Path, "metavar": "FILE", "help": "of a statement: SQL or a dump with its tables"},
+            "--tables": {"type": Path, "metavar": "FILE", "help": "for a statement: SQL or a dump of its tables"},
             "--dbms": {
                 "nargs": "+",
                 "default": (),
                 "metavar": "DBMS",
-                "help": "of a statement: the base, and others",
+                "help": "for a statement: the base, then the other dbms",
             },
             "--values": {"nargs": "+", "default": (), "metavar": "NAME=VALUES", "help": VALUES},
         },
         ("--note", "--rounds", "--runs-yaml", "--data"),
         (
-            "rqps try --build ~/db/install                    keep it as it is, as the base",
+            "rqps try --build ~/db/install                    keeps a copy of the build as the base",
             "rqps try --build ~/db/install --note 'no memcpy'  after make: what did the change do?",
             "rqps try --build ~/db/install point-query --base my8033.common --against base",
             "rqps try 'SELECT * FROM orders WHERE id = ?' --tables shop.sql --values id=1..60000 "
@@ -212,11 +212,11 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     ),
     (
         "watch",
-        "measure a build that moves whenever it is another one, and name the changes that nobody has acknowledged",
+        "measure a build after each rebuild, and list the changes that nobody has acknowledged",
         {
             "study": STUDY,
             "--acknowledge": {"nargs": "+", "default": (), "metavar": "STEP", "help": ACKNOWLEDGE},
-            "--remark": {"metavar": "TEXT", "default": "", "help": "why these changes are as they should be"},
+            "--remark": {"metavar": "TEXT", "default": "", "help": "the reason why these changes are accepted"},
             "--branch": {"default": "", "metavar": "NAME", "help": BRANCH},
             "--checkout": {"type": Path, "metavar": "FOLDER", "help": "the git repository of the branch"},
             "--make": {"default": "", "metavar": "COMMAND", "help": MAKE},
@@ -232,26 +232,26 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     ),
     (
         "status",
-        "show what is done, failed or missing, and the run under way",
+        "show the runs that are done, failed or missing, and the current run",
         {
-            "study": {**STUDY, "nargs": "?", "help": "its name in runs.yaml; every study if not given"},
-            "--watch": {"action": "store_true", "help": "show it again and again, until Ctrl-C"},
+            "study": {**STUDY, "nargs": "?", "help": "the study's name in runs.yaml; all studies if not given"},
+            "--watch": {"action": "store_true", "help": "repeat until Ctrl-C"},
         },
         ("--check", "--runs-yaml", "--data"),
         (
             "rqps status          one line per study",
-            "rqps status demo     each of its runs",
-            "rqps status --watch  what is measured now, its step and the time left",
-            "rqps status --check  are tables, manifests and cards as they were, to the last byte?",
+            "rqps status demo     one line per run",
+            "rqps status --watch  the current run, its step and the time left",
+            "rqps status --check  have tables, manifests or cards changed since they were written?",
         ),
     ),
     (
         "show",
         "show the answer of a study in the terminal: each step's ratio, interval and verdict",
         {
-            "study": {**STUDY, "help": "measured here, or one that came with the checkout"},
-            "--steps": {"nargs": "+", "metavar": "STEP", "help": "only these; * stands for anything"},
-            "--all": {"action": "store_true", "help": "also CPU and instructions, and whatever is undecided"},
+            "study": {**STUDY, "help": "a study that was measured here, or a sample"},
+            "--steps": {"nargs": "+", "metavar": "STEP", "help": "only these; * matches any text"},
+            "--all": {"action": "store_true", "help": "also CPU, instructions and all other metrics"},
             "--markdown": {"action": "store_true", "help": "as tables in Markdown, for an issue or a review"},
         },
         ("--data",),
@@ -259,11 +259,11 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     ),
     (
         "report",
-        "render a study to pages that work offline, or set two side by side, or check the numbers of a report",
+        "render a study as pages that work offline, compare two studies, or check the numbers of a report",
         {
             "study": {**STUDY, "nargs": "*", "help": PLACE},
             "--single-file": {"action": "store_true", "help": "also make one file of the pages, FOLDER/STUDY.html"},
-            "--with-data": {"action": "store_true", "help": "put the data into it, as `rqps pack` packs them"},
+            "--with-data": {"action": "store_true", "help": "include the data, packed as by `rqps pack`"},
             "--without-statements": {"action": "store_true", "help": WITHOUT},
             "--check": {"type": Path, "metavar": "REPORT", "help": CHECK},
         },
@@ -272,15 +272,15 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps report demo                            a folder of pages",
             "rqps report demo.rqps --out /tmp/demo",
             "rqps report demo --single-file --with-data  one file to send",
-            "rqps report --check demo                    are its numbers those of its data?",
+            "rqps report --check demo                    do the report's numbers agree with its data?",
             "rqps report june.rqps demo                  two studies side by side",
         ),
     ),
     (
         "import",
-        "make a study of results that somebody else measured: folders of mytools, sysbench's output, CSV, parquet",
+        "import results that somebody else measured as a study: folders of mytools, sysbench's output, CSV, parquet",
         {
-            "folders": {"nargs": "+", "metavar": "DIR", "help": "folders or files; a dbms in several has rounds"},
+            "folders": {"nargs": "+", "metavar": "DIR", "help": "folders or files, one per round of a dbms"},
             "--study": {
                 "metavar": "NAME",
                 "default": "",
@@ -288,41 +288,41 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             },
             "--base": {"metavar": "DBMS", "default": "", "help": "the base; the oldest version if not given"},
             "--question": {"metavar": "TEXT", "default": "", "help": "the study's question, in a sentence"},
-            "--host": {"metavar": "NAME", "default": "", "help": "the host, where the results name none"},
-            "--engine": {"metavar": "ENGINE", "default": "", "help": "the engine, where the results name none"},
+            "--host": {"metavar": "NAME", "default": "", "help": "the host, if the results name none"},
+            "--engine": {"metavar": "ENGINE", "default": "", "help": "the engine, if the results name none"},
             "--as": {"nargs": "+", "default": (), "metavar": "SOURCE=DBMS", "dest": "as_", "help": RENAMED},
         },
         ("--data",),
         (
             "rqps import ~/results/nov25                  one run of each dbms",
             "rqps import round1 round2 round3 --study theirs",
-            "rqps import nov25 --as my8044_rel.z12a=my8044.common  to set it beside a study of your own",
+            "rqps import nov25 --as my8044_rel.z12a=my8044.common  to compare it with a study of your own",
             "rqps report theirs ours                      two studies side by side",
         ),
     ),
     (
         "pack",
-        "make a few files of a study's many, to send or to keep, or make folders of them again",
+        "pack a study into one file or a few, to send or to keep, or unpack it",
         {
             "study": {**STUDY, "help": PLACE},
-            "--unpack": {"action": "store_true", "help": "make folders of runs from a packed study"},
+            "--unpack": {"action": "store_true", "help": "unpack a packed study into folders of runs"},
             "--without-statements": {"action": "store_true", "help": WITHOUT},
             "--out": {"type": Path, "metavar": "PLACE", "help": PACKED},
         },
         ("--data",),
         (
-            "rqps pack demo                      all of it in one file, demo.rqps",
-            "rqps pack demo --out /mnt/studies   one parquet file a table, in /mnt/studies/study=demo",
-            "rqps pack shop --without-statements  no SQL, no values, no words of errors",
-            "rqps pack demo.rqps --unpack        into data/raw, where `rqps run` goes on from it",
+            "rqps pack demo                      into one file, demo.rqps",
+            "rqps pack demo --out /mnt/studies   one parquet file per table, in /mnt/studies/study=demo",
+            "rqps pack shop --without-statements  no SQL, no values, no error messages",
+            "rqps pack demo.rqps --unpack        into data/raw, where `rqps run` can add rounds",
         ),
     ),
     (
         "bisect",
-        "find the builds between two that changed a step: by duets, or by counted instructions",
+        "find the builds between two builds that changed a step, by duets or by counted instructions",
         {
             "study": {"metavar": "STUDY", "help": BISECTED},
-            "step": {"metavar": "STEP", "help": "one of its steps"},
+            "step": {"metavar": "STEP", "help": "a step of the study"},
             "--good": {"required": True, "metavar": "BUILD", "help": ONE_END},
             "--bad": {"required": True, "metavar": "BUILD", "help": "the other end"},
             "--builds": {"nargs": "+", "default": (), "metavar": "BUILD", "help": BETWEEN_ENDS},
@@ -341,11 +341,11 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
     ),
     (
         "investigate",
-        "look into one regression, in JupyterLab: the step and dbms that differ most, if none is named",
+        "explain one regression in JupyterLab: the largest one if no step is named",
         {
-            "study": {**STUDY, "help": "measured here, or one that came with the checkout"},
-            "step": {"nargs": "?", "metavar": "STEP", "help": "one of its steps"},
-            "dbms": {"nargs": "?", "metavar": "DBMS", "help": "one of its dbms"},
+            "study": {**STUDY, "help": "a study that was measured here, or a sample"},
+            "step": {"nargs": "?", "metavar": "STEP", "help": "a step of the study"},
+            "dbms": {"nargs": "?", "metavar": "DBMS", "help": "a dbms of the study"},
             "--page": {"action": "store_true", "help": "only write the page, which needs no JupyterLab"},
         },
         ("--data",),

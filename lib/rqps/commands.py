@@ -33,7 +33,7 @@ Call = Callable[[], int]
 
 
 def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
-    """The path of the runs.yaml that has the study, its contents, and the path of the data folder."""
+    """The path of the runs.yaml with the study, the contents of this file, and the path of the data folder."""
     from rqps.study import first_rounds, read_runs_file, study_of, within_budget
     from rqps.workloads import PARAMETERS
 
@@ -53,7 +53,7 @@ def _asked(arguments: argparse.Namespace) -> "tuple[Path, RunsFile, Path]":
         study_of(runs_file, study)
     rounds, budget = (getattr(arguments, name, None) for name in ("rounds", "budget"))
     if rounds is not None and budget is not None:
-        raise RqpsError("--rounds and --budget are two ways to say how long", fix="give one of them")
+        raise RqpsError("--rounds and --budget can't be combined", fix="give one of them")
     if rounds is not None:
         runs_file = first_rounds(runs_file, study, rounds)
     if budget is not None:
@@ -117,7 +117,7 @@ def servers(arguments: argparse.Namespace) -> Call:
     catalogue, names = catalogued(), arguments.names
     if arguments.what == "list":
         if len(names) > 1 or not set(names) <= set(ENGINES):
-            what = f"servers list: {' '.join(names)} is no engine"
+            what = f"servers list: {' '.join(names)} is not an engine"
             raise RqpsError(what, fix=f"rqps servers, alone or with one of the engines: {', '.join(ENGINES)}")
         return lambda: _print(servers_text(builds, catalogue, *names))
     if not 0 < len(names) <= 2:
@@ -156,7 +156,7 @@ def hosts(arguments: argparse.Namespace) -> Call:
             raise RqpsError(f"unknown host {name!r}; {instead(name, every, 'hosts')}", fix="add it to runs.yaml")
     if not every:
         fix = "write them into runs.yaml, such as hosts: {big: {ssh: me@big.example}}"
-        raise RqpsError("there are no hosts beside this machine", fix=fix)
+        raise RqpsError("runs.yaml has no hosts", fix=fix)
     named = {name: every[name] for name in arguments.names or every}
 
     def call() -> int:
@@ -199,7 +199,7 @@ def plan(arguments: argparse.Namespace) -> Call:
         servers = {build: origin.words + to_do.get(build, "") for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
-        mistakes = foresee([] if named else todo)  # other hosts report themselves what they lack
+        mistakes = foresee([] if named else todo)  # the check covers only this machine
         mistakes += _rebuilt(runs_file, study, data)
         wrong, files = [str(mistake) for mistake in mistakes], [*option_files_lines(runs_file, study)]
         _print(plan_text(states, servers, fetch_bytes, wrong, buys[host], hours, occasions, files))
@@ -317,7 +317,7 @@ def run(arguments: argparse.Namespace) -> Call:
         raise RqpsError(f"--scheduler {arguments.scheduler}: {arguments.study} names no hosts", fix=fix)
     if arguments.rebuilt and (arguments.archive or runs_file.studies[arguments.study].hosts):
         what = "--archive measures builds as they are now" if arguments.archive else "hosts have builds of their own"
-        raise RqpsError(f"{arguments.study}: --rebuilt is for a study of this machine that goes on: {what}")
+        raise RqpsError(f"{arguments.study}: --rebuilt can't be used here: {what}")
 
     def measure(runs_file: "RunsFile", study: str) -> int:
         from rqps.schedule.run_study import LocalRunner, run_study
@@ -344,7 +344,7 @@ def run(arguments: argparse.Namespace) -> Call:
         last = runs_file.studies[arguments.study].measure_parts_of is None or arguments.rounds is not None
         if not code and not last:
             code = run_levels(runs_yaml, arguments.study, data, measure, _say)
-        with suppress(RqpsError):  # where nothing was measured there is nothing to show
+        with suppress(RqpsError):  # without finished runs, nothing is shown
             _show(load(arguments.study, data))
         return code
 
@@ -360,11 +360,11 @@ def bisect(arguments: argparse.Namespace) -> Call:
     if bool(arguments.checkout) != bool(arguments.make):
         raise RqpsError("--checkout and --make go together", fix="--checkout FOLDER --make 'make install …'")
     if arguments.checkout and arguments.builds:
-        raise RqpsError("--builds names builds, and --checkout is of commits", fix="give one of them")
+        raise RqpsError("--builds and --checkout can't be combined", fix="give one of them")
     if arguments.count and arguments.occasion:
         raise RqpsError("--occasion is for duets: counts are the same at any hour", fix="leave one of them out")
     if arguments.every < 1:
-        raise RqpsError(f"--every {arguments.every}: 1 or more is due", fix="--every 5 takes each fifth build")
+        raise RqpsError(f"--every {arguments.every}: must be 1 or more", fix="--every 5 takes every fifth build")
     asked = bisection(
         runs_file,
         arguments.study,
@@ -397,7 +397,7 @@ def watch(arguments: argparse.Namespace) -> Call:
         raise RqpsError("--acknowledge and --remark go together", fix="--acknowledge STEP --remark 'why it is so'")
     if len({bool(arguments.branch), bool(arguments.checkout), bool(arguments.make)}) > 1:
         raise RqpsError(
-            "--branch, --checkout and --make go together", fix="give all three, or none and install it yourself"
+            "--branch, --checkout and --make go together", fix="give all three, or install the build yourself"
         )
     asked = watch_of(runs_file, arguments.study, runs_yaml.parent / FILE, data)
 
@@ -430,7 +430,7 @@ def try_(arguments: argparse.Namespace) -> Call:
     of_statements = [name for name in ("tables", "dbms", "values") if getattr(arguments, name)]
     if bool(arguments.build) == bool(of_statements):
         fix = "rqps try --build PATH, or rqps try 'SELECT …' --tables FILE --dbms A B; see rqps try --help"
-        raise RqpsError("a try is of a build (--build) or of a statement (--tables, --dbms, --values)", fix=fix)
+        raise RqpsError("try measures either a build (--build) or a statement (--tables, --dbms, --values)", fix=fix)
     if of_statements:
         return _try_statement(arguments, runs_yaml, data)
     asked = Try(
@@ -454,7 +454,7 @@ def try_(arguments: argparse.Namespace) -> Call:
             return _print(f"{study}: {what}; next: rebuild it, then run the same command again")
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml or data)
         code = run_study(runs_file, study, data=data, runner=runner, rebuilt=True, note=arguments.note)
-        with suppress(RqpsError):  # where nothing was measured there is nothing to show
+        with suppress(RqpsError):  # without finished runs, nothing is shown
             _show(load(study, data))
         return code
 
@@ -467,7 +467,7 @@ def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: 
     if len(arguments.steps) != 1 or not arguments.tables:
         fix = "give one statement in quotes, before the options, and a file with --tables"
         raise RqpsError(
-            f"a try of a statement: {len(arguments.steps)} statements, tables: {arguments.tables}", fix=fix
+            f"try needs one statement and --tables FILE: {len(arguments.steps)} given, {arguments.tables}", fix=fix
         )
     asked = StatementTry(
         sql=arguments.steps[0], tables=arguments.tables, dbms=tuple(arguments.dbms), values=tuple(arguments.values)
@@ -484,10 +484,10 @@ def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: 
         code = run_study(
             runs_file, study, data=data, runner=runner, budget=_budget(runs_file, study, data, this_host())
         )
-        with suppress(RqpsError):  # where nothing was measured there is nothing to show
+        with suppress(RqpsError):  # without finished runs, nothing is shown
             _show(load(study, data))
             _print(f"the page: {investigate(study, data, {})[1]}")
-        return code or _print(f"to measure it again, with other steps or dbms, in runs.yaml:\n\n{entry}")
+        return code or _print(f"to measure it again with other steps or dbms, add this to runs.yaml:\n\n{entry}")
 
     return call
 
@@ -550,7 +550,7 @@ def status(arguments: argparse.Namespace) -> Call:
         for study in [arguments.study] if arguments.study else runs_file.studies:
             try:
                 states = state(runs_file, study, data, thorough=arguments.check)
-            except RqpsError as error:  # the other studies are shown all the same
+            except RqpsError as error:  # the other studies are shown nevertheless
                 code = FAILED
                 _say(f"{study}: {error}")
             else:
@@ -627,7 +627,7 @@ def report(arguments: argparse.Namespace) -> Call:
     to_send = arguments.single_file or arguments.with_data or arguments.without_statements
     if len(studies) not in ((0, 1) if checked else (1,) if to_send else (1, 2)):
         fix = "name one study; two to compare them, without options such as --single-file; at most one with --check"
-        raise RqpsError(f"report: {len(studies)} studies", fix=fix)
+        raise RqpsError(f"report: {len(studies)} studies given", fix=fix)
     if checked and to_send:
         raise RqpsError("report: --check makes no pages", fix="leave out options for pages, such as --single-file")
     for study in studies:
@@ -667,11 +667,11 @@ def _check(path: Path, study: str | None, data: Path) -> int:
     pages, differences, unchecked = check(path, study, data)
     if unchecked:
         more = f" and {len(unchecked) - 3} more" if len(unchecked) > 3 else ""
-        _say(f"not compared, since it takes other data to make them: {', '.join(unchecked[:3])}{more}")
+        _say(f"not compared, since these pages need other data: {', '.join(unchecked[:3])}{more}")
     if differences:
         _print("\n".join(differences))
         return FAILED
-    return _print(f"{path}: every number on {pages} pages is that of the data")
+    return _print(f"{path}: every number on {pages} pages agrees with the data")
 
 
 def import_(arguments: argparse.Namespace) -> Call:
@@ -679,7 +679,7 @@ def import_(arguments: argparse.Namespace) -> Call:
 
     renames = dict(word.partition("=")[::2] for word in arguments.as_)
     if wrong := [word for word in arguments.as_ if not all(word.partition("="))]:
-        raise RqpsError(f"--as {wrong[0]}: has no name on one side", fix="write SOURCE=BUILD.CONFIG")
+        raise RqpsError(f"--as {wrong[0]}: a name is missing", fix="write SOURCE=BUILD.CONFIG")
     if arguments.data:
         arguments.data.mkdir(parents=True, exist_ok=True)
     data = _data(arguments, _nearest())

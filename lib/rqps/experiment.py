@@ -46,7 +46,7 @@ def what_if(
     data: str | Path | None = None,
     runs_yaml: str | Path | None = None,
 ) -> Text:
-    """Measures one step of a study's base, or of another `base`, against another build or other options: a duet of
+    """Compares one step of a study's base, or of another `base`, with another build or other options, in a duet of
     less than two minutes.
 
     `build` is a build of runs.yaml or the directory of a server. After an interrupt, the same call continues. If
@@ -82,7 +82,7 @@ def _measured(
     budget = Budget(spec.budget_s or BUDGET_S, looks)
     code = run_study(asked, name, data=root, runner=runner, budget=budget, rebuilt=True)
     tried = load(name, root)
-    lines = [f"{spec.question} ({name})", *(["It was stopped; the same call goes on."] if code > 1 else [])]
+    lines = [f"{spec.question} ({name})", *(["It was stopped; the same call continues."] if code > 1 else [])]
     if tried.runs["dbms"].n_unique() > 1:
         now = ~pl.col("dbms").is_in(stats.superseded(tried))
         lines += ["", answer_text(stats.relate(tried)[1].filter(now), every=True)]
@@ -110,7 +110,7 @@ def _asked(
     for kind, name, known in (("build", its_build, builds), ("config", its_config, configs)):
         if name not in known:
             fix = f"add the {kind}s of the study {card.study} to runs.yaml"
-            raise RqpsError(f"runs.yaml has no {kind} {name!r}, which {base} is of", fix=fix)
+            raise RqpsError(f"runs.yaml has no {kind} {name!r}, the {kind} of {base}", fix=fix)
     new_build = its_build
     if build:
         new_build, spec_of_build = build_of(build, builds, print)
@@ -153,7 +153,7 @@ def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     of_study = _valid(PARAMETERS[card.workload], card.parameters, card.study)
     if not isinstance(of_study, SysbenchParameters | OwnParameters):
         raise RqpsError(
-            f"{card.workload}: step {step!r} can't be measured without the others",
+            f"{card.workload}: step {step!r} can't be measured without the other steps",
             fix="take a study of sysbench or of statements of your own, or add a dbms to this one and run it",
         )
     alone = of_study.only(step)
@@ -163,7 +163,7 @@ def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     parameters |= {"steps": steps, "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
     parameters |= {} if isinstance(of_study.threads, int) else {"threads": [alone.threads]}
     if reason := _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").not_sliced:
-        raise RqpsError(f"{card.workload}: no duets: {reason}", fix="take another study")
+        raise RqpsError(f"{card.workload}: {step} can't be measured as a duet: {reason}", fix="take another study")
     return parameters
 
 

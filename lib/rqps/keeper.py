@@ -126,7 +126,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
 def _below(root: int) -> list[int]:
     """The process ids of all descendants of a process."""
     parents: dict[int, int] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 as above
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 pathlib takes long to import
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
             parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
     tree = [root]
@@ -138,7 +138,7 @@ def _below(root: int) -> list[int]:
 def _in_use(folder: str) -> IO[bytes] | None:
     """Takes a shared lock on a folder, so that no other process removes the folder while the program stops."""
     with contextlib.suppress(FileNotFoundError):
-        lock = open(f"{folder}/{IN_USE}", "rb")  # noqa: SIM115, PTH123 it stays open; pathlib takes long to import
+        lock = open(f"{folder}/{IN_USE}", "rb")  # noqa: SIM115, PTH123 the lock needs the open file
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return lock
     return None

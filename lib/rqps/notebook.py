@@ -24,6 +24,7 @@ import psutil
 from rqps import keeper
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
+from rqps.terminal import counted
 
 if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
@@ -58,12 +59,12 @@ get_ipython().reset()
 """
 """Code that runs between two notebooks in one kernel: the second finds no names or settings of the first."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
-"""Maximum number of lines, and of characters, that are shown of a dead kernel's last messages."""
+"""Maximum number of lines, and of characters, of a dead kernel's last messages in an error."""
 
 
 class SharedKernel:
-    """A kernel for notebooks that only read, one after the other: to start a kernel takes longer than many of these
-    notebooks. Each notebook begins as in a kernel of its own. `variables` are added to the kernel's environment."""
+    """A kernel that executes several read-only notebooks in turn: starting a kernel takes longer than many of these
+    notebooks. Before each notebook the kernel is reset. `variables` are added to the kernel's environment."""
 
     def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
         self.log = log
@@ -197,7 +198,7 @@ class Execution:
         self._kernel = kernel
         with suppress(FileNotFoundError), (self.folder / PIDS).open("a") as pids:  # the folder may be gone
             pids.write(f"{kernel.pid}\n")
-        if self._stopping.is_set():  # a stop was asked for while the kernel was starting
+        if self._stopping.is_set():  # `stop` was called while the kernel was starting
             kernel.kill()
 
     def _signal(self, number: int) -> None:
@@ -230,7 +231,7 @@ def check_parameters(notebook: Path, given: Iterable[str]) -> None:
     if len(tagged) != 1 or not takes >= set(given):
         named = ", ".join(sorted(takes)) or "nothing"
         raise RqpsError(
-            f"{notebook}: cells tagged `parameters`: {len(tagged)}, which take {named}",
+            f"{notebook}: has {counted(len(tagged), 'cell')} tagged `parameters`; names set there: {named}",
             fix=f"tag one cell, with one line `name = default` for each of: {', '.join(given)}",
         )
 
@@ -334,7 +335,7 @@ def _explain(error: BaseException, kernel_code: int | None, kernel_log: Path) ->
     from papermill.exceptions import PapermillExecutionError
 
     if isinstance(error, PapermillExecutionError):
-        # RqpsErrors are sentences already.
+        # The message of an RqpsError is readable without the name of its class.
         words = error.evalue if error.ename == "RqpsError" else f"{error.ename}: {error.evalue}"
         return str(words).strip().rstrip(":") or str(error.ename)
     if isinstance(error, DeadKernelError) or (isinstance(error, RuntimeError) and kernel_code is not None):

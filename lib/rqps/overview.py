@@ -43,7 +43,7 @@ def plan_text(
     width = max(map(len, servers))
     sources = ["servers", *(f"  {build:{width}}  {words}" for build, words in servers.items())]
     wrong = [f"  {line}" for mistake in mistakes for line in mistake.splitlines()]
-    stopped = ["to be mended first, or `rqps run` stops at it", *wrong] if wrong else []
+    stopped = ["mistakes that would stop `rqps run`", *wrong] if wrong else []
     parts = [
         [*_time(states, fetch_bytes, buys, hours), *([f"  {occasions}"] if occasions else [])],
         stopped,
@@ -93,7 +93,7 @@ def servers_text(
         head = f"{title}, {counted(len(versions), 'version')} of the catalogue, {len(fetched)} fetched (*)"
         listed.append(_wrapped(head, shown))
     engines = " or ".join(catalogue)
-    more = f"rqps servers list ENGINE says more, rqps servers fetch ENGINE VERSION fetches one; ENGINE is {engines}"
+    more = f"details: rqps servers list ENGINE; to fetch one: rqps servers fetch ENGINE VERSION; ENGINE is {engines}"
     return "\n\n".join([*listed, more])
 
 
@@ -145,7 +145,7 @@ def reportable_text(data: Path, study: str | None = None) -> str:
             kinds.setdefault(folder.parent.name, []).append(name)
     words = {"raw": "measured here", "sample": "samples"}
     lines = [f"  {words[kind]}: {', '.join(kinds[kind])}" for kind in words if kind in kinds]
-    return "\n".join(["can be reported now, by `rqps show` and `rqps report`", *lines]) if lines else ""
+    return "\n".join(["studies that `rqps show` and `rqps report` can use now", *lines]) if lines else ""
 
 
 def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
@@ -165,7 +165,7 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
     yield f"  {len(dbms)} dbms{how}{count} on {run.host}; base is {run.base}"
     yield f"  {run.workload}: {named}"
     yield "  " + ", ".join(f"{name} {_word(value, ('true', 'false'))}" for name, value in parameters.items())
-    yield f"  placement {run.placement or 'as suits the host'}, seed {run.seed}"
+    yield f"  placement {run.placement or 'chosen for the host'}, seed {run.seed}"
     layouts = {(member.build, member.layout) for unit in runs for member in unit.members if member.layout is not None}
     for build in sorted({build for build, _ in layouts}):
         numbers = [str(number) for name, number in sorted(layouts) if name == build]
@@ -173,8 +173,8 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:
-    """Shows each config as its difference from another config if that is shorter: a study compares them."""
-    yield "options, as asked for; each version gets them in its own form, and those with ? where it has them"
+    """Lists the options of each config, or if shorter, the options that differ from another config."""
+    yield "options as configured; rqps translates them for each version, and leaves out those with ? that it lacks"
     configs = {run.config: run for run in runs}
     shown: dict[str, Mapping[str, Option]] = {}
     for config in sorted(configs, key=lambda name: (len(configs[name].options), name)):
@@ -211,7 +211,7 @@ def _word(value: object, switch: tuple[str, str] = ("ON", "OFF")) -> str:
 
 
 def _absent(runs: Sequence[Run]) -> Iterator[str]:
-    """Lists each dbms whose version lacks a feature that is asked for: it is never left out silently."""
+    """Lists each dbms that has no runs because its version lacks a feature that its config requests."""
     if reasons := {run.dbms: run.absent for run in runs if run.absent}:
         yield "not in this version, so these have no runs"
         yield from (f"  {dbms}: {reason}" for dbms, reason in reasons.items())
@@ -234,12 +234,12 @@ def _cell(dbms: str, state: str) -> str:
 
 def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours | None) -> Iterator[str]:
     todo = [now.run for now in states if now.state not in ("done", "absent")]
-    what = "what is not done"
+    what = "the runs that are not done"
     yield summary(states)
     if buys:
         yield f"  {buys}"
-        yield "  after the first round, those go on that are undecided, until all is decided or the time is over"
-        todo, what = [run for run in todo if run.mode != "throughput"], "what looks closer afterwards"
+        yield "  after the first round, undecided dbms get further rounds until all is decided or the time is over"
+        todo, what = [run for run in todo if run.mode != "throughput"], "runs in other modes afterwards"
     if todo:
         left = Estimate.of(todo).left_s()
         under_load = duration(sum(run.estimated_seconds for run in todo))

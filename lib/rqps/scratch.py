@@ -20,7 +20,7 @@ PREFIX = ".rqps-"
 IN_USE = "in-use"
 SOCKET_PATH_LIMIT = 107  # the size of sockaddr_un.sun_path, less the terminating zero byte
 YOUNG_S = 60.0
-"""Age in seconds. A younger folder without a lock file is being created; an older one was left by a killed
+"""Age in seconds of a folder without a lock file: a younger one is being created, an older one was left by a killed
 process."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
@@ -63,7 +63,7 @@ class Scratch:
 
 
 def socket_of_any(name: str, base: Path | None = None) -> Path:
-    """A sample path that is as long as the path of a socket in a private folder."""
+    """An example of a socket's path in a private folder, with the same length as any such path."""
     return (base or Path(tempfile.gettempdir())) / f"{PREFIX}abcdefgh" / name
 
 

@@ -26,19 +26,19 @@ class Terminal:
         )  # a notebook can overwrite a line, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
-        self._share = -SHARE_IN_A_LOG  # so that the first line, at share 0, is shown, too
+        self._share = -SHARE_IN_A_LOG  # a log then gets the first line, at share 0, too
         from tqdm import tqdm  # imported late: the text functions below do not need it
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # otherwise tqdm starts a thread that wakes up while a run is measured
-        # The lock is created now: a signal that came during its creation ended in a traceback.
+        # The lock is created now: a signal during a later creation would end in a traceback.
         tqdm.get_lock()  # type: ignore[no-untyped-call]
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
 
     def another(self) -> "Terminal":
-        """A terminal with a progress line of its own, below those that exist. Afterwards this terminal must not show
-        a progress line any more."""
+        """A terminal with its own progress line, below the existing ones. This terminal must not show a progress line
+        afterwards."""
         self._lines += 1
         return Terminal(self.stream, self._plain_every_s, self._lines - 1)
 

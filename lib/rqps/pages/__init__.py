@@ -17,7 +17,7 @@ from rqps.store import Study
 
 @dataclass(frozen=True)
 class FirstPage:
-    """The unfinished first page of a report: the function of each notebook in turn returns a copy with additions."""
+    """The unfinished first page of a report. The function of each notebook in turn returns a copy with additions."""
 
     study: Study
     compared: pl.DataFrame
@@ -32,7 +32,7 @@ class FirstPage:
     measure: str = THROUGHPUT
     """The metric of the headline."""
     warnings: tuple[str, ...] = ()
-    """Sentences on states of the servers that a difference may come from."""
+    """Sentences on states of the servers that may cause a difference."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

@@ -10,7 +10,7 @@ from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
 FRAME = "pairs of flavours"
-NO_FLAVOURS = "No two builds of this study are flavours of one version, as far as their programs show it."
+NO_FLAVOURS = "The programs of this study show no two builds of one version with different compilers or options."
 NO_PAIRS = "No two builds of this study differ in compiler, LTO or profile alone."
 TRAINED_BY = "sysbench"
 OTHER_WORKLOADS = f"PGO builds created using {TRAINED_BY} also help other workloads"
@@ -21,7 +21,7 @@ STATEMENTS = {
     "gcc with PGO has similar performance as with PGO + LTO": "same",
     OTHER_WORKLOADS: "faster",
 }
-"""Maps published statements to the verdict on throughput that each expects of its pairs."""
+"""Maps published statements to the verdict on throughput that they predict."""
 _NOT_DECIDED = "unsure"
 _SAME_RUN = ["host", "version", "config"]
 
@@ -31,7 +31,7 @@ def has_flavours_or_layouts(study: Study) -> bool:
 
 
 def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of builds that test each statement: `statement, expected, base, dbms, pair`."""
+    """The pairs of builds that test the statements: one row per statement, host, base and dbms."""
     by_options = [*_SAME_RUN, *stats.OPTIONS]
     gcc, clang = (flavours.filter(family=name) for name in ("gcc", "clang"))
     compilers = gcc.join(clang, on=by_options, suffix="_me", maintain_order="left")
@@ -67,8 +67,8 @@ def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """Each pair with the geometric mean over the steps of throughput, CPU and instructions, and `outcome`: whether
-    its verdict on throughput is the expected one, or that the study can't test it."""
+    """One row per pair and metric: the geometric mean over the steps, and `outcome`, which compares its verdict with
+    the verdict that the statement predicts."""
     asked = pairs(stats.flavours(study))
     means = stats.means_of_pairs(study, asked)
     is_training = (pl.col("statement") == OTHER_WORKLOADS) & pl.lit(TRAINED_BY in set(study.runs["workload"]))

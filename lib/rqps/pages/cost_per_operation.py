@@ -42,10 +42,10 @@ def costs(study: Study, *, published: bool = False) -> pl.DataFrame:
 
 
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """One row per step, run and published column, calculated from vmstat and iostat lines, one line per second.
+    """One row per step, run and published column, calculated from the lines of vmstat and iostat, one per second.
 
-    The servers of a duet share each second, so they have no such rows. The o/s of a scan is in thousand rows per
-    second of one table. The first line of vmstat is left out."""
+    Duets have no rows, since their servers share each second. The o/s of a scan counts thousands of rows per second
+    of one table. The first line of vmstat is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
     steps = steps.filter(~SHARES_SECONDS)
     lines = counters.filter(SHOWN_BY_VMSTAT, pl.col("run").is_in(steps["run"].unique().implode()))
@@ -115,7 +115,7 @@ def _cell(row: Row) -> str:
 
 
 def _digits(row: Row) -> int:
-    """Number of decimals of a number and its interval: as published; for our own metrics, enough for small numbers.
+    """Number of decimals of a number and its interval: as published; for our own metrics 2, or more below 1.
 
     >>> [_digits({"metric": "client_cpu_us_per_operation", "estimate": value}) for value in (12.3, 0.14, 0.00021, 0)]
     [2, 3, 6, 2]

@@ -33,7 +33,7 @@ def releases(study: Study) -> dict[str, str]:
 
 
 def by_version(study: Study) -> pl.DataFrame:
-    """One row of runs per dbms, older versions first."""
+    """The first run of each dbms, older versions first."""
     ranked = study.runs.join(stats.version_order(study.runs), on="dbms").sort("rank")
     return ranked.unique("dbms", maintain_order=True)
 
@@ -76,8 +76,7 @@ def _finding(study: Study, decided: pl.DataFrame) -> Clause:
 
 
 def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
-    """A table of published ranges beside our ratios of the same steps. The base of ours is the measured release whose
-    version is nearest to that of the published base."""
+    """A table of published ranges of ratios, each beside our ratios of the same steps to this study's base."""
     quotes = read().prose.filter(pl.col("place").str.starts_with("tl;dr"), source=SOURCE)
     versions = study.runs.select("dbms", "version").unique("dbms")
     measured = compared.filter(pl.col("kind").is_in(list(AS_PUBLISHED)), metric=THROUGHPUT)
@@ -110,8 +109,8 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
 
 
 def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.DataFrame:
-    """The rows of our dbms that is nearest to a published dbms: one with an `automatic` cache if the published dbms
-    has it, else our last release of the same major version."""
+    """The rows of our dbms that is nearest to a published dbms: the dbms with an `automatic` cache if the published
+    one has such a cache (`ahcc`), else our last release of the same major version."""
     if published.endswith("ahcc"):
         return ratios.filter(pl.col("dbms").is_in(automatic))
     same = ratios.filter(pl.col("version").str.starts_with(f"{published.partition('.')[0]}."))
@@ -129,7 +128,7 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
 
     large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
-    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench records none
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench has no status
     rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
     rows = [
         ("base", "6.0.2", releases(study)[study.card.base]),

@@ -39,8 +39,8 @@ _NO_NAME = r"^[\[(]"
 
 
 def findings(study: Study, mode: Mode) -> show.Sentences:
-    """Sentences on the largest difference of each step and its parts, or advice on how to get profiles; and the
-    errors of failed runs."""
+    """Sentences on each step's largest difference and its parts, and on failed runs; without profiles, advice on how
+    to get them."""
     profile, words = profile_of(study, mode), _NAMES[mode]
     failed = load(study.place, mode=mode).failed.filter(mode=mode).group_by("error", maintain_order=True).agg("run")
     missing = [f"Without {words}, since they failed: {listed(runs)}. {error}" for error, runs in failed.rows()]
@@ -80,7 +80,7 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
     text = "{step}: {me} executes {work} the instructions of {base} per operation"
     if "cpu" in ratios:
         text = "{step}: {me} uses {cpu} the CPU of {base} per operation: {work} the instructions (work), {cost} the "
-        text += "CPU for each (cost; the kernel and background threads are in it, not in the count)"
+        text += "CPU per instruction (cost; its CPU includes the kernel and background threads)"
     yield finding(phrase(text, step=row["step"], me=me, base=base, **ratios))
     density = density_of(study).filter((pl.col("ratio") - 1).abs() > study.card.smallest_effect, **cell)
     parts = []
@@ -95,8 +95,7 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
 
 
 def _where(study: Study, of: Mapping[str, str]) -> Clause:
-    """The functions that added most misses per operation, in brackets; empty if the misses did not increase in
-    all."""
+    """The functions that added most misses per operation, in brackets; empty if the total did not increase."""
     rows = by_function(study).filter(~pl.col("function").str.contains(_NO_NAME), **of)
     if rows["added"].sum() <= 0:
         return Clause("")
@@ -143,7 +142,7 @@ def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[
         yield phrase("Other threads, in {}: {}.", unit, _amounts(moved.reverse()))
     yield from (_of_kind(mine.filter(by=kind), row, kind) for kind in KINDS)
     if few:
-        yield f"That is of {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
+        yield f"This is from {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
 
 
 def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
@@ -162,7 +161,7 @@ def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
     if round(rest, digits):
         written = formatted(rest, f"+,.{digits}f")
         claim = _claim({**operation, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
-        whose = "all others" if named.height else "no single one for sure, all together"
+        whose = "all others" if named.height else "none is conclusive, all together"
         texts.append(Clause(f"{whose} {written}", [claim]))
     return phrase("{}, in {}: {}.", title, _SHORT[operation["unit"]], joined("; ", filter(None, texts)))
 

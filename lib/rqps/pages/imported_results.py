@@ -1,4 +1,5 @@
-"""The page on imported results: near-A/A pairs, the noise floor of one run, and the sentences for the first page."""
+"""The page on imported results: the noise floor of one run, estimated from near-A/A pairs (two runs that should
+perform alike), and sentences for the first page."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,13 +49,13 @@ def beyond(study: Study) -> pl.DataFrame:
 
 
 def findings(study: Study) -> Sentences:
-    """Sentences on the noise floor, the differences that exceed it, the pairs by name, and the differences that more
-    rounds would resolve."""
+    """Sentences on the noise floor, the differences that exceed it, the near-A/A pairs that it comes from, and the
+    differences that more rounds would resolve."""
     return Sentences([*_floor(study), *_named(study), *_more_rounds(study)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds the means of imported results with few rounds, which have no verdict, and their noise floor."""
+    """For results with few rounds, sets the headline to the means, and adds the noise floor."""
     if not stats.has_few_rounds(page.study):
         return page
     sentences = [*_means(page.study), *_floor(page.study), *_named(page.study)]
@@ -90,8 +91,8 @@ def _means(study: Study) -> Iterator[Clause]:
 
 
 def _floor(study: Study) -> Iterator[Clause]:
-    """A sentence on the noise floor of nine in ten steps, and on the number of differences above the floor of their
-    step."""
+    """A sentence on the noise floor that nine in ten steps do not exceed, and on the number of differences above
+    their step's floor."""
     rows = beyond(study).filter(pl.col("floor_1").is_not_null())
     if rows.is_empty():
         yield finding(_NONE)
@@ -136,4 +137,4 @@ def _more_rounds(study: Study) -> Iterator[Clause]:
     resolved = left.filter(pl.col("by_4")).height
     claims = [counted_rows(FRAME, resolved, larger=False, by_4=True)]
     text = f"Four rounds each would resolve {resolved} of the {counted(left.height, 'smaller difference')}"
-    yield finding(Clause(f"{text}, if these stay as large as they are", claims))
+    yield finding(Clause(f"{text}, if these keep their size", claims))

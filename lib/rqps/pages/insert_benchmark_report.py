@@ -27,8 +27,8 @@ _OF_STEP = ["run", "step"]
 
 
 def seconds_on_target(study: Study) -> pl.DataFrame:
-    """The longest stall, the longest time from the moment when an insert was due until it was done, and the shares of
-    seconds on target: of all clients together, and of the worst client. The mean of a step can hide a stall."""
+    """Per step and dbms: the longest stall, the longest time from an insert's due time to its end, and the shares of
+    seconds on target, of all clients together and of the worst client. A step's mean can hide a stall."""
     steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
     rate = steps.select(*_OF_STEP, "target_per_s", "clients")
     of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
@@ -46,8 +46,8 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
 
 
 def redo_use(study: Study) -> pl.DataFrame:
-    """The `percent` of the redo log that a step begins or ends with in use, the larger of both: per host, step and
-    dbms, mean of the rounds."""
+    """One row per host, step and dbms: the `percent` of the redo log in use at the beginning or end of the step,
+    whichever is larger; the mean over the rounds."""
     cell = ["host", "step", "dbms"]
     percent = 100 * pl.col("checkpoint_age_kb") / pl.col("redo_capacity_kb")
     ends = study.engine.lazy().filter(pl.col("moment").is_in(["before", "after"])).with_columns(percent=percent)
@@ -71,8 +71,10 @@ def on_first_page(page: FirstPage) -> FirstPage:
         claim = Claim(FRAME, cells, highest, "percent", "highest", f"{highest:.0f}")
         most.append(Clause(f"{claim.written} %", [claim]))
     names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
-    text = "In {} up to {} of the redo log of {} is in use, from which on it writes pages back to free the log; of "
-    text += "others at most {}. So the difference is not of code alone: a larger log may change it"
+    text = (
+        "In {} up to {} of the redo log of {} is in use, so pages have to be written back to free it; of others, at "
+    )
+    text += "most {}. The difference is therefore not due to code alone: a larger log may change it"
     warning = finding(phrase(text, listed(steps), most[0], listed([names[one] for one in dbms]), most[1]))
     return replace(page, warnings=(*page.warnings, warning))
 
@@ -110,7 +112,7 @@ def of_other_engines(study: Study) -> Iterator[Study]:
 
 def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
     """A sentence for each dbms against the study's base; a dbms with another config is compared with the base config
-    of its own build. Steps with the most frequent verdict come first, the largest change at the top."""
+    of its own build. Steps with the most frequent verdict come first, in order of the size of their change."""
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     names = dict(stats.names(study).select("dbms", "name").iter_rows())

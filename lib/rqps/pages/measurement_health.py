@@ -39,7 +39,7 @@ def answer(health: Health) -> Sentences:
 
 
 def in_a_sentence(health: Health) -> Clause:
-    """The trust that the numbers deserve, and the reasons; reasons for doubt come first."""
+    """A sentence with the verdict on reliability and its reasons, reasons for doubt first."""
     if health.missing:
         return Clause(f"Nothing is measured yet: {health.missing.splitlines()[0]}.")
     reasons = sorted(_reasons(health), key=lambda reason: not reason[0])
@@ -47,8 +47,8 @@ def in_a_sentence(health: Health) -> Clause:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """The rows that the sentence counts. `kind` is the count that a row belongs to, and `yes` is true if the row is
-    in it; `estimate` is a ratio, 1 for no difference."""
+    """The rows from which the sentence's numbers are recomputed. `kind` names a count in the sentence; it counts the
+    rows with this kind whose `yes` is true. `estimate` is a ratio, 1 for no difference."""
     health, of_throughput = health_of(study), pl.col("metric") == THROUGHPUT
     half = (pl.col("high") / pl.col("low")).sqrt()
     rows = {
@@ -82,7 +82,7 @@ def advice(health: Health) -> str:
     again = f"rqps run {health.study.card.study}"
     if health.compared["different"].any():
         return (
-            "Trust only differences that are larger than that of the base from itself. Look below for rounds and "
+            "Trust only differences that are larger than the base's from itself. Look below for rounds and "
             f"steps that stand out, run rqps doctor, and measure again: {again} --archive."
         )
     if health.belief == "doubtful" and verdict.drifts(*health.drifting):
@@ -108,7 +108,7 @@ def advice(health: Health) -> str:
 
 
 def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
-    """The reasons of the verdict, each with True if it is a reason against the numbers."""
+    """The reasons of the verdict, each with True if it is a reason for doubt."""
     called, comparisons = int(health.compared["different"].sum() or 0), health.compared.height
     if called:
         text = f"the base is called different from itself in {called} of {counted(comparisons, 'comparison')}"
@@ -163,7 +163,7 @@ def machine(study: Study) -> GT | Sentences:
         [text] = study.manifests.filter(folder=runs["folder"][0]).collect()["manifest"]
         first = Manifest.model_validate_json(text)
         cpus = {*first.placement.server_cpus, *first.placement.client_cpus, *first.placement.observer_cpus}
-        # The run recorded `cpus_allowed` when it was already bound to its own CPU.
+        # The run recorded `cpus_allowed` after it was bound to one CPU: its placement shows that more were allowed.
         allowed = max(first.machine.get("cpus_allowed", 0), len(cpus))
         for noted in machine_findings({**first.machine, "cpus_allowed": allowed}):
             if noted.level != "ok":

@@ -35,7 +35,7 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
     for name in filter(None, (base, me)):
         if name not in measured:
             unknown = f"{study.card.study}: no run of {name!r}; {instead(name, sorted(measured), 'dbms')}"
-            raise RqpsError(unknown, fix="name one of the study's")
+            raise RqpsError(unknown, fix="name a dbms of the study")
     names = [dbms for dbms in stats.version_order(runs)["dbms"] if dbms in measured]
     pairs = [(own, name) for name in names if name != own]
     before: dict[str, str] = {}
@@ -50,7 +50,7 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
 
 
 def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rounds and the tidy frame of all pairs, including counted instructions. Comparisons with the study's own
+    """The rounds of all pairs and their comparisons, including counted instructions. Comparisons with the study's own
     base are the same as on all other pages."""
     values = with_counts(stats.measured(study, stats.COMPARED), study)
     rounds = pl.concat([stats.rounds_of_pairs(values, some) for some in _one_base_each(pairs)] or [pl.DataFrame()])
@@ -62,7 +62,7 @@ def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
-    """Splits the pairs into lists in which each dbms has only one base; the first list has the first base of each."""
+    """Splits the pairs into lists in which each dbms has only one base; the first list has each dbms's first base."""
     while pairs:
         some = {me: base for base, me in reversed(pairs)}
         yield [(base, me) for base, me in pairs if some[me] == base]
@@ -70,8 +70,8 @@ def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
 
 
 def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
-    """The question as far as it is named; of those, the regression whose interval is farthest from 1, or the
-    improvement, where nothing got slower."""
+    """The largest regression among the comparisons with the given step, base and me: the one whose interval is
+    farthest below 1. If nothing regressed, the comparison whose interval is farthest from 1."""
     for column, name in (("step", step), ("dbms", me), ("base", base)):
         if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
             raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")
@@ -88,7 +88,7 @@ def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: s
 
 
 def answer(row: Row) -> str:
-    """A sentence with the comparison and the verdict of a compared row."""
+    """A sentence with the comparison and its verdict."""
     needs = f"; it takes {row['needs']}" if row["needs"] else ""
     return finding(f"{row['step']}: {comparison(row)}: {verdict_words(row['metric'])[row['verdict']]}{needs}")
 
@@ -115,8 +115,8 @@ def trees_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> pl.Da
 
 
 def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Each base with the costs of its pairs, scaled: the shares come from the profile, the total from the measured
-    cost of an operation."""
+    """Yields each base and the costs of its pairs. The profile gives the share of each stack, the measured cost of an
+    operation the total."""
     profiled = set(costs["dbms"])
     metric = METRIC_OF[INSTRUCTIONS if costs["samples"].null_count() else MICROSECONDS]
     for base in dict.fromkeys(of for of, _ in pairs if of in profiled):
@@ -139,7 +139,7 @@ def tries_of(study: Study) -> pl.DataFrame:
 
 
 def what_ifs(study: Study) -> pl.DataFrame:
-    """The tidy frame of all what-ifs (`rqps.what_if`) of this study, each with the `change` that it tried."""
+    """The comparisons of all what-ifs (`rqps.what_if`) of this study, each with the `change` that it tried."""
     data = Path(study.place).parents[1]
     frames = [stats.relate(study)[1].clear().with_columns(change=pl.lit(""))]
     for name in studies(data):

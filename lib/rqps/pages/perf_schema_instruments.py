@@ -1,5 +1,5 @@
-"""The cost of single instruments of the performance schema: a scenario is divided level by level into a tree of
-parts."""
+"""The cost of single instruments of the performance schema: level by level, a scenario is divided into groups of
+instruments (parts), which form a tree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,14 +17,14 @@ from rqps.stats.scenarios import events_per_statement, scenario_costs, with_even
 from rqps.store.read import Study, load_levels
 from rqps.terminal import formatted
 
-NOT_DIVIDED = "This study was not divided: one that says `measure_parts_of` is, when all its rounds are measured."
+NOT_DIVIDED = "This study has no measured parts: with `measure_parts_of`, `rqps run` measures them after all rounds."
 FRAME = "instruments"
 _INDENT = "\u2003"
 
 
 def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
-    """The tidy frame of server CPU, one row per part and step, as a tree: `parent` is the part of the level above.
-    The most expensive part comes first, by instructions if these were counted on all levels, else by time."""
+    """The cost of each part per step, as rows of a tree: `parent` is the part of the level above. The most expensive
+    part comes first, by instructions if these were counted on all levels, else by the server's CPU time."""
     rows = pl.concat(_of_level(number, level) for number, level in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
         return rows.clear().with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
@@ -37,8 +37,8 @@ def frame(study: Study) -> pl.DataFrame:
 
 
 def largest(costs: pl.DataFrame) -> Clause:
-    """A sentence on the total cost of the scenario, and on the most expensive kind of instruments and single
-    instrument: by instructions, or by time if the verdict shows a cost. Empty for a study that was not divided."""
+    """A sentence on the total cost of the scenario, its most expensive kind of instruments and its most expensive
+    single instrument: by instructions, or else by time, among parts whose cost is conclusive. Empty without parts."""
     first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
         return Clause("")
@@ -57,7 +57,7 @@ def largest(costs: pl.DataFrame) -> Clause:
     parts = first.filter(pl.col("level") > 0)
     rows = (parts if _counted(first) else parts.filter(verdict="slower")).sort(column, descending=True).to_dicts()
     if not rows:
-        return finding(f"{all_adds}, the rounds show no part to cost anything")
+        return finding(f"{all_adds}, no part has a conclusive cost")
     kind = next((row for row in rows if row["level"] == 1), rows[0])
     most = phrase(
         "{}, {} costs most: {} per operation", all_adds, kind["part"], amount(kind, {"level": kind["level"]})
@@ -99,7 +99,7 @@ def _label(scenario: str) -> str:
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
     """The parent of each row: the part of the level above that matches the row's first pattern, or else the first
-    part of that level, which for level 1 is the whole scenario."""
+    part of that level. Level 0 has one part, the whole scenario."""
     of_level = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
     parents = []
     for level, part in rows.select("level", "part").rows():
@@ -129,8 +129,8 @@ def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def instrument_text(costs: pl.DataFrame) -> str:
-    """The tree as lines of text: the µs that a part adds, with interval and verdict; its instructions; its events,
-    and the ns and instructions per event."""
+    """The tree as lines of text: the µs of CPU per operation that a part adds, with interval and verdict; the
+    instructions that it adds; its events per operation; and the ns and instructions per event."""
     if costs.is_empty():
         return NOT_DIVIDED
     lines = [f"{'added, µs/o':32}{'instructions':>13}{'events':>8}{'ns each':>9}{'i. each':>9}  part"]

@@ -30,8 +30,8 @@ _SUBJECTS = {
 
 
 def findings(cpu: pl.DataFrame) -> list[Clause]:
-    """A sentence per build and scenario on its CPU per operation in each step, the most expensive first; scenarios
-    that are unsure in every step share the last sentence."""
+    """A sentence per build and scenario on the change in CPU per operation in each step, the most expensive first;
+    scenarios that are unsure in every step share the last sentence."""
     several, sentences, unsure = cpu["build"].n_unique() > 1, [], []
     rows = _named(cpu)
     order = ranked(rows, descending=True).select("release", "scenario").unique(maintain_order=True)
@@ -57,9 +57,9 @@ def subject_of(scenario: str) -> str:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds a table of the costs of all scenarios, by instructions if only these were measured. If each build has such
-    a cost and the study does not ask where the time goes, the headline is the cost of the defaults and of the most
-    expensive scenario."""
+    """Adds a table of the costs of all scenarios, in instructions if CPU was not measured. If every build has such
+    costs and the study does not ask where the time goes, the headline becomes the cost of the defaults and of the
+    most expensive scenario."""
     costs = scenario_costs(page.study).filter(against=OFF)
     cpu = ranked(costs.filter(metric=CPU), descending=True)
     shown = cpu if cpu.height else ranked(costs.filter(metric=INSTRUCTIONS), descending=True)
@@ -153,7 +153,7 @@ def _others(cpu: pl.DataFrame) -> Clause:
 
 
 def _most(sure: pl.DataFrame) -> Clause:
-    """A sentence on the most expensive scenario with a verdict, the first row of `sure`."""
+    """A sentence on the first row of `sure`, the most expensive scenario with a verdict."""
     row = sure.row(0, named=True)
     where = f"{subject_of(row['scenario'])} on {row['release']} in {row['step']}"
     added = amount(row, "+,.2f", "µs", "added", frame=FRAME)

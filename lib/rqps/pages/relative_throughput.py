@@ -17,7 +17,8 @@ from rqps.stats.verdict import VERDICTS
 from rqps.store.read import Study
 
 MANY = 12
-"""Maximum number of steps in the table; for more steps, the groups come first, then this many steps."""
+"""Maximum number of steps in a table. For more steps, one table has the groups, and a second table has the steps that
+changed most."""
 
 
 def on_first_page(page: FirstPage) -> FirstPage:

@@ -21,8 +21,8 @@ _CELL = ("host", "step", "dbms")
 
 
 def findings(study: Study) -> Sentences:
-    """A sentence for each step: the time of an operation in the dbms that waits longest, its waits, and those of the
-    base; then a sentence on the time that is left over."""
+    """A sentence for each step: the time of an operation in the dbms that waits longest, by kind of wait, and the sum
+    of the base's waits; then a sentence on the time of clients that no recorded thread explains."""
     of = time_of_clients(study)
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
@@ -61,7 +61,7 @@ def waits_of(of: pl.DataFrame) -> pl.DataFrame:
 
 
 def _steps(of: pl.DataFrame, base: str, names: Mapping[str, str]) -> Iterator[tuple[str, Clause]]:
-    """Yields each step and a sentence on its waits."""
+    """Each step with a sentence on its waits."""
     several = of["host"].n_unique() > 1
     waited = waits_of(of).group_by(_CELL, maintain_order=True).agg(pl.col("us").sum())
     for (host, step), rows in of.group_by("host", "step", maintain_order=True):
@@ -95,14 +95,14 @@ def _time(rows: pl.DataFrame, name: str) -> Clause:
 
 
 def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
-    """A sentence on the range, over all steps and dbms, of the share of time that is left over."""
+    """A sentence on the share of time that is left over: the range over all steps and dbms."""
     rest = of.filter(kind=LEFT_OVER).sort("share", maintain_order=True).to_dicts()
     ends = [_percent(row) for row in (rest[0], rest[-1])]
     if ends[0] == ends[1]:
-        return finding(phrase("The parts leave {} of the time of clients over", ends[0]))
+        return finding(phrase("{} of the time of clients is unexplained", ends[0]))
     most = max(rest, key=lambda row: abs(row["share"]))
     whose = f"most of {names[most['dbms']]} in {most['step']}"
-    return finding(phrase("The parts leave {} to {} of the time of clients over, {}", *ends, whose))
+    return finding(phrase("{} to {} of the time of clients is unexplained, {}", *ends, whose))
 
 
 def _percent(row: Row) -> Clause:
@@ -120,7 +120,7 @@ def _number(row: Row, number: float, column: str) -> Clause:
 
 
 def _sum(rows: pl.DataFrame) -> Clause:
-    """The time of some kinds of one step and dbms together."""
+    """The sum of the times of several kinds, for one step and dbms."""
     number, text = float(rows["us"].sum()), _us(float(rows["us"].sum()))
     cell = {name: rows[name][0] for name in _CELL} | {"kind": rows["kind"].to_list()}
     return Clause(text, [Claim(FRAME, cell, number, "us", "sum", written=text)])

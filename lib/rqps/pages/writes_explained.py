@@ -64,7 +64,7 @@ def _of_base(rows: pl.DataFrame) -> Clause:
 
 def _changed(rows: pl.DataFrame, study: Study, names: Mapping[str, str]) -> Clause:
     """A sentence on the bytes of the other dbms in one step: the total, its change from the base, and the purposes
-    that most of the change comes from. A change smaller than the study's smallest effect has only words."""
+    that most of the change comes from. A change below the study's smallest effect is given without a number."""
     base, parts = study.card.base, []
     for (dbms,), mine in rows.filter(pl.col("dbms") != base).group_by("dbms", maintain_order=True):
         total = _whole(mine)
@@ -105,12 +105,12 @@ def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Claus
 
 
 def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
-    """A sentence on the range, over all steps and dbms, of the share of bytes that no purpose explains."""
+    """A sentence on the share of bytes that no purpose explains: the range over all steps and dbms."""
     rest = of.filter(role="rest").sort("share", maintain_order=True).to_dicts()
     ends = [_percent(rest[0]), _percent(rest[-1])]
     most = max(rest, key=lambda row: abs(row["share"]))
     whose = f"most of {names[most['dbms']]} in {most['step']}"
-    return finding(phrase("The parts leave {} to {} of a process's bytes unexplained, {}", *ends, whose))
+    return finding(phrase("{} to {} of a process's bytes are unexplained, {}", *ends, whose))
 
 
 def _percent(row: Row) -> Clause:

@@ -1,4 +1,4 @@
-"""Evaluates the checks: compares each assertion of a source with the figures that the source prints, by SQL."""
+"""Evaluates checks.yaml: compares each assertion of a source with the figures that the source prints, by SQL."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ SLACK = 1e-9
 
 
 def checked(published: Published) -> pl.DataFrame:
-    """Every assertion of a source that was recalculated, with the agreeing ones."""
+    """Every assertion of a source that was recalculated, including those that hold."""
     with closing(_database(published)) as database:
         return _frame(row for check in published.checks for row in _findings(database, check))
 
 
 def contradictions(published: Published) -> pl.DataFrame:
-    """Every assertion that does not hold, sorted by source, the gravest first. `found` is `numbers` if a calculation
-    refutes the assertion, and `reading` if somebody found this by reading."""
+    """Every assertion that does not hold, sorted by source, the gravest first. `found` is `numbers` for those that a
+    calculation refutes, and `reading` for those that somebody noticed by reading."""
     read = _frame(_finding(check, {}, check.kind, "reading") for check in published.readings)
     every = pl.concat([checked(published).filter(pl.col("kind") != "agrees"), read])
     order = {"source": list(published.sources), "kind": list(KINDS)}
@@ -47,7 +47,8 @@ def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
 
 
 def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, str]]:
-    """A row for each of the check's figures: `agrees` where its relation holds, else the check's kind of fault."""
+    """One row per row of the check's `figures`: its kind is `agrees` if the condition `holds` is true, else the kind
+    of the check."""
     try:
         cursor = database.execute(f"SELECT *, ({check.holds or 0}) AS _holds FROM ({check.figures}\n)")
         names = [column[0] for column in cursor.description]

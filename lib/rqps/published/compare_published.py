@@ -34,8 +34,7 @@ class Column(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """The columns of published studies (theirs) and of our studies, and the reasons why studies of ours are left
-    out."""
+    """The columns of published studies (theirs) and of our studies, and the reasons why some of ours are missing."""
 
     theirs: list[Column]
     ours: list[Column]
@@ -43,7 +42,7 @@ class Beside(NamedTuple):
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row per number, for the steps that theirs and ours share, in the order of their groups."""
+        """One row per number, for the steps that both have, in the order of their groups."""
         if not self.ours:
             return pl.DataFrame()
         numbers = [
@@ -67,7 +66,7 @@ class Beside(NamedTuple):
 
 
 def beside(published: Published, study: str, data: str | Path | None = None) -> Beside:
-    """The tables of every source beside each study of ours with the same workload, the named study first."""
+    """Compares the tables of every source with each of our studies of the same workload, the named study first."""
     tables = list(_tables(published))
     printed = [pair for _, pairs in tables for pair in pairs]
     columns: list[Column] = []
@@ -163,8 +162,8 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
     except RqpsError:
         if data:
             raise
-        return  # a checkout in which nothing was measured yet
-    given = (first,) if "/" in first else ()  # the place of a study outside of the data folder
+        return  # nothing was measured in this checkout yet
+    given = (first,) if "/" in first else ()  # the path of a study outside of the data folder
     for name in (*given, *sorted(known, key=lambda name: name != first)):
         study = load(name, data)
         if study.card.workload == WORKLOAD and set(study.runs["engine"]) == {ENGINE}:
@@ -172,7 +171,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
-    """One column per host: our comparison, with the base's config, that is nearest to a comparison of theirs."""
+    """One column per host: among our comparisons with the base's config, the nearest to a published one."""
     _, config = build_and_config(study.card.base)
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
@@ -209,7 +208,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     parameters = study.card.parameters
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
     threads = str(parameters.get("threads", NOT_SAID))
-    if study.card.imported:  # only the steps of such a study say how they were measured
+    if study.card.imported:  # the parameters of an imported study are unknown, but its steps have these values
         threads = _all(map(str, sorted(study.steps["clients"].unique())))
         lengths = study.steps["elapsed_s"].drop_nulls().sort()
         seconds = " to ".join(dict.fromkeys(f"{value:.0f}" for value in (*lengths[:1], *lengths[-1:]))) or NOT_SAID
@@ -232,7 +231,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
 
 
 def machine(conditions: pl.DataFrame) -> str:
-    """CPU, memory and hypervisor of the machine on which runs were measured."""
+    """CPU, memory and hypervisor of the machine that the `conditions` describe."""
     machines = conditions.filter(kind="machine")
     known: dict[str, Any] = dict(machines.select("name", "value").unique("name").iter_rows())
     memory = f"{int(known['memory_kb']) / 1024**2:.0f}G RAM" if known.get("memory_kb") else ""

@@ -1,5 +1,4 @@
-"""Reads `data/published` strictly: an error names each broken row by file, line and column, and nothing is
-returned."""
+"""Reads `data/published` strictly: if any row is broken, one error names each broken row by file, line and column."""
 
 import csv
 import re
@@ -19,23 +18,23 @@ FOLDER = Path(__file__).parents[3] / "data" / "published"
 
 KINDS = {
     "contradiction": "not both can be right",
-    "imprecise": "the wording claims more than the numbers bear",
+    "imprecise": "the wording claims more than the numbers support",
     "slip": "a name, label or version is mixed up, and the meaning is clear",
     "unclear": "the sentence leaves open what is meant",
-    "repeat": "measured twice with different results: no mistake, but it shows how far the numbers reach",
+    "repeat": "measured twice with different results: not a mistake, but it shows the spread of the numbers",
 }
 
 PROSE_UNITS = ["ratio", "percent", "percent more", "count", "CPU/query", "transactions/s", "switches/operation"]
 PROSE_UNITS += ["pages/operation", "MB", "GB", "ns", "us"]
 FILES = {
-    # `dbms` is the printed name; `build` is the same name for the same server in every table.
+    # `dbms` is the printed name, which differs between tables; `build` is our name for the server.
     "rqps": ("source section host threads dbms base build step value unit", ["ratio"]),
-    # `host` is from the table's section, `threads` from its name.
+    # `host` is from the heading of the table's section, `threads` from the table's name.
     "per_operation": (
         "source section table part host threads dbms build step metric value unit",
         [*dict.fromkeys(PUBLISHED.values()), "ratio"],
     ),
-    # `row` is the table's name for the host.
+    # `row` is the host's name as printed in the table.
     "busy_wait": ("source table row host version function compiled value unit", ["ns"]),
     "ut_delay": ("source table host version x value unit", ["us"]),
     "timers": ("source table host timer metric value unit", ["ticks/s", "ticks", "cycles"]),
@@ -75,8 +74,8 @@ class Source(_Strict):
 
 
 class Check(_Strict):
-    """An assertion of a source, and what the source's own figures say about it. Without `figures` the assertion was
-    checked by reading only."""
+    """An assertion of a source that the source's own figures contradict or confirm. Without `figures` it was checked
+    by reading only."""
 
     source: str
     place: str
@@ -89,8 +88,8 @@ class Check(_Strict):
     figures: str = ""
     """A query in SQL that gives one row per finding."""
     holds: str = ""
-    """A condition in SQL on these columns, true if the assertion holds; without a condition, every row is a
-    finding."""
+    """A condition in SQL on the columns of `figures`, true if the assertion holds; without it, no row agrees with the
+    assertion."""
 
     @field_validator("source", "kind")
     @classmethod
@@ -130,7 +129,7 @@ def read(folder: Path | str | None = None) -> Published:
             f"{place}: there is no {', '.join(missing)}", fix="work in a whole checkout, or give the folder"
         )
     sources = _yaml(place / "sources.yaml", TypeAdapter(dict[str, Source]))
-    # The kind of a check is in KINDS; its source is one of these, or `{source}`: whatever the row has in that column.
+    # A check's source may be `{source}`, which stands for the column `source` of each row of its query.
     known = {"source": [*sources, "{source}"], "kind": [*KINDS]}
     checks, readings = (_yaml(place / f"{name}.yaml", _CHECKS, known) for name in ("checks", "readings"))
     return Published(

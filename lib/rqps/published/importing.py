@@ -41,7 +41,7 @@ _NOT_OPENED = "not opened: a link or no regular file"
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to import, as given to the command; values of empty fields are derived from the results."""
+    """The arguments of `rqps import`; values of empty fields are derived from the results."""
 
     folders: Sequence[Path]
     study: str = ""
@@ -54,18 +54,18 @@ class Asked:
 
 
 class Summary(NamedTuple):
-    """The folder of the imported study, and a text: what the study has, and what was not read, with the reasons."""
+    """The folder of the imported study, and a text on its contents and on what was not read, with the reasons."""
 
     folder: Path
     text: str
 
 
 def import_study(asked: Asked, data: Path) -> Summary:
-    """Writes the study into `data/raw`. The same files imported again change nothing."""
+    """Writes the study into `raw/` of the data folder. To import the same files again changes nothing."""
     name = asked.study or _plain(asked.folders[0].resolve().name)
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         fix = f"write a name of letters, digits, - and _, with {LONGEST_NAME} characters at most"
-        raise RqpsError(f"--study {name!r} is no name of a study", fix=fix)
+        raise RqpsError(f"--study {name!r} is not a valid name", fix=fix)
     if asked.engine and asked.engine not in ENGINES:
         fix = f"name one of {', '.join(ENGINES)}"
         raise RqpsError(f"--engine {asked.engine}: {instead(asked.engine, ENGINES, 'engines')}", fix=fix)
@@ -105,7 +105,7 @@ class _Run:
     first: Result
     steps: dict[str, Result] = field(default_factory=dict)
     digest: str = ""
-    """sha256 over the digests of all its origins."""
+    """sha256 over the digests of its origins, the folders or files that the results were read from."""
 
     @property
     def files(self) -> list[Path]:
@@ -113,13 +113,13 @@ class _Run:
 
 
 def _read(asked: Asked) -> tuple[list[Result], list[Unread]]:
-    """Every result in the folders, and whatever could not be read, with the reasons."""
+    """Every result in the folders, and the files that could not be read, with the reasons."""
     every, unread, results = readers(), list[Unread](), list[Result]()
     claimed: dict[str, list[Path]] = {reader.TITLE: [] for reader in every}
     terminal, unknown, roots = Terminal(sys.stderr), list[Path](), dict[Path, Path]()
     for folder in asked.folders:
         if not folder.exists():
-            raise RqpsError(f"{folder}: no such file or folder", fix="name what is to be imported")
+            raise RqpsError(f"{folder}: no such file or folder", fix="name the files or folders to import")
         if folder.resolve() in roots:
             unread.append(Unread(str(folder), f"the same folder as {roots[folder.resolve()]}"))
         roots.setdefault(folder.resolve(), folder)
@@ -180,8 +180,8 @@ def _files(root: Path, unread: list[Unread]) -> Iterator[Path]:
 
 
 def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iterator[_Run]:
-    """Yields the results by host, dbms and round. If the source does not number its rounds, an origin goes into the
-    first round that has none of its steps, and an origin with the same bytes as another origin is left out."""
+    """Groups the results into runs by host, dbms and round. If the source does not number its rounds, an origin (a
+    folder or file) goes into the first round that has none of its steps; copies of another origin are left out."""
     origins: dict[tuple[str, str, Path, int | None], list[Result]] = {}
     several = {result.machine.get("cpus") for result in results} - {None}
     for result in results:
@@ -218,7 +218,7 @@ def _is_free(run: _Run | None, steps: Mapping[str, Result]) -> bool:
 
 
 def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, str]:
-    """Maps each dbms of the source to its own name `build.config`."""
+    """Maps each dbms of the source to a unique name `build.config`."""
     names: dict[str, str] = {}
     if unknown := sorted(set(renames) - {*sources}):
         known = sorted({*sources})
@@ -237,12 +237,12 @@ def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, str]
 
 
 def _plain(text: str) -> str:
-    """Turns text into a part of a name."""
+    """Replaces the characters that a name may not have by hyphens."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:LONGEST_NAME] or "imported"
 
 
 def _digest(files: Sequence[Path], origin: Path) -> str:
-    """A digest of the bytes of files and of their names below the origin."""
+    """A digest of the files' bytes and of their paths relative to the origin."""
     parts = [f"{path.relative_to(origin) if path != origin else ''} {sha256(path)}" for path in files]
     return hashlib.sha256("\n".join(parts).encode(errors="surrogateescape")).hexdigest()
 
@@ -266,7 +266,7 @@ def _refuse_other(folder: Path, runs: Sequence[_Run], name: str) -> None:
     """Refuses to import other results under the name of a study that exists."""
     before = [manifest.imported for _, manifest in finished(folder)]
     if None in before or not read_study_card(folder).imported:
-        raise RqpsError(f"{folder}: is a study that was measured here", fix="give another name with --study")
+        raise RqpsError(f"{folder}: this study was measured here", fix="give another name with --study")
     if {one.digest for one in before if one} != {run.digest for run in runs}:
         what = f"{folder}: {name} was imported from other files, or from these before they changed"
         raise RqpsError(what, fix="give another name with --study, or move that folder away")
@@ -389,7 +389,7 @@ def _engine(run: _Run, otherwise: str) -> str:
 
 
 def _in_words(card: StudyCard, runs: Sequence[_Run], unread: Sequence[Unread]) -> str:
-    """A summary of the import: what it has, and what was not read."""
+    """A summary of the imported study and of what was not read."""
     steps = {step for run in runs for step in run.steps}
     rounds = f"{min(Counter(run.dbms for run in runs).values())} to {card.rounds}"
     several = counted(card.rounds or 1, "round") if rounds.startswith(f"{card.rounds} ") else f"{rounds} rounds"

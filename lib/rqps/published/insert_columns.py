@@ -1,5 +1,5 @@
-"""Calculates the columns of the insert benchmark's published report, and corrected columns where the report is wrong,
-with the rounds behind each number."""
+"""Calculates the columns of the insert benchmark's published report, and corrects columns that the report calculates
+wrongly."""
 
 from collections.abc import Iterator
 
@@ -53,20 +53,19 @@ _CORRECTED = {
     "p99_all": (_CLIENTS, "as p99, of all clients together"),
 }
 SOURCES = _PUBLISHED | _CORRECTED
-"""Maps each column to its file and to the calculation with which anybody can repeat it: a formula in SQL begins with
-`=`."""
+"""Maps each column to its file and its calculation: a formula in SQL that begins with `=`, or a description."""
 PUBLISHED = tuple(_PUBLISHED)
-"""The published columns in their order; the report has the dbms after them."""
+"""The published columns in the report's order; the report's last column is the dbms."""
 _OF_STEP = ["run", "step"]
 
 
 def asks_queries() -> pl.Expr:
-    """True for steps that ask queries while rows come and go (q100, qr100, qp100), false for loads (l.i0 to l.i2)."""
+    """True for steps that query while rows are inserted or deleted (q100, qr100, qp100), false for loads (l.*)."""
     return pl.col("unit") == "query"
 
 
 def with_insert_rate(study: Study) -> pl.DataFrame:
-    """The usable steps with `ips`, rows inserted (in l.x: indexed) per second of the step by all clients."""
+    """The usable steps with `ips`, the rows that all clients insert per second (in l.x, the rows indexed)."""
     inserted = study.intervals.filter(pl.col("kind") == "insert", pl.col("second") >= 0)
     rows = inserted.group_by(_OF_STEP).agg(pl.col("operations").sum().alias("inserted")).collect()
     joined = usable(study.steps).join(rows, on=_OF_STEP, how="left", maintain_order="left")
@@ -75,7 +74,7 @@ def with_insert_rate(study: Study) -> pl.DataFrame:
 
 
 def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
-    """Operations of each client in every second, of the kind (query or insert) that is the step's throughput."""
+    """Operations of each client in every second, of the kind that the step's throughput counts: query or insert."""
     main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
     return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
 
@@ -124,7 +123,7 @@ def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
 
 
 def _rates_reached(study: Study) -> pl.DataFrame:
-    """Rates reached by the first client alone, as published, and by all of them."""
+    """p50 and p99 of the first client alone, as published, and of all clients together."""
     seconds = main_seconds(study, study.steps.filter(pl.col("kind") != "l.x"))
     first = seconds.filter(client=1).group_by(_OF_STEP).agg(rates_reached("operations"))
     of_all = seconds.group_by(*_OF_STEP, "second").agg(pl.col("operations").sum())
@@ -133,7 +132,7 @@ def _rates_reached(study: Study) -> pl.DataFrame:
 
 
 def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
-    """Averages over the lines of vmstat, as published, and the maximum resident memory that `ps` would have shown."""
+    """Averages over the lines of vmstat, as published, and the maximum resident memory of the server."""
     lines = (
         counters.filter(SHOWN_BY_VMSTAT)
         .group_by(*_OF_STEP, ((pl.col("second") - pl.col("interval_s")) // VMSTAT_S).alias("line"))
@@ -144,8 +143,8 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
 
 
 def columns_text(study: Study) -> Folded:
-    """The published columns as text: per step a line per dbms, then the same relative to the base. Below each line is
-    its interval."""
+    """The published columns as text, per step: one line per dbms, then one line per dbms relative to the base. Below
+    each line are its intervals."""
     published, base = pl.col("metric").is_in(PUBLISHED), study.card.base
     rows = by_host(columns_over_rounds(study).filter(published))
     ratios = by_host(compare(rounds(columns(study), study.runs, base)).filter(published))

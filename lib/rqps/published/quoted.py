@@ -21,7 +21,7 @@ def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
         f"from their tables and {published.prose.height} from their text.",
         f"{ratios.height} ratios have both of their inputs in print. {agree['exactly']} agree with them,"
         f" {agree['zeros']} are 0 / 0 printed as 1, and {agree['no']} are wrong by more than rounding.",
-        f"{contradictions.height} places do not hold: "
+        f"{contradictions.height} statements do not hold: "
         + ", ".join(f"{kind} {kinds[kind]}" for kind in KINDS if kind in kinds)
         + f". {checked(published).filter(kind='agrees').height} statements that could be calculated again do hold.",
         *(

@@ -42,20 +42,20 @@ class _Printed(NamedTuple):
 
 
 def response_time_values(study: Study) -> pl.DataFrame:
-    """Tidy values of the response time of a query in µs, calculated from the throughput: each client waits for its
-    answer before it sends the next query."""
+    """Response times of a query in µs, calculated from the throughput: each client waits for the answer before it
+    sends the next query."""
     times = {name: pl.col("clients") * 1e6 / pl.col(name) for name in ("value", "cycles")}
     return measured(study, [THROUGHPUT]).with_columns(metric=pl.lit(RESPONSE_TIME), **times)
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published ratio for which we also have a measurement."""
+    """One row per published ratio of releases that we have measured, too."""
     return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published comparison for which we also have a measurement: of two releases, or of one release with
-    and without the performance schema."""
+    """One row per published comparison that we have measured, too: of two releases, or of one release with and
+    without the performance schema."""
     values = response_time_values(study).join(
         study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
         on="step",
@@ -75,16 +75,16 @@ def inserts_differ(published: Published, study: Study) -> list[str]:
         "The sizes: theirs loaded 20 million rows and asked queries for half an hour to two hours in each step; ours "
         f"{asked.get('load_rows', 0):,} rows a client and {asked.get('seconds', '?')} s.",
         f"The host: theirs {hosts}; ours {machine(study.conditions)}.",
-        "The clients: theirs are Python processes, whose own CPU is a part of each operation; ours take less, so a "
-        "change of the server moves more of the whole.",
+        "The clients: theirs are Python processes, whose own CPU is a part of each operation; ours use less, so a "
+        "change of the server changes the total more.",
         "The performance schema: the public build files of their 5.6 leave it out when compiling, so their loss from "
-        "5.6 to 8.0 holds what it costs; ours has it on both sides.",
-        "The form: in 2021 nothing was deleted, in 2023 as much as is inserted. Ours are what the steps are called.",
+        "5.6 to 8.0 includes its cost; ours has it on both sides.",
+        "Deletes: in 2021 nothing was deleted, in 2023 as many rows as were inserted. Our steps follow their names.",
     ]
 
 
 def lookups_differ(published: Published, study: Study) -> list[str]:
-    """The differences between the published study of point lookups and ours, which a reader has to know."""
+    """The differences between the published study of point lookups and ours that a reader has to know."""
     host = "; ".join(host.hardware for host in published.sources[LOOKUPS].hosts.values())
     asked, tools = study.card.parameters, study.conditions.filter(kind="tool").select("name", "value").unique()
     by = {name: ", ".join(tools.filter(name=name)["value"].sort()) for name in ("mysqlslap", "sysbench")}
@@ -95,10 +95,11 @@ def lookups_differ(published: Published, study: Study) -> list[str]:
     return [
         "The ratios: theirs are quotients of two printed ones to 5.0.85, and the range is what rounding leaves open. "
         "They have neither a count nor a spread; ours are the mean of rounds with its interval.",
-        f"The releases: ours are {', '.join(releases)}. They stand beside those with the same first two numbers.",
+        f"The releases: ours are {', '.join(releases)}. Each is compared with theirs that have the same first two "
+        "numbers.",
         f"The host: theirs {host}; ours {machine(study.conditions)}. "
         "With one client, ours has server and load generator on one CPU where the table of conditions says so.",
-        f"The load: theirs 100,000 queries, by which mysqlslap is not said; ours {ours}.",
+        f"The load: theirs 100,000 queries by a mysqlslap of unknown version; ours {ours}.",
         "The builds: theirs are compiled by the author; ours are binaries as they are released.",
     ]
 
@@ -128,8 +129,8 @@ def _inserts(published: Published) -> Iterator[_Printed]:
 
 def _lookups(published: Published) -> Iterator[_Printed]:
     """Quotients of two printed ratios that differ in one condition: the later release to the earlier one, or the
-    performance schema on to off. All printed ratios are relative to 5.0.85, which we do not have; it cancels out in a
-    quotient.
+    performance schema on to off. All printed ratios are relative to 5.0.85, which cancels out in a quotient; we have
+    not measured it.
     """
     times = response_times(published).with_columns(
         pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")
@@ -202,8 +203,8 @@ def _beside(
 
 
 def _by_release(study: Study) -> dict[Side, str]:
-    """Maps release and performance schema (on or off) to our dbms: those with the base's config, and those that
-    change only the performance schema in it."""
+    """Maps release and performance schema (on or off) to our dbms, among those whose config is the base's or differs
+    from it only in the performance schema."""
     _, config = build_and_config(study.card.base)
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
     options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")

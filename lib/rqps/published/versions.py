@@ -8,7 +8,7 @@ _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
 
 
 class Server(NamedTuple):
-    """A server's release, and the other words of its name: `adv`, `-O3`, options."""
+    """A server's release, and the rest of its name: `adv`, `-O3`, options."""
 
     name: str
     version: str
@@ -54,7 +54,7 @@ def short(build: str) -> str:
 
 
 def server(name: str, version: str = "") -> Server:
-    """A server by the name of its build if that has the published form, otherwise by its version.
+    """Parses the name of a build if it has the published form; otherwise the server has the given `version`.
 
     >>> server("my8040adv_rel_o2nofp"), server("my8033", "8.0.33-debug").version
     (Server(name='my8040adv_rel_o2nofp', version='8.0.40', words='adv'), '8.0.33')
@@ -72,8 +72,8 @@ def pairs_of(servers: Sequence[Server]) -> list[Pair]:
 
 
 def nearest(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Pair | None:
-    """Our comparison whose releases are nearest to those of any of theirs; among equals, that with the latest
-    release."""
+    """The comparison of `ours` whose releases are nearest to the releases of any comparison of `theirs`; of several
+    equally near ones, the one with the latest release."""
 
     def distance(pair: Pair) -> tuple[bool, int, int, str]:
         same = any(pair.is_same(other) for other in theirs)

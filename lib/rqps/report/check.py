@@ -21,7 +21,7 @@ from rqps.store.packed import SUFFIX
 from rqps.store.read import check_whole, load
 
 LONGEST_SHOWN, WORDS_BEFORE, MOST_SHOWN = 240, 60, 20
-"""Maximum number of characters shown of a line, of characters before a difference, and of lines shown per page."""
+"""Limits on what is shown: characters of a line, characters before a difference, and lines per page."""
 _STUDY, _DIGEST, _BESIDE = (
     re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data", "beside")
 )
@@ -44,10 +44,10 @@ class Checked(NamedTuple):
 def check(
     path: Path, study: str | None = None, data: Path | str | None = None, notebooks: Path = NOTEBOOKS
 ) -> Checked:
-    """Compare a report, which is a folder or one file, with a new report from the same data. The data are those
-    packed inside the report, or else those of the study in the data folder.
+    """Compare a report, which is a folder or one file, with a new report that is made from its data: the data packed
+    inside it, or else the study in the data folder.
 
-    `study` is the name or path of other data to compare the report with.
+    `study` names other data to make the new report from.
     """
     path = path.parent if path.name == "index.html" else path
     files = _files(path)
@@ -79,7 +79,7 @@ def check(
 
 
 def wrong_claims(name: str, page: bytes, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
-    """Descriptions of the claims on a page that the frames contradict, each with the name of the page."""
+    """Describes each claim on a page that the frames contradict, with the name of the page."""
     items = _Claims(page.decode(errors="replace")).items
     return [f"{name}: {problem}" for text, claims in items for problem in wrong(from_item(text, claims), frame_of)]
 
@@ -109,7 +109,7 @@ def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
 
 
 def _where_they_differ(*texts: str) -> Iterator[str]:
-    """The texts, shortened if they are long to the part in which they differ and some characters before it.
+    """The texts; long texts are shortened to the part in which they differ and some characters before it.
 
     >>> [len(text) for text in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
     [62, 62]
@@ -122,7 +122,7 @@ def _where_they_differ(*texts: str) -> Iterator[str]:
 
 
 class _Claims(HTMLParser):
-    """Collects a page's sentences, each with its claims as JSON."""
+    """Collects the sentences of a page that have claims, each with its claims as JSON."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class _Claims(HTMLParser):
 
 
 class _Lines(HTMLParser):
-    """Parses a page: the lines with numbers in its text and charts. Code, the footer and asides are skipped."""
+    """Collects the lines with numbers in a page's text and charts, except code, the footer and asides."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

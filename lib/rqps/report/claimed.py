@@ -26,7 +26,7 @@ def compared_frame(study: Study) -> pl.DataFrame:
 
 def differences(study: Study) -> pl.DataFrame:
     """The difference of each dbms from the base in server CPU per operation: total, in user space, and in the kernel.
-    The kernel's has no interval."""
+    The difference in the kernel has no interval."""
     values, base = stats.measured(study, (CPU, USER_CPU)), study.card.base
     costs = stats.compare(stats.rounds(values, study.runs, base), of="difference")
     user = costs.filter(metric=USER_CPU).select(*CELL[:-1], user="estimate")

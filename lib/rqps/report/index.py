@@ -13,20 +13,20 @@ from rqps.terminal import counted, duration
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
-"""Maximum length of a list that is shown in full; a longer list shows only its first and last values."""
+"""Maximum length of a list that is shown in full; of a longer list, the first and last values are shown."""
 FEW = 3
-"""Maximum number of dbms that are listed by name; of more dbms, only the number is shown."""
+"""Maximum number of dbms that are listed by name; of more dbms, the number is shown."""
 
 OTHER_RUNS = {
     "twin": "of the base's twin",
-    "health": "of the base with itself, in which it has two sides",
+    "health": "of the base against itself",
     "stacks": "for call stacks",
     "waits": "for waits",
     "instructions": "for counts of instructions",
 }
-"""Maps the modes of runs that are not part of the study's comparisons to words."""
+"""Describes the modes of runs that are not part of the study's comparisons."""
 OF_DBMS = {"options": "option", "compiled": "compiled"}
-"""Maps facts about the dbms to the kind of condition that they list."""
+"""Maps names of facts about the dbms to the kind of condition that the fact lists."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
@@ -82,7 +82,7 @@ def _when(runs: pl.DataFrame, measured: str) -> str:
 
 
 def _rounds(study: Study) -> str:
-    """The planned rounds, or the time budget, and the runs that finished."""
+    """The planned rounds or the time budget, and the number of finished runs."""
     card, finished = study.card, study.runs.height
     if card.rounds == 0:
         return ""
@@ -94,12 +94,12 @@ def _rounds(study: Study) -> str:
     runs_of = Counter(study.runs.select("host", "dbms").rows()).values()
     rounds = "–".join(map(str, sorted({min(runs_of, default=0), max(runs_of, default=0)})))
     time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
-    return f"{time} where they decide something: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
+    return f"{time} on undecided comparisons: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
 
 
 def _by_dbms(study: Study, kind: str) -> list[str]:
-    """The conditions of one kind: one line for those that all dbms share, and one line per group of dbms that share
-    others."""
+    """The conditions of one kind: one line with those that all dbms share, then one line for each set of dbms with
+    those that only these share."""
     rows = study.conditions.filter(kind=kind).select("name", "value", "dbms").unique(maintain_order=True)
     everyone = sorted(set(study.conditions["dbms"]))
     alike = rows.group_by("name", "value", maintain_order=True).agg(pl.col("dbms").sort())
@@ -111,7 +111,7 @@ def _by_dbms(study: Study, kind: str) -> list[str]:
 
 
 def _most(some: Sequence[str], everyone: Sequence[str]) -> str:
-    """Names some of the dbms: by their names, by the few exceptions, or by their number, whichever is short.
+    """Describes a part of the dbms by their names, by the few exceptions, or by their number.
 
     >>> everyone = [f"my{number}.a" for number in range(20)]
     >>> _most(everyone[:2], everyone), _most(everyone[1:], everyone), _most(everyone[:9], everyone)

@@ -1,5 +1,5 @@
-"""Writes a report as one file: the first page, which contains the other pages and the data in packed form; a script
-unpacks and opens them."""
+"""Writes a report as one file: the first page, which contains the other pages and the data in packed form, and a
+script that unpacks and opens them."""
 
 import base64
 import gzip
@@ -21,13 +21,13 @@ MOST_TIMES = 200
 """Maximum factor by which a packed page may grow when it is unpacked; the usual factor is ten."""
 _CLOSED = (
     '<noscript><p class="wide nothing">This report is one file, whose other pages need scripts to open. '
-    "Here they are off.</p></noscript>"
+    "Scripts are off here.</p></noscript>"
 )
 
 
 def one_file(folder: Path) -> Path:
-    """Write STUDY.html beside a report's folder: all pages except those of runs, which would make the file too large.
-    The images that stand for charts where scripts are off are left out, too."""
+    """Write STUDY.html beside a report's folder. To keep it small, it omits the pages of runs, and the images that
+    replace charts if scripts are off."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))}
     data = {path.name: path.read_bytes() for path in folder.glob(f"*{SUFFIX}")}
     names = pages.keys() | data.keys()
@@ -52,7 +52,7 @@ def unpacked(file: Path) -> dict[str, bytes]:
         text = file.read_text(encoding="utf-8")
         pages = {name: _unzipped(base64.b64decode(packed)) for name, packed in _PACKED.findall(text)}
     except (ValueError, zlib.error) as error:
-        raise RqpsError(f"{file}: can't be read as a report: {error}", fix="have it sent again") from error
+        raise RqpsError(f"{file}: can't be read as a report: {error}", fix="get the file again") from error
     pages.pop(_BUNDLE, None)
     return {"index.html": _PACKED.sub("", text).encode(), **pages}
 
@@ -61,7 +61,7 @@ def _unzipped(packed: bytes) -> bytes:
     stream = zlib.decompressobj(wbits=31)
     page = stream.decompress(packed, MOST_TIMES * len(packed))
     if not stream.eof:
-        raise ValueError("a page is cut off, or stands for far more than it is")
+        raise ValueError("a page is cut off, or unpacks to far more than usual")
     return page
 
 

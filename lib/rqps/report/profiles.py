@@ -1,4 +1,5 @@
-"""Links from a number to its profile: the page that shows where the time goes, in this study or in another study."""
+"""Links from a number to its profile, which shows where the time goes: a profile of this study, or of another study
+of the same work."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from rqps.store.manifest import StudyCard, read_study_card, studies, study_folde
 from rqps.store.read import Study, load
 
 PROFILES = FIRST, _ = ("stacks", "instructions")
-"""The modes of profiles, and the mode that a page shows first."""
+"""The modes of runs with profiles; pages show the mode `FIRST` first."""
 LENGTHS = {"steps", "seconds", "warmup_seconds", "counted_operations"}
 """Parameters that select steps or set their length; they do not change the operations of a step."""
 
@@ -34,7 +35,7 @@ def asked_by(notebook: Path) -> dict[str, Any]:
 
 
 def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> Links:
-    """Links to the study's own profiles, or else to the profiles of another study of the same work.
+    """Links to the study's own profiles, or else to those of another study of the same steps, tables and binaries.
 
     `page` is the name of the page that shows profiles. `pages` is the folder with the reports of all studies; there
     are no links to pages that do not exist in it.
@@ -49,13 +50,13 @@ def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> 
         return Links(note=f"This study has no profiles. To see where the time goes, {ask}")
     if (pages / name / f"{page}.html").is_file():
         note = (
-            f"This study has no profiles. The rounds of its numbers lead to those of the study {name}: the same "
+            f"This study has no profiles. The rounds of its numbers link to profiles of the study {name}: the same "
             "steps, tables, binaries and machine, in other rounds."
         )
         return Links(f"../{name}/{page}.html", _by_cell(cells), note)
     note = (
         f"The study {name}, of the same steps, tables, binaries and machine, shows where the time goes. Render it "
-        f"first (rqps report {name}), then this one again, and the rounds of the numbers here lead there."
+        f"first (rqps report {name}), then this one again; the rounds of the numbers here will then link to it."
     )
     return Links(note=note)
 
@@ -75,8 +76,8 @@ def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame
 
 
 def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Other studies with profiles of the same steps and binaries on the same machine, each with the steps and dbms
-    that both studies have."""
+    """Yields other studies with profiles of the same steps and binaries on the same machine, each with the steps and
+    dbms that both studies have."""
     mine = _built(study)
     for name in studies(data):
         card = read_study_card(study_folder(name, data))

@@ -72,11 +72,11 @@ def notebook_page(
     trusted: bool = True,
 ) -> tuple[str, str]:
     """The title and the HTML of an executed notebook's page. `home` is the relative path of the study's index,
-    `pictures` the folder of the charts that were drawn by another process.
+    `pictures` the folder of the charts that another process drew.
 
-    `to_rounds` lists, as JSON, the steps and dbms whose numbers are links to their rounds, and the page of rounds.
-    `logs` maps names to logs, which are shown at the end; `names` maps dbms to names, which are shown as a legend. A
-    notebook that is not trusted, since it may come from anybody, shows no HTML except tables.
+    `to_rounds` has the links from numbers to their rounds, as JSON (see `links_to_rounds`). `logs` maps names to
+    logs, which are shown at the end; `names` maps dbms to names, which are shown as a legend. Of a notebook that is
+    not trusted, the page shows no HTML except tables.
     """
     try:
         read = nbformat.read(notebook, as_version=4)
@@ -135,7 +135,7 @@ class Content:
     """Maps anchors to charts as JSON; an anchor is made from the heading above the chart."""
 
     def anchor(self, words: str, taken: Mapping[str, object]) -> str:
-        """An anchor made from these words, so that it is stable while they do not change; numbered if it is taken.
+        """An anchor made from the words: it changes only if they change. If it is taken, a number is added.
 
         >>> Content().anchor("Over time, again", {"over-time-again": ""})
         'over-time-again-2'
@@ -148,7 +148,7 @@ class Content:
 def content_of(notebook: NotebookNode) -> Content:
     """The parts of a notebook's page; its first heading is the title."""
     content = Content()
-    # A Jupyter kernel sends printed text in pieces, sometimes only the end of a line: they are merged.
+    # A Jupyter kernel sends printed text in pieces, some of them parts of a line. This merges the pieces.
     notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -163,7 +163,7 @@ def content_of(notebook: NotebookNode) -> Content:
             ]
     _leave_out_nothing(content)
     if any(part.kind == "drawing" for part in content.parts):
-        content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all of them
+        content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all drawings
     return content
 
 
@@ -199,7 +199,7 @@ def _has_program(chart: Any) -> bool:
 
 
 def _leave_out_nothing(content: Content) -> None:
-    """Removes sections that show no results, only the reason why there are none: prose, headings and reason."""
+    """Removes each section that shows only the reason why it has no results, with its prose and heading."""
     groups: list[list[Part]] = []
     for part in content.parts:
         if part.kind == "prose" or not groups:
@@ -249,7 +249,7 @@ def _is_empty(output: NotebookNode) -> bool:
 
 
 def _of_frame(html: str) -> str:
-    """The HTML of a polars frame for a page: texts without quotes, a dash for null; without rows, a sentence instead.
+    """The HTML of a polars frame for a page: texts without quotes, a dash for null. Without rows, a sentence instead.
 
     >>> _of_frame('<table class="dataframe"><tbody><tr><td>&quot;scan&quot;</td><td>null</td></tr></tbody>')
     '<table class="dataframe"><tbody><tr><td>scan</td><td>–</td></tr></tbody>'
@@ -260,13 +260,13 @@ def _of_frame(html: str) -> str:
 
 
 def _title_of(chart: dict[str, Any]) -> str:
-    """The title of a chart that was made without `titled`."""
+    """The title of a chart that was not made by `titled`."""
     title = chart.get("title", "")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title)
 
 
 def _part(content: Content, output: NotebookNode) -> Part:
-    """An output of a cell in the richest form that a page can show without network access."""
+    """An output of a cell in the best form that a page can show offline."""
     if output.output_type == "stream":
         return Part("text", text=strip_ansi(output.text))  # type: ignore[no-untyped-call]
     if output.output_type == "error":

@@ -1,4 +1,4 @@
-"""The page of rounds: for every compared number its rounds, each with its runs, warnings and raw rows."""
+"""The page of rounds: the rounds of every comparison, each with its values, runs and warnings."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,8 +19,7 @@ from rqps.store.read import Study
 
 PAGE = "rounds.html"
 SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "same": "Unchanged"}
-"""Maps verdicts to headings. The verdict is on throughput or, if that is inconclusive, on the study's cost per
-operation."""
+"""Maps verdicts to headings. The verdict is on throughput, or if that is inconclusive, on a cost per operation."""
 
 
 def links_to_rounds(own: str, compared: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> Markup:
@@ -44,7 +43,7 @@ def rounds_page(
     profiles: Links,
     **words: str,
 ) -> tuple[str, Markup]:
-    """The page of all rounds, including comparisons of configs within a build, and the links to this page."""
+    """The HTML of the page, including comparisons of configs within a build, and the links to it as JSON."""
     base = study.card.base
     of_builds = [frame.filter(pl.col("base") != base) for frame in relate_configs(study, compared)]
     rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))

@@ -39,18 +39,18 @@ from rqps.terminal import Terminal, duration, megabytes
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate"
 _ANY_QUESTION = dict.fromkeys(("step", "me", "base"), "")
-WITHOUT_STATEMENTS = "Its SQL, values, explained statements and words of errors are left out."
+WITHOUT_STATEMENTS = "Its SQL, values, explained statements and error messages are left out."
 TICK_S = 0.5
 MOST_PROFILED = 12
-"""Maximum number of dbms of a study without ordinary rounds whose profiles are shown on a page."""
+"""A study that only counts instructions gets pages on profiles if it has at most this many dbms."""
 NOTEBOOK_S, RUN_PAGE_S = 20.0, 0.3
 OF_LOGS, MOST_OF_A_LOG = (".log", ".err", ".out"), 16_384
-"""File name endings of logs, and the maximum number of characters of a log that a page shows: the last ones."""
+"""File name endings of logs, and the number of last characters of a log that a page shows."""
 
 
 @dataclass
 class Progress:
-    """The progress of making pages. The planned time of a page is the time that it took on two slow cores."""
+    """The progress of making pages. The planned time per page was measured on two slow cores."""
 
     planned_s: float
     terminal: Terminal = field(default_factory=lambda: Terminal(sys.stderr, plain_every_s=4.0))
@@ -143,8 +143,8 @@ def build(
 
 
 def investigate(study: str, data: Path, question: dict[str, str]) -> tuple[Path, Path]:
-    """Execute the notebook on one regression for a question; returns the paths of the executed notebook, which is
-    signed so that JupyterLab trusts it, and of its page."""
+    """Execute the notebook on one regression for a question. Returns the path of the executed notebook, which is
+    signed for JupyterLab to trust it, and the path of its page."""
     from nbformat import read as read_notebook
     from nbformat.sign import NotebookNotary
 
@@ -185,10 +185,10 @@ def _takes_a_question(notebook: Path) -> bool:
 def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True if a notebook belongs to a study's report, by the conditions in its metadata.
 
-    All conditions must hold. They can ask for a run with one of some workloads or modes; for a config that sets one
-    of some options; for an option with several values in a workload (`varied`); for a study with or without levels,
-    with a minimum number of releases, imported or not; and for a function that returns True. A notebook without
-    conditions belongs to every study with rounds of throughput; `counts` says that counted rounds are enough.
+    All conditions must be met. They can require a run of one of several workloads or modes; a config that sets one of
+    several options, or an option that varies between configs of a workload (`varied`); levels, or none; a minimum
+    number of releases; imported results, or none; and a function that returns True. Studies without rounds of
+    throughput get a notebook only if it asks for `releases`, for `counts`, or for the mode of a profile.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
@@ -247,8 +247,8 @@ def _enclosed(file: Path) -> dict[str, str]:
 
 
 def _says_something(notebook: Path, compared: pl.DataFrame, nothing: str) -> bool:
-    """False if a page would be empty or too long. A page about profiles is not empty even if nothing was compared. A
-    notebook that shows each comparison on a screen of its own has in its metadata how many its page may have."""
+    """False if a page would be empty or too long. A page on profiles has contents even if nothing was compared. For a
+    notebook that shows one comparison per screen, `comparisons` in its metadata is the maximum number of them."""
     asked = asked_by(notebook)
     if "comparisons" in asked:
         count = 0 if compared.is_empty() else compared.select("host", "step", "dbms").n_unique()
@@ -326,8 +326,8 @@ def _execute(
         raise
     if error := execution.error():
         raise RqpsError(
-            f"{notebook.name} did not come to its end for study {parameters['study']}: {error}",
-            fix=f"open {notebook.name} in JupyterLab, set `study` and run it to see where it stops",
+            f"{notebook.name} failed for study {parameters['study']}: {error}",
+            fix=f"open {notebook.name} in JupyterLab, set `study` and run it to see the failing cell",
         )
 
 

@@ -93,9 +93,9 @@ def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, st
         yield show.finding(f"{row['step']} {CHANGED[row['verdict']]} most: {what} {change}")
     bases = both.select(*(pl.col(of).struct.field("base").alias(of) for of in ("first", "second"))).unique()
     if other := [f"{first} and {second}" for first, second in sorted(bases.rows()) if first != second]:
-        yield f"They have other bases: {', '.join(other)}."
+        yield f"Their bases differ: {', '.join(other)}."
     kinds = [f"{kind} ({number})" for kind, number in Counter(conditions["kind"]).items()]
-    yield f"Conditions that changed: {', '.join(kinds)}." if kinds else "No condition that is known changed."
+    yield f"Conditions that changed: {', '.join(kinds)}." if kinds else "No recorded condition changed."
 
 
 def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[tuple[str, GT, int]]:

@@ -17,7 +17,7 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 
 GAP = "  "
 MANY_DBMS = 6
-"""More dbms than this, and more than two for each step, are rows rather than columns."""
+"""With more dbms than this, and more than two dbms per step, dbms are rows and steps are columns."""
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
 
 Cells = list[list[str]]
@@ -48,8 +48,8 @@ def answer_text(
 
     The last rows have the `means` over all steps and, if they have the column `work`, by kind of work. `steps` are
     names or patterns such as `read-*`. `every` shows all metrics, not only throughput. The legend above the tables
-    maps dbms to `names`; where dbms are rows, the names are in the rows. Columns that exceed `width` characters
-    continue in a further block below; 0 means no limit.
+    maps dbms to `names`; if dbms are rows, the names are in the rows. Columns beyond `width` characters continue in
+    another block below; 0 means no limit.
     """
     if compared.is_empty():
         return NOT_COMPARED
@@ -74,8 +74,8 @@ def answer_text(
 
 
 def watch_text(study: str, watched: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
-    """The answer of `rqps watch`: the newest build, the changes that nobody has acknowledged yet, and the
-    acknowledged changes. `watched` is the frame of `stats.watched` with remarks."""
+    """The answer of `rqps watch`: the newest version of the build, the unacknowledged changes, and the acknowledged
+    changes. `watched` is the frame of `stats.watched` with remarks."""
     if watched.is_empty():
         return f"{study}: its build is as it was when it was first measured"
     newest = watched.filter(pl.col("number") == pl.col("number").max().over("build_of"))
@@ -142,7 +142,7 @@ def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
 
 
 def _one_row_per_dbms(cells: Cells, names: Mapping[str, str]) -> Cells:
-    """The cells with rows and columns exchanged, and the name of each dbms beside it."""
+    """The cells with rows and columns exchanged, and the full name of each dbms."""
     head, *rows = ([*column] for column in zip(*cells, strict=True))
     legend = _legend(names)
     return [["dbms", *head[1:]], *([legend.get(dbms, dbms), *ratios] for dbms, *ratios in rows)]

@@ -1,5 +1,4 @@
-"""Claims: the numbers that a sentence takes from a polars frame, stored beside its text, so that they can be
-recomputed.
+"""Claims: the numbers that a sentence takes from a polars frame, stored with the sentence for recomputation.
 
 >>> claim = Claim("compared", {"step": "scan", "dbms": "my80.z"}, 0.82, written="0.82x")
 >>> text = phrase("scan regressed most: {}", Clause("my80.z runs at 0.82x", [claim]))
@@ -25,7 +24,7 @@ from rqps.errors import RqpsError
 Reading = Literal["value", "count", "lowest", "highest", "sum"]
 DIGITS, FEW = 8, 1e-6
 """Significant digits of a claim's number in HTML, and the relative difference that is allowed when the number is
-recomputed: the order of a sum is not fixed."""
+recomputed: polars may add the rows in another order."""
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?")
 _WORDS = {
     "value": "{column} of {rows}",
@@ -43,7 +42,7 @@ class Claim:
     frame: str
     """Name of the frame: `compared`, `means`, or another name that the page knows."""
     rows: Mapping[str, Any]
-    """Maps columns to the values that a row must have. A list matches any of its values."""
+    """Maps columns to the value that a row must have; a list means any of its values."""
     number: float
     column: str = "estimate"
     reading: Reading = "value"
@@ -63,7 +62,7 @@ class Claim:
 
 
 class Clause(str):
-    """Words of a sentence, with the claims that belong to their numbers."""
+    """A part of a sentence, with the claims on its numbers."""
 
     claims: tuple[Claim, ...]
 
@@ -106,8 +105,8 @@ def from_item(text: str, claims: str) -> Clause:
 
 
 def wrong(sentence: str, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
-    """Descriptions of the claims of a sentence that are wrong: the frame has another number or none, or the sentence
-    does not contain the number as written."""
+    """Describes each wrong claim of a sentence: the frame has another number or none, or the sentence does not
+    contain the number as written."""
     return [
         f"{str(sentence)!r}: {problem}"
         for claim in claims_of(sentence)
@@ -130,7 +129,7 @@ def _problems(sentence: str, claim: Claim, frame_of: Callable[[str], pl.DataFram
 
 
 def _agrees(written: str, number: float) -> bool:
-    """True if the written number is `number` rounded to the digits that are written.
+    """True if the written number is `number`, rounded to the written digits.
 
     >>> _agrees("11 %", 0.8886), _agrees("11 %", 0.8842), _agrees("0.82x", 0.8249), _agrees("+8.95 µs", 8.9541)
     (True, False, True, True)

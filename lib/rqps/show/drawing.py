@@ -1,5 +1,5 @@
-"""Draws charts as PNG pictures. As a program, this module draws the charts that a notebook leaves in a folder, in a
-process of its own: vl-convert blocks all other threads of its process, so that papermill would make the kernel wait.
+"""Draws charts as PNG pictures. Run as a program, this module draws the charts that a notebook leaves in a folder. It
+needs its own process: vl-convert blocks all other threads of a process, such as papermill's.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 VEGALITE = "6.4"
-"""The Vega-Lite version for pages and pictures. JupyterLab has version 5.6: no chart may use newer features."""
+"""The Vega-Lite version for pages and pictures. JupyterLab has version 5.6, so no chart may use newer features."""
 SHARP, PLAIN = 1.5, 1.0
 TALL_PX = 900
 LOOK_EVERY_S = 0.05
@@ -22,7 +22,7 @@ def png(chart: dict[str, Any]) -> bytes:
     import vl_convert
 
     if not any(chart.get("datasets", {"": True}).values()):
-        chart = {"mark": "point", "data": {"values": []}}  # a panel without rows has no size
+        chart = {"mark": "point", "data": {"values": []}}  # vl-convert can't draw a facet without rows
     # At full resolution, the file of a tall picture would be larger than the rest of its page.
     height = chart.get("height")
     scale = PLAIN if isinstance(height, int | float) and height > TALL_PX else SHARP
@@ -32,7 +32,7 @@ def png(chart: dict[str, Any]) -> bytes:
 
 
 def _repacked(png: bytes) -> bytes:
-    """Compresses the picture again, to about a third of its size: vl-convert compresses fast rather than well."""
+    """Compresses the picture again, to about a third of its size: vl-convert chooses speed over size."""
     before, pixels, at = [], b"", len(_PNG)
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at : at + 8])
@@ -63,7 +63,7 @@ def _draw(folder: Path) -> None:
 
 def _draw_until_end(folder: Path) -> None:
     """Draws the charts that appear in the folder until the standard input is closed."""
-    png({"mark": "point", "data": {"values": []}})  # the first picture takes half a second more
+    png({"mark": "point", "data": {"values": []}})  # warms up: the first picture takes half a second longer
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         _draw(folder)
 

@@ -89,7 +89,7 @@ def _few(cells: pl.DataFrame, *, named: bool) -> tuple[Any, str, int]:
     if len(dbms) > 3 or max(map(len, dbms)) > 11:
         top["labelExpr"] = _BROKEN_NAME if named else _BROKEN
         ends = " " if named else "._"
-        # A label of several lines grows downwards, into the cells: the padding leaves room for its further lines.
+        # A label of several lines grows downwards, into the cells: the padding is the height of its further lines.
         top["labelPadding"] = 2 + LINE_PX * max(sum(map(name.count, ends)) for name in dbms)
     base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
         x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **PLAIN_AXIS)),
@@ -133,7 +133,7 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
         base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=ink_of_cells("estimate")),
     ]
     if not headings.is_empty():
-        # Headings extend over names and cells: as a label of the axis, a long heading would narrow the cells.
+        # Headings may extend over the cells. As labels of the axis, long headings would make the cells narrower.
         heading = alt.Chart(headings).mark_text(align="left", fontWeight="bold", fontSize=12, dy=2, color=INK)
         layers.append(heading.encode(x=alt.value(-SMALL_LABELS_PX), y=y, text="group:N"))
     chart = alt.layer(*layers).properties(width="container", height=SMALL_ROW_PX * len(order))
@@ -144,7 +144,7 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
 
 def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`.
-    `verdict` becomes the words that tables have for it, such as `slower`."""
+    `verdict` is replaced by the metric's word for it, such as `cheaper`."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
     number = pl.col("estimate").map_elements(ratio, pl.String)
@@ -160,7 +160,7 @@ def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _colour(cells: pl.DataFrame) -> alt.Color:
-    """The colours of the cells: orange is worse, both for costs and for throughput."""
+    """The colours of the cells: orange is worse, for costs and for throughput."""
     return colour_of_cells("estimate", COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1])
 
 

@@ -91,13 +91,13 @@ def _panels(panel: Any, column: str, order: list[str], claim: str, how: str) -> 
         .resolve_scale(y="independent")
     )
     made = titled(chart, claim, how, min_width_px=300)
-    # A facet can't adapt to the width of its page: the page sets the width, less the width of the axis.
+    # A facet can't adapt to the page's width: a script of the page sets the width, minus the width of the axis.
     made.usermeta["rqps"]["axes"] = AXES_PX
     return made
 
 
 def panels(panel: Any, by: str, order: list[str], claim: str, how: str, *, width_px: int) -> Any:
-    """Small charts, one for each value of a column, three in a row, with shared axes."""
+    """Small charts with shared axes, one for each value of the column `by`, three in a row."""
     header = alt.Header(title=None, labelAnchor="start", labelFontSize=12, labelPadding=2)
     facet = alt.Facet(f"{by}:N", sort=order, header=header)
     drawn = panel.properties(width=width_px).facet(facet=facet, columns=3, spacing=12)
@@ -107,7 +107,7 @@ def panels(panel: Any, by: str, order: list[str], claim: str, how: str, *, width
 
 
 def _thinned(series: pl.DataFrame) -> pl.DataFrame:
-    """The series with few enough points for one chart: seconds are grouped into intervals of equal length, and each
+    """The series with at most `MOST_POINTS` points: seconds are grouped into intervals of equal length, and each
     interval has the mean of its values."""
     lines = series.select("measure", "who", "step").n_unique()
     seconds = float(series["second"].max() or 1)  # type: ignore[arg-type]
@@ -119,8 +119,8 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
 
 
 def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
-    """The ratio farthest from 1 and its data: slices of some cycles of its first round, the ratio of each cycle of
-    that round, and the ratio of each round."""
+    """A chart of the ratio farthest from 1 and its data: slices of some cycles of its first round, the ratio of each
+    cycle of that round, and the ratio of each round."""
     compared = compared.filter(metric=THROUGHPUT)
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
@@ -137,7 +137,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
     of_round = study.slices.filter(of_first).with_columns(rate).collect()
     sides = [number["base"], dbms]
-    # Slices follow each other without a gap; between the slices of the two sides lie slices of other servers.
+    # Slices follow each other without a gap; a gap in the chart is a slice of another server.
     shown = of_round.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
     slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", THROUGHPUT)).mark_bar(size=9)
     above = slices.encode(

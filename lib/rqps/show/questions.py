@@ -1,5 +1,5 @@
-"""A few selection lists choose one of many questions; below, the page shows all results for the chosen question. The
-lists work with and without a kernel."""
+"""Selection lists that choose one of many questions, and below them all results for the chosen question. The lists
+work with and without a kernel."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -33,7 +33,7 @@ STYLE = """
 """
 MOST_ROWS, LONGEST = 12, 160
 WIDE = 6
-"""Maximum number of columns of a panel that shares its row; a panel with more columns takes the whole width."""
+"""Maximum number of columns of a panel that shares its row; a wider panel takes the whole row."""
 KEYS = ["host", "step", "base", "dbms"]
 
 

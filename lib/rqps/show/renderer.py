@@ -37,10 +37,10 @@ _NUMBERS = count()
 
 
 def enable() -> None:
-    """Registers this output for all Altair charts of a notebook, and sets how its frames and tables are shown."""
+    """Registers `bundle` as the output of all Altair charts in a notebook, and sets the format of its tables."""
     pl.Config.set_tbl_hide_dataframe_shape(True)
     pl.Config.set_tbl_hide_column_data_types(True)
-    pl.Config.set_tbl_rows(50).set_tbl_cols(30).set_fmt_str_lengths(80)  # polars hides most of a frame
+    pl.Config.set_tbl_rows(50).set_tbl_cols(30).set_fmt_str_lengths(80)  # by default, polars hides most of a frame
     alt.renderers.register("rqps", bundle)
     alt.renderers.enable("rqps")
     alt.theme.enable("rqps")
@@ -52,13 +52,13 @@ def enable() -> None:
 
 
 def _table_html(table: GT) -> str:
-    """The HTML of a table; for a table without rows, a `Nothing`, which a page leaves out."""
+    """The HTML of a table. A table without rows becomes a `Nothing`, which a page leaves out."""
     return light_html(table.as_raw_html()) if len(table._tbl_data) else Nothing(["No rows."])._repr_html_()
 
 
 def light_html(html: str) -> str:
-    """Shrinks the HTML of a table to about a third of its size: removes attributes that only repeat a default and
-    style rules whose class is unused, and gives lines of small print a class in place of their inline style.
+    """Shrinks the HTML of a table to about a third of its size: removes attributes with default values and unused
+    style rules, and replaces the inline style of small print by a class.
 
     >>> light_html('<style>#t .gt_a { top: 0; }\\n#t .gt_b { top: 1px; }</style><td headers="x" class="gt_b">1</td>')
     '<style>\\n#t .gt_b{top:1px}\\n</style><td class="gt_b">1</td>'
@@ -98,7 +98,7 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
     if fixed.get("width") == "container":  # JupyterLab ignores it; a page restores it
         known = fixed.get("usermeta", {})
         fluid = {"usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
-        # The width includes axes and legend: JupyterLab's column is little wider.
+        # The width includes axes and legend: JupyterLab's column is only a little wider.
         fixed |= {"width": PICTURE_WIDTH_PX, "autosize": {"type": "fit-x", "contains": "padding"}, **fluid}
     folder = os.environ.get(PICTURES)
     picture = _left(fixed, Path(folder)) if folder else png(fixed)
@@ -106,7 +106,7 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
 
 
 def _left(fixed: dict[str, Any], folder: Path) -> str:
-    """Leaves a chart in the folder for the drawing process; returns the file name that its picture will have."""
+    """Writes a chart into the folder for the drawing process; returns the file name that its picture will have."""
     name = f"{next(_NUMBERS)}.png"
     new = folder / f"{name}.new"
     new.write_text(json.dumps(fixed), encoding="utf-8")
@@ -122,7 +122,7 @@ def drawn_beside(folder: Path, log: Path) -> Iterator[Callable[[str], None]]:
     with (
         log.open("wb") as words,
         subprocess.Popen(
-            # A session of its own, so that Ctrl-C in a terminal does not reach the drawing process.
+            # In its own session, the drawing process does not get a terminal's Ctrl-C.
             keeper.command("exec", program, cpus=()),
             stdin=subprocess.PIPE,
             stderr=words,

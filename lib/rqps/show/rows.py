@@ -1,6 +1,6 @@
 """Charts with one row per dbms, grouped below the name of the step.
 
-They are one view and not a facet, since a facet can't adapt to the width of its page.
+A chart is one view, since a facet can't adapt to the width of its page.
 """
 
 from typing import Any
@@ -50,8 +50,8 @@ def room(times: float, values: pl.Series) -> alt.Scale:
 
 
 def verdict_colour(metric: str) -> alt.Color:
-    """The colour encoding of the verdicts, which the frame has as they are or in a metric's words (`verdict_words`);
-    the legend has the words."""
+    """The colour encoding of the column `verdict`, which may have verdicts or the metric's words for them
+    (`verdict_words`). The legend has the words."""
     words = verdict_words(metric)
     shades = {words[verdict]: colour for verdict, colour in VERDICT_COLOURS.items()}
     legend = alt.Legend(values=list(shades))

@@ -1,5 +1,5 @@
-"""Sections that pages share: builds, conditions, warnings, absolute numbers, CPU, the source of one number, and the
-versions of a rebuilt build."""
+"""Sections that pages share: builds, conditions, warnings, absolute numbers, charts over time, the rounds behind one
+number, and the versions of a rebuilt build."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from rqps.store import Study
 LONGEST_VALUE = 24
 NAMED, MOST_BESIDE = 3, 40
 MANY_ALIKE = 3
-"""If more steps of a dbms than this have warnings that differ only in their numbers, these share one row."""
+"""If more than so many steps of a dbms have warnings that differ only in their numbers, the warnings share a row."""
 NO_DIFFERENCE = "\0"
 COMMIT_DIGITS = 10
 INDEX = ("build_of", "build", "since", "revision", "note", "step")
@@ -64,7 +64,7 @@ def conditions(study: Study) -> Iterator[GT | Sentences]:
 
 
 def method(compared: pl.DataFrame) -> Sentences:
-    """Sentences on the statistic of the comparisons and on the interval that decides the verdicts."""
+    """Sentences on the statistical method, and on the interval that decides the verdicts."""
     statistic = stats.STUDENT
     judged = compared.drop_nulls("verdict")
     looks = max(judged["looks"].to_list(), default=1)
@@ -178,7 +178,7 @@ def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
 
 
 def _flags_that_differ(values: Mapping[str, str]) -> str:
-    """The flags of a list such as `a=on,b=off` that differ from those of the base; any other value is unchanged.
+    """The flags in a list such as `a=on,b=off` that differ from the base; any other value is unchanged.
 
     >>> _flags_that_differ({"base_value": "a=on,b=on,c=on", "value": "a=on,b=off,d=on"})
     'b=off, with d, without c'
@@ -272,7 +272,8 @@ def versions_table(rows: pl.DataFrame, name: str) -> Any:
         ],
         name=name,
         group="build_of",
-        note="A step from one version to the next is judged by itself; those to the base hold with all of the study. "
+        note="Verdicts from one version to the next are corrected without those of other versions; verdicts on the "
+        "change from the base, with all comparisons of the study. "
         f"{legend_of(compared)}",
     )
 

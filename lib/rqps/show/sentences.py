@@ -3,9 +3,8 @@
 `On vm: update-index regressed most: my8033 runs at 0.82x of my5624 (0.80–0.84, 8 rounds).` Every measured number in a
 sentence is formatted here with its interval and rounds, so that all pages write it in one way.
 
-A claim is what a sentence says about a frame, as data: the frame's name, its rows and the number. `rqps report
---check` and the tests recompute the number from the frame. Where a function here takes the name of a `frame`, its
-clause carries claims about that frame; without a name, nothing is checked.
+`rqps report --check` and the tests recompute the numbers of sentences from their claims. If a function here gets the
+name of a `frame`, its clause has claims about that frame; without a name, its numbers are not checked.
 """
 
 from collections import Counter
@@ -37,12 +36,13 @@ from rqps.terminal import counted, formatted
 CHANGED = {"slower": "regressed", "faster": "improved"}
 REGRESSED = {verdict: (word, word) for verdict, word in CHANGED.items()}
 DIFFERS = {verdict: (f"is {verdict}", f"are {verdict}") for verdict in CHANGED}
-"""The words for changes between a base and what came before it, which is no development."""
+"""Words for a dbms older than the base: it is slower or faster, but did not regress or improve."""
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
 MOST_CHANGES = 4
-"""Maximum number of changes that a sentence names for a course, which is a step's ratio over the releases."""
+"""Maximum number of changes of a course that a sentence names."""
 LEAST_REST = 0.15
-"""Minimum rest of a total change, in points, that a sentence names: less can be the rounding of its numbers."""
+"""Minimum rest of a total change, in percentage points, that a sentence names: a smaller rest may be due to
+rounding."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
 _VERBS = {
@@ -62,7 +62,7 @@ def finding(*clauses: str, place: str = "") -> Clause:
 
 
 def claim_of(row: Row, written: str, column: str = "estimate", frame: str = "compared") -> Claim:
-    """The claim that a column of this row in the frame has the number that the sentence writes as `written`."""
+    """The claim that this row of the frame has, in a column, the number that the sentence writes as `written`."""
     cell = {name: row[name] for name in CELL if name in row}
     return Claim(frame, cell, float(row[column]), column, written=written)
 
@@ -189,17 +189,17 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
 
 
 def few_rounds(counts: Iterable[int]) -> str:
-    """A sentence, after a space, that numbers of few rounds decide nothing; empty for enough rounds.
+    """A space and a sentence that too few rounds decide nothing; empty if there are enough rounds.
 
     >>> few_rounds([1, 1]), few_rounds([4])
-    (' That is of 1 round and decides nothing: a verdict takes 4.', '')
+    (' This is from 1 round and decides nothing: a verdict takes 4.', '')
     """
     few = [count for count in counts if count < ROUNDS_FOR_A_VERDICT]
-    return f" That is of {rounds_of(few)} and decides nothing: a verdict takes {ROUNDS_FOR_A_VERDICT}." * bool(few)
+    return f" This is from {rounds_of(few)} and decides nothing: a verdict takes {ROUNDS_FOR_A_VERDICT}." * bool(few)
 
 
 def in_one(name: str) -> str:
-    """The name for use in a list: the text after its first comma is put in brackets.
+    """A name without commas, for use in a list: the text after its first comma is put in brackets.
 
     >>> in_one("8.0, cache off"), in_one("8.0")
     ('8.0 (cache off)', '8.0')
@@ -220,9 +220,9 @@ def change_of(row: Row, frame: str = "") -> Clause:
 
 
 def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
-    """The changes of compared rows in percent, each followed by `at` and its `place`; then the places with the
-    verdict same, and those with unsure. Rows without verdicts are all listed. `frame` is the frame of the claims,
-    if any.
+    """The changes of compared rows in percent, each followed by the preposition `at` and the row's `place`; then the
+    places whose verdict is same, and those whose verdict is unsure. Without verdicts, all changes are listed. `frame`
+    is the frame of the claims, if any.
 
     >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
     >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]
@@ -244,7 +244,7 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
 
 def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> Clause:
     """A clause on the releases at which a course changed, in order, each in percentage points of the first release.
-    Of many changes it names the largest. The rest of the total change is between releases of one level.
+    Of many changes it names the largest. The rest is the change between releases that are on one level.
 
     >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
     >>> changes = [{"dbms": "b", "until": "b", "points": -25.9}, {"dbms": "c", "until": "d", "points": 1.9}]

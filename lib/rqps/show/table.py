@@ -1,4 +1,4 @@
-"""Tables made from lists of columns, and ratios in the two forms in which they are published: a table and text."""
+"""Tables that are described by lists of columns, and ratios as a table and as plain text."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,8 +122,8 @@ def table(
 
 
 def spread(frame: pl.DataFrame, across: str, index: Sequence[str]) -> list[dict[str, Any]]:
-    """One row per distinct `index`, with a column for each value of `across`, which holds the matching row of the
-    frame as a dict, or None.
+    """One row per distinct `index`, with a column for each value of `across`. A cell is the matching row of the frame
+    as a dict, or None.
 
     >>> ratios = pl.DataFrame({"step": ["a", "a"], "dbms": ["x", "y"], "estimate": [1.0, 0.8]})
     >>> spread(ratios, "dbms", ["step"])[0]["y"]["estimate"]
@@ -191,8 +191,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def whose(row: Cell, cell: str) -> str:
-    """The HTML of a cell with its step, dbms and base as attributes; a page turns such a cell into a link to the
-    rounds behind the number."""
+    """The HTML of a cell with its step, dbms and base as attributes, by which a page links the cell to its rounds."""
     names = "".join(f' data-{name}="{escape(row[name])}"' for name in ("step", "dbms", "base") if name in row)
     return f"<span{names}>{cell}</span>"
 
@@ -207,8 +206,8 @@ def ratio_cell(row: Cell) -> str:
 
 
 def change_cell(row: Cell) -> str:
-    """The cell of a compared row: sign and change in percent, below them the interval. The tooltip says what a
-    verdict still needs, such as the number of rounds."""
+    """The cell of a compared row: sign and change in percent, below them the interval. The tooltip has what a verdict
+    still needs, such as a number of rounds."""
     number = f"{signs_of(row['metric'])[row['verdict']]} {change(row['estimate'])}"
     return whose(row, two_lines(f'<b title="{escape(row["needs"])}">{number}</b>', change_interval(row)))
 

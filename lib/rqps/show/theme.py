@@ -10,7 +10,7 @@ import altair as alt
 from rqps.study import build_and_config
 
 # Limits as in the published studies: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green,
-# and every coloured cell has a sign too, so that a print in grey can be read.
+# and each coloured cell also has a sign, which is readable in a grey print.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
 COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
 VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#8b96a0"}
@@ -23,7 +23,7 @@ INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
 PICTURE_WIDTH_PX = 760
 PALE = 0.2
-"""The share of its colour that a cell keeps if its verdict is unsure; the rest is white."""
+"""The share of the colour of a cell whose verdict is unsure; the rest is white."""
 LINE = 120
 
 
@@ -48,8 +48,8 @@ def lighter(colour: str, share: float) -> str:
 
 
 def dbms_colours(names: Iterable[str]) -> dict[str, str]:
-    """Maps each dbms to its colour. The colour is a hash of the name, so that a dbms has the same colour in every
-    chart. If two names in a chart have the same hash, the later name takes the next free colour.
+    """Maps each dbms to a colour that is chosen by a hash of its name, so it is the same in all charts. If two names
+    in a chart get the same colour, the later name takes the next free one.
 
     >>> dbms_colours(["my5624.common", "my8033.common"]) | dbms_colours(["my8033.common", "my8033.ps0"])
     {'my5624.common': '#e69f00', 'my8033.common': '#999933', 'my8033.ps0': '#b8b870'}
@@ -57,7 +57,7 @@ def dbms_colours(names: Iterable[str]) -> dict[str, str]:
     by_name: dict[str, str] = {}
     for name in names:
         build, config = build_and_config(name)
-        place = crc32(f"b:{build}".encode())  # a hash that separates releases often compared
+        place = crc32(f"b:{build}".encode())  # with `b:`, releases that are often compared get different colours
         share = (0.5, 0.0, 0.3)[crc32(config.encode()) % 3]
         colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]
         by_name[name] = next((colour for colour in colours if colour not in by_name.values()), colours[0])

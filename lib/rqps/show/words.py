@@ -104,7 +104,7 @@ class Folded:
 
 
 def ratio(value: float) -> str:
-    """A ratio as text, with one more digit near 1, so that 0.996 is not shown as 1.00.
+    """A ratio as text, with one more digit near 1: 0.996 would otherwise be shown as 1.00.
 
     >>> ratio(0.996), ratio(0.62), ratio(1.25)
     ('0.996', '0.62', '1.25')
@@ -253,7 +253,7 @@ def verdict_words(metric: str) -> dict[str, str]:
 
 
 def legend_of(compared: pl.DataFrame) -> str:
-    """The legend of the signs; an arrow shows if the number is higher or lower, for throughput and for costs."""
+    """The legend of the signs. An arrow means that the number is higher or lower, for throughput and for costs."""
     if compared.is_empty():
         return ""
     signs = f"▲ surely higher, ▼ surely lower, = within {smallest_effect(compared)}, ? inconclusive"
@@ -271,7 +271,7 @@ def in_order(values: Iterable[str]) -> list[str]:
 
 
 def by_host(frame: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> pl.DataFrame:
-    """The frame with each dbms replaced by its entry in `names`, and with ` on HOST` if there are several hosts."""
+    """Replaces each dbms by its entry in `names`, and adds ` on HOST` if there are several hosts."""
     frame = frame.with_columns(pl.col("dbms").replace(names)) if names else frame
     if frame["host"].n_unique() < 2:
         return frame
@@ -284,8 +284,8 @@ def on_host(frame: pl.DataFrame, host: str) -> str:
 
 
 def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame in which rows that differ only in their host are merged, with the column `hosts`. If there is one
-    host only, the frame has neither `host` nor `hosts`.
+    """Merges rows that differ only in their host: the column `hosts` replaces `host`. With a single host, removes the
+    column `host`.
 
     >>> frame = pl.DataFrame({"host": ["big", "small", "twin"], "version": ["8.0", "8.4", "8.0"]})
     >>> hosts_together(frame).rows()
@@ -298,8 +298,8 @@ def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """The frame with `warned`, the warnings that not all numbers share, and a sentence on the warnings that all
-    numbers share."""
+    """The frame with the column `warned`, the warnings of a number that not all numbers share, and a sentence on the
+    warnings that all numbers share."""
     warnings = [dict(zip(*row, strict=True)) for row in numbers.select("warnings", "explained").iter_rows()]
     common = set.intersection(*map(set, warnings)) if warnings else set()
     own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in warnings]
@@ -340,7 +340,7 @@ def short_steps(steps: pl.DataFrame) -> dict[str, str]:
 
 
 def short_dbms(dbms: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Maps dbms to short names, which lack the ending that all names share; and that ending, made of complete words.
+    """Maps dbms to names without the ending that all share, and returns this ending, which consists of whole words.
 
     >>> short_dbms(["my8028_rel_o2nofp.z11a", "my8040_rel_o2nofp.z11a", "my8040adv_rel_o2nofp.z11a"])[1]
     '_rel_o2nofp.z11a'

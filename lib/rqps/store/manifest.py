@@ -1,5 +1,4 @@
-"""The card of a study and the manifest of each run. A manifest is written last: a run without a manifest does not
-count."""
+"""The card of a study and the manifest of each run. A manifest is written last: a run without one does not count."""
 
 import hashlib
 import json
@@ -23,17 +22,17 @@ MANIFEST = "manifest.json"
 ASKED = "asked.json"
 """Name of the file beside a manifest with everything that was requested of the run."""
 PACKED_RUNS = "runs.parquet"
-"""Name of the file of a packed study that has the manifests of all runs; it is written last."""
+"""Name of the file of a packed study with the manifests of all runs; it is written last."""
 LEVELS = "levels.yaml"
-"""Name of the file beside a study's runs that describes its levels, the studies of its parts."""
+"""Name of the file beside a study's runs that defines its levels: further studies of the parts of a scenario."""
 SET_ASIDE = ".until-"
 """Separates study and time in the name of a folder that was set aside. No study's name has a dot, so no study is
 mistaken for such a folder."""
 SCHEMA_VERSION = 6
 READABLE = ("2", "3", "4", "5", "6")
 """Schema versions that can be read. Version 1, before any release, stored only a step's name and threads. In version
-2 only the run's id names the side of a duet; manifests up to version 3 name no engine, up to version 4 no
-occasion, up to version 5 no layout."""
+2, the side of a duet is part of the run's id. Manifests have the engine from version 4 on, the occasion from version
+5 on, the layout from version 6 on."""
 ENGINE_OF = {"db-bench": "rocksdb"}
 """The engine of a workload, for manifests up to version 3, which do not name it. `_up_to_date` fills in the engine of
 all other workloads."""
@@ -56,7 +55,7 @@ class _Sealed(_Frozen):
 
 
 class Warning_(_Frozen):
-    """A fact about a run that the reader of its numbers has to know; it is stored with the run."""
+    """A fact about a run that a reader of its numbers has to know."""
 
     kind: str
     """A short name by which warnings are grouped: `steal`, `placement`, `plan`, `load`, `errors`."""
@@ -82,13 +81,13 @@ class File(_Frozen):
 
 
 class Imported(_Frozen):
-    """The source of a run that was measured by somebody else, and imported."""
+    """The source of a run that somebody else measured."""
 
     source: str
     """The path of the imported folder or file."""
     files: int
     digest: str
-    """sha256 of the digests of all its files."""
+    """sha256 over the digests of all imported files."""
 
 
 class Manifest(_Sealed):
@@ -96,7 +95,7 @@ class Manifest(_Sealed):
     study: str
     run: str
     unit: str
-    """The id of all servers that were up together: those of a duet, or one dbms alone."""
+    """The id that the runs of a duet share; for a dbms that was measured alone, the id of its run."""
     side: str | None
     """The name of this side of a duet; None for a dbms that was measured alone."""
     twin: bool
@@ -129,12 +128,11 @@ class Manifest(_Sealed):
     parameters: dict[str, Any]
     placement: Placement
     placements: dict[int, Placement] = Field(default_factory=dict)
-    """Maps a number of clients to its placement, if steps with different numbers of clients were placed
-    differently."""
+    """Maps numbers of clients to placements, if the placement depends on the number of clients."""
     rqps_version: str
     git_revision: str | None
     tools: dict[str, str]
-    """Versions of the programs at work: sysbench, python, polars, kernel."""
+    """Versions of the programs that measured: sysbench, python, polars, kernel."""
     machine: dict[str, Any]
     started_at: datetime
     ended_at: datetime
@@ -172,8 +170,8 @@ class WhatIf(_Frozen):
 
 
 class BuildVersion(_Frozen):
-    """One version of a build: the program at its path on a host when it was first measured. A program that was
-    rebuilt at this path is the next version."""
+    """One version of a build: the program that was at the build's path on a host when it was measured. A rebuild at
+    this path makes the next version."""
 
     build: str
     """The build's name in runs.yaml."""
@@ -186,17 +184,17 @@ class BuildVersion(_Frozen):
     """sha256 of the program."""
     since: datetime
     revision: str | None = None
-    """The commit of the program's source tree, with a + if files were changed since; None without a source tree."""
+    """The commit of the program's source tree, with a + if it had uncommitted changes; None without a source tree."""
     note: str = ""
     """A remark by the person who built it."""
 
 
 class StudyCard(_Sealed):
-    """The content of `study.json` beside a study's runs: the question and settings, so that the data can be read
-    without runs.yaml."""
+    """The content of `study.json` beside a study's runs: the question and the settings that readers of the data need,
+    who may have no runs.yaml."""
 
     study: str = Field(pattern=r"^[^/.][^/]*$")
-    """The study's name, which is also in the name of its folder."""
+    """The study's name, which is also part of the name of its folder."""
     question: str
     asks: Asks | None = None
     """The kind of the question; None if it is derived from the dbms."""
@@ -206,7 +204,7 @@ class StudyCard(_Sealed):
     base: str
     dbms: tuple[str, ...]
     rounds: int | None
-    """Number of rounds of each dbms; None with a budget, which adds rounds while something is undecided."""
+    """Number of rounds of each dbms; None if the study has a budget, which adds rounds for undecided comparisons."""
     budget_s: int | None = None
     occasions: int = 1
     """The number of planned occasions, each with these rounds or this budget."""
@@ -272,7 +270,7 @@ def _digest(facts: Mapping[str, Any]) -> str:
 def right_version(path: Path | str, version: object) -> None:
     if str(version) not in READABLE:
         raise RqpsError(
-            f"{path}: schema version {version}, and this rqps reads {' and '.join(READABLE)}",
+            f"{path}: schema version {version}, but this rqps reads only {' and '.join(READABLE)}",
             fix="update rqps to the version that wrote this, which the manifests name, or to a later version",
         )
 
@@ -292,7 +290,7 @@ def study_folder(study: str, data: str | Path | None = None) -> Path:
             return folder
     names = studies(root)
     hint = f"; {instead(study, names, 'studies there')}" if names else ""
-    raise RqpsError(f"{root}: there is no study {study!r}{hint}", fix=f"name one that is there, or: rqps run {study}")
+    raise RqpsError(f"{root}: there is no study {study!r}{hint}", fix=f"name one that exists, or: rqps run {study}")
 
 
 def studies(root: Path) -> tuple[str, ...]:
@@ -321,8 +319,8 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def finished_runs(folder: Path, failed: str = "") -> tuple[Path, ...]:
-    """The folders of a study's runs that have a manifest, sorted by name; only those below the folder `failed`, if
-    given."""
+    """The folders of a study's runs that have a manifest, sorted by name; if `failed` is given, only those in this
+    subfolder."""
     folders = (path.parent for form in ("run=*", "run=*/*") for path in (folder / failed).glob(f"{form}/{MANIFEST}"))
     return tuple(sorted(folders))
 
@@ -337,7 +335,7 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
         if own != path or manifest.study != studies.most_common(1)[0][0]:
             as_well = f", which is in {own} as well" if own != path and (own / MANIFEST).is_file() else ""
             raise RqpsError(
-                f"{path}: its manifest is that of run {manifest.run} of study {manifest.study}{as_well}",
+                f"{path}: its manifest belongs to run {manifest.run} of study {manifest.study}{as_well}",
                 fix="move this folder out of the study's folder: a run counts once, in the folder with its name",
             )
     return runs
@@ -357,7 +355,7 @@ def _check_file(path: Path, was: File, thorough: bool) -> None:
     try:
         now = path.stat()
         if now.st_size != was.size_bytes:
-            raise damaged(path, f"it has {now.st_size:,} bytes, and was measured with {was.size_bytes:,}")
+            raise damaged(path, f"it has {now.st_size:,} bytes, but had {was.size_bytes:,} when it was measured")
         if (thorough or now.st_mtime_ns != was.modified_ns) and sha256(path) != was.sha256:
             raise damaged(path, "its bytes are not those that were measured")
     except OSError as error:

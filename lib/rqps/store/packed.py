@@ -30,9 +30,9 @@ from rqps.study import Mode
 
 SUFFIX = ".rqps"
 CARD_KEY, FILES_KEY = "rqps_study", "rqps_files"
-"""Keys in the metadata of the file of runs: the study's card, and size and SHA-256 of each of the other files."""
+"""Keys in the metadata of `runs.parquet`: the study's card, and the size and SHA-256 of each other file."""
 DIGEST = f"{PACKED_RUNS}.sha256"
-"""Name of the file with the digest of the file of runs, in the format of sha256sum."""
+"""Name of the file with the digest of `runs.parquet`, in the format of sha256sum."""
 PACKED_COLUMNS = {
     **RUNS,
     "conditions": pl.List(pl.Struct(FACT)),
@@ -42,20 +42,19 @@ PACKED_COLUMNS = {
 FAILED = "failed/"
 """Prefix of the name of a failed run's folder."""
 _RUN_FOLDER = rf"^({FAILED})?run=[\w.@-]+(/\w[\w.@-]*)?$"
-"""A pattern of the valid names of a run's folder. A packed study may come from anybody, and unpacking creates folders
-of these names on this machine."""
+"""A pattern of valid names for a run's folder. A packed study may come from anybody, and unpacking creates folders
+with these names on this machine."""
 _REFUSED = re.compile(r"\b40[13]\b|Forbidden|Access ?Denied|Permission ?denied|SignatureDoesNotMatch|Unauth", re.I)
 _CREDENTIALS = (
     "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
     "~/.aws, or as the store's other clients do"
 )
-_ROWS_AT_ONCE = 2**22  # a whole number of the row groups that are packed
+_ROWS_AT_ONCE = 2**22  # a multiple of the packed row groups
 MOST_NAMED = 5
 _LONGEST_LIST = 1 << 20
 """Maximum size, in bytes, of a packed file's zip directory, which has the names and offsets of all files in it."""
 _UNREADABLE = (PolarsError, PanicException, OSError, EOFError, zipfile.BadZipFile, RuntimeError, KeyError, ValueError)
-"""Errors of a damaged file. RuntimeError: after a changed bit, zipfile may take a file for encrypted or
-compressed."""
+"""Errors that a damaged file may raise. RuntimeError: a changed bit may mark a zip file as encrypted."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,12 @@ class Packed:
     _checked: set[str] = field(default_factory=set)
 
     def frames(self, mode: Mode | None) -> dict[str, Any]:
-        """The frames of the runs in a mode, by name; None stands for all modes."""
+        """Maps names to frames of the runs in a mode; None means all modes."""
         with _reading(self.place, PACKED_RUNS):
             rows_in(source := self.source(PACKED_RUNS), len(PACKED_COLUMNS))
             rows = pl.scan_parquet(source)
             every = rows.drop("manifest", "asked").collect()
-            if later := RUNS.keys() - every.columns:  # columns that the rqps that packed it did not have
+            if later := RUNS.keys() - every.columns:  # columns that are newer than the file
                 written = rows.select("folder", "manifest").collect().iter_rows()
                 runs = runs_frame([(Path(name), Manifest.model_validate_json(text)) for name, text in written])
                 every = every.join(runs.select("folder", *later), on="folder", how="left", maintain_order="left")
@@ -111,8 +110,8 @@ class Packed:
             self._as_packed(name)
 
     def _as_packed(self, name: str) -> str | Path | bytes:
-        """The place that a file is read from. The file's digest is checked on first use, except in an object store,
-        which checks its own."""
+        """The source of a file. Its digest is checked on first use, except in an object store, which checks digests
+        itself."""
         source = self.source(name)
         if name not in self._checked and not isinstance(source, str):
             digest, was = _digest(source), self.files[name][1]
@@ -131,7 +130,7 @@ class Packed:
         if file not in self.files:
             return pl.LazyFrame(schema=schema)
         has_rows = every.filter(pl.col("tables").list.contains(name))["run"]
-        # Without a filter if all runs are wanted: a table may have a hundred million rows.
+        # If all runs are wanted, no filter is used: a table may have a hundred million rows.
         wanted = True if has_rows.is_in(runs.implode()).all() else pl.col("run").is_in(runs.implode())
 
         def parts() -> Iterator[pl.LazyFrame]:
@@ -149,12 +148,12 @@ def packed_at(place: str) -> Packed | None:
     if "://" in place:
         if place.endswith(SUFFIX):
             fix = "download the file and load that, or upload the folder that `rqps pack --out FOLDER` makes"
-            raise RqpsError(f"{place}: a packed file is read from a disk only", fix=fix)
+            raise RqpsError(f"{place}: a packed file can't be read from a URL", fix=fix)
         try:
             packed = _opened(place, lambda name: f"{place}/{name}")
         except FileNotFoundError:
             return None
-        with ThreadPoolExecutor() as requests:  # a store is slow to answer each request
+        with ThreadPoolExecutor() as requests:  # each request to an object store takes long
             list(requests.map(packed.is_there, packed.files))
         return packed
     path = Path(place)
@@ -179,14 +178,14 @@ def _in_file(file: Path, folder: str) -> Packed | None:
         archive.seek(max(0, size - _LONGEST_LIST))
         members = zipfile.ZipFile(io.BytesIO(archive.read())).infolist()  # fails if the zip directory is longer
         if any(info.compress_type for info in members) or sum(info.file_size for info in members) > size:
-            raise ValueError("what is in it is compressed, which rqps pack does not do")
+            raise ValueError("its contents are compressed, which rqps pack does not do")
         paths = [Path(info.filename) for info in members]
         folders = [path.parent.as_posix() for path in paths if path.name == PACKED_RUNS]
     chosen = folders[0] if folders and folder == "." else folder
     levels = {folders[0], *(f"{folders[0]}-{number}" for number in range(1, len(folders)))} if folders else set()
     if folder == "." and levels != {*folders}:
         named = " or ".join(f"{file}/{name}" for name in folders[:MOST_NAMED])
-        raise RqpsError(f"{file}: has {len(folders)} studies", fix=f"name one of them: {named}")
+        raise RqpsError(f"{file}: contains {len(folders)} studies", fix=f"name one of them: {named}")
     if chosen not in folders:
         return None
 
@@ -226,8 +225,8 @@ def damaged(place: str, why: str) -> RqpsError:
 
 @contextmanager
 def _reading(place: str | Path, file: str) -> Iterator[None]:
-    """Turns errors of an unreadable file of a packed study into one that says what to do. The caller reports a
-    missing file."""
+    """Converts the errors of an unreadable file into an RqpsError, except for a missing file, which the caller
+    reports."""
     try:
         yield
     except FileNotFoundError:

@@ -24,12 +24,12 @@ _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
 _RUNS_AT_ONCE = 50
 LEFT_OUT = "left out"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time in a zip file, so that the same study gives the same bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time: packing the same study again gives the same bytes
 
 
 def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_statements: bool = True) -> list[Path]:
     """Packs a study and its levels, without notebooks and logs: into the file `to` if its name ends in .rqps,
-    otherwise into a folder for each study below the folder `to`. The default is the file STUDY.rqps."""
+    otherwise into one folder per study below the folder `to`. The default is the file STUDY.rqps."""
     levels = load_levels(study, data, mode=None)
     if not with_statements:
         levels = [without_statements(level) for level in levels]
@@ -50,9 +50,8 @@ def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_s
 
 
 def without_statements(study: Study) -> Study:
-    """The same study without text that may hold somebody's data: the SQL of its steps and their lists of values, the
-    statements that were explained, and the messages of errors. In parameters, manifests and plans a digest replaces
-    each statement, so that equal statements stay equal."""
+    """A copy of the study without text that may contain private data: SQL and lists of values of its steps, explained
+    statements, and error messages. A digest replaces each statement, so equal statements stay equal."""
     plans = study.plans.collect()
     digests = {text: _left_out(text) for text in plans["statement"].drop_nulls().unique()}
     private = (pl.col("kind") == "parameter") & pl.col("name").str.contains(r"^steps\..*\.(sql$|values\.)")
@@ -84,13 +83,12 @@ def _left_out(text: str) -> str:
 
 
 def _json_without_statements(text: str | None) -> str | None:
-    """The JSON text of a manifest, a request or parameters, without the SQL, the lists of values and the errors in
-    it."""
+    """The JSON text of a manifest, a request or parameters without SQL, lists of values and error messages."""
     return json.dumps(_without_statements(json.loads(text))) if text else text
 
 
 def _without_statements(value: Any) -> Any:
-    """A copy of JSON data without SQL, values of parameters, and messages of errors."""
+    """A copy of JSON data without SQL, lists of values and error messages."""
     if isinstance(value, list):
         return [_without_statements(one) for one in value]
     if not isinstance(value, dict):
@@ -183,8 +181,8 @@ def _unpack_into(folder: Path, study: Study) -> Path:
 
 
 def _replacing(target: Path) -> AbstractContextManager[Path]:
-    """Gives a name to write to, which replaces `target` once it is complete. A folder of runs is never replaced: it
-    is the only copy of a measurement."""
+    """Yields a path to write to; the result then replaces `target`. Refuses to replace a folder of runs, which may be
+    the only copy of a measurement."""
     if target.is_dir() and not (target / PACKED_RUNS).is_file():
-        raise RqpsError(f"{target}: there are folders of runs already", fix="move them away, or give another --out")
+        raise RqpsError(f"{target}: contains folders of runs already", fix="move them away, or give another --out")
     return atomically(target)

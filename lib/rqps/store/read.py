@@ -34,7 +34,7 @@ class Study:
 
     card: StudyCard
     place: str
-    """Its folder, file or URL, which `load` accepts."""
+    """The study's folder, file or URL, which `load` accepts."""
     runs: pl.DataFrame
     """One row per finished run. `looks` and `smallest_effect` are the study's settings for verdicts; `listed` is the
     position of the dbms in the study's list."""
@@ -79,23 +79,23 @@ class Study:
         engines = self.runs.select("run", "engine")
         steps = self.steps.join(engines, on="run", how="left", maintain_order="left")
         object.__setattr__(self, "steps", steps)
-        for name in ("stacks", "instructions", "cache_misses"):  # functions belong to an engine
+        for name in ("stacks", "instructions", "cache_misses"):  # functions are assigned to components by engine
             table = getattr(self, name).join(engines.lazy(), on="run", how="left", maintain_order="left")
             object.__setattr__(self, name, table)
 
 
 def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
-    """Read a study by name from `data` (or $RQPS_DATA, or the nearest data folder), raw/ first, then sample/; or by
-    place: a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
+    """Read a study. `study` is its name in `data` (or $RQPS_DATA, or the nearest data folder), in raw/ or else in
+    sample/; or a folder, a packed file (`releases.rqps`), or the URL of a packed folder (`s3://…/study=releases`).
 
-    `mode` selects the runs: `throughput`; `health` for the base beside its twin; `stacks` or `instructions` for
-    profiled runs, which are slower; None for all. A study with 0 rounds only counts instructions: for it,
-    `throughput` reads these runs.
+    `mode` selects the runs: `throughput`; `health` for the base and its twin; `stacks`, `waits` or `instructions` for
+    profiled runs, which are slower; None for all. A study with 0 rounds only counts instructions: `throughput` then
+    reads these runs.
     """
     return _load(place := place_of(study, data), mode, _state_of(place))
 
 
-@lru_cache(maxsize=8)  # the notebooks of a report read the same study; results computed from it are cached with it
+@lru_cache(maxsize=8)  # all notebooks of a report read the same study, and results are cached per Study
 def _load(place: str, mode: Mode | None, _as_it_is: object) -> Study:
     if packed := packed_at(place):
         return Study(card=packed.card, place=packed.place, **packed.frames(_mode_of(packed.card, mode)))
@@ -112,7 +112,7 @@ def _load(place: str, mode: Mode | None, _as_it_is: object) -> Study:
 
 
 def _mode_of(card: StudyCard, mode: Mode | None) -> Mode | None:
-    """The mode to read: a study with 0 rounds has counted instructions in place of throughput."""
+    """The mode to read: for a study with 0 rounds, `instructions` replaces `throughput`."""
     return "instructions" if card.rounds == 0 and mode == "throughput" else mode
 
 
@@ -130,7 +130,8 @@ def place_of(study: str | Path, data: str | Path | None = None) -> str:
 
 
 def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> list[Study]:
-    """The study, followed by the studies of its parts (STUDY-1, STUDY-2, …) that have runs in that mode."""
+    """The study and its levels (STUDY-1, STUDY-2, …, which measure parts of a scenario), if they have runs in the
+    mode."""
     levels = [load(study, data, mode)]
     beside, name = levels[0].place.rpartition("/")[0], levels[0].card.study
     packed = packed_at(levels[0].place)
@@ -141,8 +142,7 @@ def load_levels(study: str | Path, data: str | Path | None = None, mode: Mode | 
 
 
 def check_whole(study: str | Path, data: str | Path | None = None) -> None:
-    """Refuses a study if one of its files has changed since it was written. A study in several levels
-    is checked level by level."""
+    """Refuses a study if one of its files, or a file of its levels, has changed since it was written."""
     for level in load_levels(study, data, mode=None):
         if packed := packed_at(level.place):
             packed.check()
@@ -162,15 +162,15 @@ def load_run(folder: str | Path) -> Study:
 
 
 def _state_of(place: str) -> object:
-    """The names, sizes and times of a study's files, as a part of the cache's key. A study at a URL is never
-    cached."""
+    """The names, sizes and times of a study's files, for the key of the cache. A study at a URL gets a new key each
+    time, so it is never cached."""
     if "://" in place:
         return object()
     path = Path(place)
     packed = [above for above in (path, *path.parents) if above.suffix == SUFFIX]
     state = []
     for file in sorted([*packed, *path.rglob("*")]):
-        with suppress(OSError):  # the file was just removed, as happens while runs are measured
+        with suppress(OSError):  # the file was just removed: runs may be measured meanwhile
             is_ = file.stat()
             state.append((str(file), is_.st_ino, is_.st_size, is_.st_ctime_ns))
     return tuple(state)

@@ -39,8 +39,8 @@ RUNS: Columns = {
     **_OF_MANIFEST,
     "placement": pl.String,
     "machine": pl.String,
-    "parameters": pl.String,  # JSON with sorted keys, so that equal values have equal text
-    "folder": pl.String,  # for a packed study: the name of the run's folder within the study
+    "parameters": pl.String,  # JSON with sorted keys: equal parameters are equal texts
+    "folder": pl.String,  # the path of the run's folder; for a packed study, relative to the study
 }
 OF_MODE: Columns = {name: RUNS[name] for name in ("mode", "twin", "host", "unit", "dbms")}
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
@@ -63,8 +63,8 @@ def runs_frame(runs: Runs) -> pl.DataFrame:
 
 
 def of_mode(mode: Mode | None) -> pl.Expr:
-    """An expression that is true for the runs of a mode, or for all runs if `mode` is None. `health` has each twin
-    with the base beside it, and older duets of the base with itself; `throughput` has no twins."""
+    """An expression that is true for the runs of a mode, or for all runs if `mode` is None. `health` selects each
+    twin and the base of its duet, and older duets of the base with itself; `throughput` excludes twins."""
     if mode is None:
         return pl.lit(True)
     if mode != "health":
@@ -74,7 +74,7 @@ def of_mode(mode: Mode | None) -> pl.Expr:
 
 
 def by_machine(runs: Runs) -> Runs:
-    """The runs; if several machines had the same host name, their `host` also names the machine."""
+    """The runs; if several machines have the same host name, `host` also describes the machine."""
     several = Counter(host for host, _ in {(manifest.host, machine_of(manifest.machine)) for _, manifest in runs})
     return [
         (path, manifest.model_copy(update={"host": f"{manifest.host} ({machine_of(manifest.machine)})"}))

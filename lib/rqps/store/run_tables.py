@@ -19,20 +19,18 @@ from rqps.store.write import VERSION_KEY
 
 _FILE = "file"
 _AT_ONCE_BYTES = 32 * 1024**2
-"""Files are read in groups, each of about this size. A study may be larger than memory; only one group is in memory
-at a time."""
+"""Files are read in groups of about this size, one group at a time: a study may be larger than memory."""
 MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
-"""Limits: a file may have at most MOST_VALUES values, plus VALUES_A_BYTE for each of its bytes. The table `settings`,
-which is equal in all runs, has 85 values per byte. Without a limit a few bytes could declare more rows than fit into
-memory."""
+"""Limits: a file may have at most MOST_VALUES values, plus VALUES_A_BYTE for each of its bytes. Otherwise a few bytes
+could declare more rows than fit into memory. The table `settings`, which is equal in all runs, has 85 values per
+byte."""
 _COUNTED_AT_ONCE = 200
 """The number of files whose rows are counted in one query."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
 
 
 def run_table(name: str, runs: Runs) -> pl.LazyFrame:
-    """One table of all runs as a lazy frame. A file is opened only when rows are needed: a study may have
-    thousands."""
+    """One table of all runs as a lazy frame. Its files, which may be thousands, are opened when rows are needed."""
     return deferred({**IDENTITY, **TABLES[name]}, lambda: _rows(name, runs), partial(_collected, name, runs))
 
 
@@ -59,7 +57,7 @@ def deferred(
     parts: Callable[[], Iterator[pl.LazyFrame]],
     collected: Callable[[pl.LazyFrame], pl.DataFrame] = pl.LazyFrame.collect,
 ) -> pl.LazyFrame:
-    """A lazy frame that is made of `parts`, which are collected one after the other when rows are needed."""
+    """A lazy frame that collects the frames of `parts` one after the other when rows are needed."""
 
     def rows(
         columns: list[str] | None, condition: pl.Expr | None, limit: int | None, _: int | None
@@ -109,7 +107,8 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
     by_size = sorted(files, key=lambda path: sizes[path])
     for some in (by_size[at : at + _COUNTED_AT_ONCE] for at in range(0, len(files), _COUNTED_AT_ONCE)):
         with suppress(PolarsError, PanicException, ValueError):
-            rows_in(some, columns, sizes[some[0]])  # rows of all within the limit of the smallest: so each file's are
+            # If the rows of all files together are within the smallest file's limit, each file is within its own.
+            rows_in(some, columns, sizes[some[0]])
             continue
         for path in some:
             try:
@@ -119,7 +118,7 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
 
 
 def _of_files(name: str, files: Runs) -> pl.LazyFrame:
-    """The rows of files with equal schemas. The run is looked up for each file, not for each row."""
+    """The rows of several files. The columns that identify the run are looked up per file, not per row."""
     schema = pl.Schema({**IDENTITY, **TABLES[name]})
     named: list[dict[str, Any]] = [{_FILE: str(path), **identity(manifest)} for path, manifest in files]
     known = pl.DataFrame(named, schema={_FILE: pl.String, **IDENTITY})
@@ -144,7 +143,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             schema=TABLES[name],
             extra_columns="ignore",
             include_file_paths=_FILE if of_run else None,
-            use_statistics=False,  # the rows of a step are contiguous in a file
+            use_statistics=False,  # they would skip nothing: the rows of a step are contiguous
         )
         frame = scanned.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:

@@ -5,12 +5,12 @@ from typing import Any
 import polars as pl
 
 Columns = dict[str, Any]
-"""Maps column names to polars types; the class that polars has for a type is not public."""
+"""Maps column names to polars types, whose class is not public."""
 
 IDENTITY: Columns = dict.fromkeys(("study", "run", "host", "dbms", "build", "config"), pl.String) | {
     "round": pl.Int32
 }
-"""The first columns of every table that is read, which identify the run of a row."""
+"""The first columns of every table as it is read; they identify the run of a row."""
 
 _PROCESS_COUNTERS: Columns = {
     "cpu_s": pl.Float64,  # exact, from the scheduler, which counts nanoseconds
@@ -48,7 +48,7 @@ STEPS: Columns = {
     "clients": pl.Int32,
     "group": pl.String,  # the heading under which tables show the step
     "table_position": pl.Int32,  # the position of the step in tables, from 0: by group, kind, range and clients
-    "writes": pl.Boolean,  # true if rows change during the step, also beside its queries
+    "writes": pl.Boolean,  # true if rows change during the step, even if its operations are queries
     "storage_engine": pl.String,  # of the step's table, if the step is named after its storage engine
     "unit": pl.String,  # what an operation is: query, row
     "started_at": pl.Datetime("ms", "UTC"),  # start of the measured part, after the warm-up
@@ -58,7 +58,7 @@ STEPS: Columns = {
     "transactions": pl.Int64,
     "operations_per_s": pl.Float64,
     **_LATENCIES,  # latencies of a transaction
-    "errors": pl.Int64,  # operations that failed for good; a step with errors gives no number
+    "errors": pl.Int64,  # operations that failed for good; a step with errors has no usable throughput
     "target_per_s": pl.Float64,  # null without a target rate
     "target_held": pl.Boolean,
     **_COUNTERS,  # differences between the end and the start of the step
@@ -70,7 +70,7 @@ STEPS: Columns = {
 SLICES: Columns = {
     "step": pl.String,
     "slice": pl.Int32,  # the slice's number, counted over all servers, from 0
-    "cycle": pl.Int32,  # there and back over all servers; slices are compared within a cycle
+    "cycle": pl.Int32,  # two passes over all servers; slices are compared within a cycle
     "operations": pl.Int64,  # null if the load reports only a total at its end, which is in `steps`
     "busy_us": pl.Float64,  # time in transactions, over all clients; or the slice's length, if servers are stopped
     "client_cpu_us": pl.Float64,
@@ -106,13 +106,13 @@ COUNTERS: Columns = {
     "client_rss_kb": pl.Int64,
     "host_load_1min": pl.Float64,
     "host_memory_available_kb": pl.Int64,
-    "host_frequency_mhz": pl.Float64,  # null where the machine does not report it
+    "host_frequency_mhz": pl.Float64,  # null if the machine does not report it
 }
 
 MACHINE_STATE: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before, after
-    "kb": pl.Int64,  # size of the memory that dependent loads walk; 0: dependent additions, one clock cycle each
+    "kb": pl.Int64,  # size of the memory area of dependent loads; 0: dependent additions, one clock cycle each
     "load_ns": pl.Float64,  # CPU time of one load from memory, or of one addition
 }
 
@@ -153,14 +153,14 @@ paths complete broken stacks."""
 
 RUNNING, READY, WAITING = "running", "ready", "off-cpu"
 UNSEEN, LOST = "unseen", "lost"
-"""The events of rows in `stacks` from the switches of threads; all time of a thread is in one of them. The stacks of
-`ready` and `off-cpu` are those at which threads left the CPU; the others have no stack. `ready` is without a CPU,
-`unseen` is off the CPU since before the recording, `lost` is between events that do not fit together."""
+"""These five events of rows in `stacks` come from recorded thread switches; together they cover all time of a thread.
+`ready` is time without a free CPU, `unseen` is time off the CPU since before the recording, `lost` is time between
+contradictory switches. `ready` and `off-cpu` have the stacks at which threads left the CPU; the others have none."""
 
 STACKS: Columns = {
     **_STACK,
     "event": pl.String,  # cpu-clock, cycles; or running, ready, off-cpu, unseen, lost; or callers, see above
-    "samples": pl.Int64,  # for switches, how often the thread left this state
+    "samples": pl.Int64,  # for events of switches: how often threads left this state
     "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock and of switches, or cycles
 }
 
@@ -168,11 +168,11 @@ THREADS: Columns = {
     "step": pl.String,
     "role": pl.String,
     "threads": pl.Int32,  # threads of this role that ran
-    "elapsed_s": pl.Float64,  # length of the time in which they were sampled
+    "elapsed_s": pl.Float64,  # length of the sampling
     "running_s": pl.Float64,  # sum over these threads, exact, from the scheduler
     "waiting_s": pl.Float64,  # ready to run, but without a CPU
-    "seen_running": pl.Int64,  # looks that found such a thread running; null without any look, as without permission
-    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # looks, by kind of wait
+    "seen_running": pl.Int64,  # samples in which these threads ran; null if they could not be sampled
+    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # by kind of wait
 }
 
 INSTRUCTIONS: Columns = {
@@ -207,7 +207,7 @@ ENGINE: Columns = {
     "second": pl.Float64,  # second of the wait before the step; null in other rows
     "waited_s": pl.Float64,  # length of the wait, in the row `before`; null without a wait
     "history_length": pl.Int64,  # transactions that are not purged yet, or dead rows that wait for a vacuum
-    "dirty_kb": pl.Float64,  # dirty pages of the buffer pool; null where no view counts them
+    "dirty_kb": pl.Float64,  # dirty pages of the buffer pool; null if the server does not count them
     "buffer_pool_kb": pl.Float64,
     "checkpoint_age_kb": pl.Float64,  # redo log that crash recovery would have to read
     "redo_capacity_kb": pl.Float64,

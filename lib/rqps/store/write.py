@@ -32,8 +32,8 @@ def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Writes the manifest with the digests of the other files, after everything else: a run with a manifest counts as
-    finished."""
+    """Writes the manifest with the digests of the run's files. It must be written last: a run with a manifest counts
+    as finished."""
     files = {}
     for path in sorted(folder.glob("*.*")):
         if path.suffix in (".parquet", ".json") and path.name != MANIFEST:
@@ -55,7 +55,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def atomically(path: Path) -> Iterator[Path]:
-    """Gives a temporary name for a new file or folder, which replaces `path` once its bytes are on the disk."""
+    """Yields a temporary path to write to; the result then replaces `path`, once its bytes are on the disk."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished:

@@ -1,8 +1,8 @@
 """Readers of results that others have measured. Each format is one module of this folder.
 
-A reader has a `TITLE`, `claims(path)`, which says by a file's name or beginning whether the file is of the format,
-and `read(files)`, which gives a `Result` for each step and an `Unread` for whatever it can't read. A reader knows
-only its format: `rqps.published.importing` makes rounds, runs and tables of the results.
+A reader has a `TITLE`; `claims(path)`, which decides by a file's name or beginning if the file has this format; and
+`read(files)`, which yields a `Result` for each step and an `Unread` for each file or line that it can't read.
+`rqps.published.importing` groups the results into rounds and runs and writes the tables.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from pkgutil import iter_modules
 from typing import Any, NamedTuple, Protocol, cast
 
 MOST_BYTES = 64_000_000
-"""Maximum size of one text, in bytes, unpacked. The output of a step has a few thousand bytes, or a million with a
+"""Maximum size of one unpacked file, in bytes. The output of a step has a few thousand bytes, or a million with a
 line per second."""
 LONGEST_WORD = 120
 WORKLOAD = "sysbench"
@@ -30,20 +30,20 @@ _BUILD_AND_CONFIG = re.compile(r"[\w-]+\.[A-Za-z][\w-]*")
 
 @dataclass(frozen=True)
 class Result:
-    """One step of one dbms as somebody else measured it, in the columns of the table `steps`."""
+    """The result of one step of one dbms, measured by somebody else, in the columns of the table `steps`."""
 
     file: Path
     origin: Path
-    """The folder or file of one run: the same dbms and step in another folder or file is another round."""
+    """The folder or file of one run. If another origin has the same dbms and step, that is another round."""
     dbms: str
-    """The name of the dbms in the source: `build.config`, or in any other form."""
+    """The name of the dbms in the source: `build.config`, or any other name."""
     step: str
     columns: Mapping[str, Any]
     engine: str = ""
     version: str = ""
     host: str = ""
     round: int | None = None
-    """None where the source does not number its rounds."""
+    """None if the source does not number its rounds."""
     workload: str = WORKLOAD
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """The size of the tables, as far as the source gives it."""
@@ -58,7 +58,7 @@ class Result:
 
 
 class Unread(NamedTuple):
-    """A place that was not read into the study, with the reason."""
+    """A file, or a part of a file, that was not imported, with the reason."""
 
     place: str
     reason: str
@@ -80,7 +80,7 @@ def readers() -> list[Reader]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, gzipped or not; ValueError where it is damaged or far too long."""
+    """The text of a file, gzipped or not; ValueError if it is damaged or too long."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
@@ -92,7 +92,7 @@ def text_of(path: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """The name of a file without the ending that says that it is gzipped."""
+    """The name of a file without `.gz`."""
     return path.name.removesuffix(".gz")
 
 
@@ -121,7 +121,7 @@ def one_line(text: str) -> str:
 
 
 def version_in(name: str) -> str:
-    """The version in the name of a dbms; empty where it has none.
+    """The version in the name of a dbms; empty if it has none.
 
     >>> version_in("my8044_rel_o2nofp.z12a"), version_in("pg1611_def"), version_in("mysql-8.0.33"), version_in("mine")
     ('8.0.44', '16.11', '8.0.33', '')
@@ -133,7 +133,7 @@ def version_in(name: str) -> str:
 
 
 def build_and_config_in(name: str) -> tuple[str, str]:
-    """Build and config of a dbms by its name in the source, which may have any form.
+    """Derives build and config from the name of a dbms in the source, which may have any form.
 
     >>> build_and_config_in("my8033.ps0"), build_and_config_in("mysql-8.0.33"), build_and_config_in("x y/z")
     (('my8033', 'ps0'), ('mysql-8-0-33', 'imported'), ('x-y-z', 'imported'))

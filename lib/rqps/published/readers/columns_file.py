@@ -49,7 +49,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
             yield Unread(str(path), one_line(words))
             continue
         if unknown := sorted(columns - {*STEPS, *_OF_RUN}):
-            yield Unread(str(path), one_line(f"columns without a place here: {', '.join(unknown[:12])}"))
+            yield Unread(str(path), one_line(f"unknown columns: {', '.join(unknown[:12])}"))
         for line, row in enumerate(rows, start=1):
             try:
                 yield _result(path, row, decimal_comma=decimal_comma)
@@ -109,7 +109,7 @@ def _result(path: Path, row: Mapping[str, Any], *, decimal_comma: bool) -> Resul
 
 
 def _value(name: str, value: Any, kind: Any, *, decimal_comma: bool) -> Any:
-    """A value in the type of its column; ValueError with the column where it does not fit."""
+    """A value in the type of its column; if it does not fit, a ValueError that names the column."""
     if kind == pl.String:
         return one_line(str(value))
     if kind == pl.Boolean:
@@ -123,6 +123,6 @@ def _value(name: str, value: Any, kind: Any, *, decimal_comma: bool) -> Any:
         raise ValueError(f"{name} is {amount:g}")
     if kind.is_integer():
         if amount != int(amount) or (amount > 2**31 - 1 and kind == pl.Int32):
-            raise ValueError(f"{name} is {amount:g}, and is a whole number here")
+            raise ValueError(f"{name} is {amount:g}, but has to be a whole number")
         return int(amount)
     return amount

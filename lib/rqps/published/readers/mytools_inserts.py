@@ -44,7 +44,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
         elif match := _CLIENT.fullmatch(name_of(path)):
             clients[path.parent, int(match["clients"])].append(path)
         else:
-            yield Unread(str(path), "the name is none of o.ib.dopD.N")
+            yield Unread(str(path), "the name has not the form o.ib.dopD.N")
     for (folder, number_of_clients), outputs in clients.items():
         yield from _of_clients(folder, number_of_clients, outputs)
 
@@ -58,7 +58,7 @@ def _of_summary(path: Path, step: str) -> Iterator[Result | Unread]:
     lines = [(at, words) for at, words in lines if words and words != ["-"]]
     heads = lines[0][1] if lines else []
     if not {"ips", "qps", "maxop"} < {*heads} or heads[-1] != "tag":
-        yield Unread(str(path), "its first line has not the columns ips, qps, maxop and, last, tag")
+        yield Unread(str(path), "its first line lacks the columns ips, qps and maxop, or does not end with tag")
         return
     for at, words in lines[1:]:
         row = dict(zip(heads, words, strict=False))
@@ -82,7 +82,7 @@ def _of_summary(path: Path, step: str) -> Iterator[Result | Unread]:
 
 
 def _of_clients(folder: Path, clients: int, outputs: Sequence[Path]) -> Iterator[Result | Unread]:
-    """The result of one step: the sum of the operations of its clients, per time of the slowest client."""
+    """The result of one step: the operations of all clients, divided by the time of the slowest client."""
     rows: list[Mapping[str, float]] = []
     ends: list[Mapping[str, float]] = []
     try:
@@ -91,7 +91,7 @@ def _of_clients(folder: Path, clients: int, outputs: Sequence[Path]) -> Iterator
         for path in outputs:
             of_client = list(_seconds(text_of(path)))
             if not of_client:
-                raise ValueError(f"{path.name} has no line of a second")
+                raise ValueError(f"{path.name} has no line for a second")
             rows, ends = [*rows, *of_client], [*ends, of_client[-1]]
         kind = "query" if folder.name.startswith("q") else "insert"
         operations, elapsed_s = sum(end[_KINDS[kind][1]] for end in ends), max(end["t_sec"] for end in ends)
@@ -128,7 +128,7 @@ def _seconds(text: str) -> Iterator[dict[str, float]]:
             try:
                 yield {name: number(word, decimal_comma=False) for name, word in zip(heads, words, strict=True)}
             except ValueError:
-                return  # there are no more lines of one second
+                return  # the lines for each second have ended
 
 
 def _intervals(step: str, rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Reads summaries of mytools, `qps.abs.*.tsv`: a row for each step, a column for each dbms, and their names on top.
+"""Reads summaries of mytools, `qps.abs.*.tsv`: a row for each step, a column for each dbms, whose names are on top.
 
-A summary is pasted together by position, so a missing step shifts all rows below it. A summary is used where the
-result folders are gone, and compared with them where they exist.
+mytools joins the columns by position, so if a dbms lacks a step, its later rows are shifted. A summary is used if the
+result folders are gone, and compared with them if they exist.
 """
 
 import re
@@ -14,12 +14,11 @@ from rqps.published.readers.sysbench_text import step_columns
 
 TITLE = "summaries of mytools"
 PER_ROW = 1000
-"""The factor for steps that read whole tables: a summary has their rate in thousands of rows per second."""
+"""Rows per unit of a summary's rate for steps that read whole tables: the rate is in thousands of rows per second."""
 TOLERANCE = 0.01
-"""Maximum relative difference between a summary's number and the number from the folder, unless rounding explains
-more."""
+"""Maximum relative difference between a number in a summary and in the result folder; rounding may add to it."""
 FEWEST_SHIFTED = 2
-"""Minimum number of rows with the numbers of a neighbouring step for a summary that is called shifted."""
+"""A summary is called shifted if at least this many rows have the numbers of a neighbouring step."""
 ENGINES = {"my": "mysql", "pg": "postgres"}
 _NAMED = re.compile(r"col-(\d+) : (?:x\.)?(\S.*?)(?:\.pk\d)?")
 _STEP = re.compile(r"(?P<kind>[\w-]+)(?P<moment>\.\w+)?_range=(?P<range>\d{1,9})")
@@ -57,7 +56,8 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
 def _of_line(
     path: Path, line: int, match: re.Match[str], values: list[str], names: Mapping[int, str], clients: int
 ) -> Iterator[Result | Unread]:
-    """The results of one line. A line with too few or too many numbers is not read: they may belong to any dbms."""
+    """The results of one line. A line with too few or too many numbers is not read: its numbers may belong to any
+    dbms."""
     if len(values) != len(names):
         yield Unread(f"{path}, line {line}", f"has {len(values)} numbers, of {len(names)} dbms")
         return
@@ -68,7 +68,7 @@ def _of_line(
         try:
             rate = number(text) * factor
             if not dbms or rate <= 0:
-                raise ValueError(f"{text!r} is no rate of a dbms that is named")
+                raise ValueError(f"{text!r} is not a rate, or its dbms has no name")
         except ValueError as error:
             yield Unread(f"{path}, line {line}", one_line(str(error)))
             continue
@@ -105,7 +105,7 @@ def without_summaries(results: Sequence[Result]) -> Iterator[Result | Unread]:
 
 
 def _contradiction(rows: Sequence[tuple[str, float]], folder: Mapping[str, float | None]) -> str:
-    """A sentence that says how a summary's column contradicts its folder; empty if it does not."""
+    """A sentence that says how a summary's column contradicts the dbms's result folder; empty if both agree."""
     wrong = [at for at, (step, rate) in enumerate(rows) if not _is_alike(rate, folder[step])]
     if not wrong:
         return ""
@@ -117,7 +117,7 @@ def _contradiction(rows: Sequence[tuple[str, float]], folder: Mapping[str, float
             if 0 <= at + neighbour < len(rows) and _is_alike(rows[at][1], folder[rows[at + neighbour][0]])
         ]
         if len(moved) >= FEWEST_SHIFTED and moved[0] == wrong[0]:
-            return f"its rows are shifted from {first} on: there stand the numbers of the step {where}"
+            return f"its rows are shifted from {first} on: they have the numbers of the step {where}"
     was = folder[first]
     says = f"{rate:,.0f}, and its folder {f'{was:,.0f}' if was else 'has no such step'}"
     return f"contradicts its folder in {len(wrong)} of {len(rows)} steps, first {first}: the summary says {says}"

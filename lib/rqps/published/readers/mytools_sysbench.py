@@ -25,7 +25,7 @@ _UNUSED = ("o.ini", "o.ini.gz")
 
 
 def claims(path: Path) -> bool:
-    """True for the files of such a folder, and for those of other tools in it, which are skipped."""
+    """True for the files of a result folder, including those of other tools, which `read` skips."""
     name = name_of(path)
     return name.startswith("sb.") or (
         name in (_OPTIONS, *_UNUSED) and _FOLDER.fullmatch(path.parent.name) is not None
@@ -43,7 +43,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
             options[folder] = _options(by_name.get((folder, _OPTIONS)))
         match = _FILE.fullmatch(name)
         if not match:
-            yield Unread(str(path), "the name is none of sb.o.STEP.rangeR.pkP.dopT")
+            yield Unread(str(path), "the name has not the form sb.o.STEP.rangeR.pkP.dopT")
             continue
         met = by_name.get((folder, name.replace("sb.o.", "sb.met.", 1)))
         try:
@@ -83,7 +83,7 @@ def step_of(kind: str, moment: str, size: str) -> str:
 
 
 def _columns(report: Report, match: re.Match[str]) -> dict[str, Any]:
-    """Columns of `steps`. For a step that reads whole tables, operations are rows, and the time is that of its
+    """Columns of `steps`. For a step that reads whole tables, an operation is a row, and `elapsed_s` is the time in
     transactions."""
     columns = report.columns() | step_columns(match["kind"], match["moment"] or "", int(match["range"]))
     rows = report.parameters().get("table_rows")
@@ -97,8 +97,8 @@ def _columns(report: Report, match: re.Match[str]) -> dict[str, Any]:
 
 
 def _costs(path: Path, report: Report) -> dict[str, Any]:
-    """Counters of the host over a step, from averages per second. User and system CPU are one number, in
-    `host_cpu_user_s`, since the source does not separate them."""
+    """Totals of the host's counters over a step, from averages per second. `host_cpu_user_s` includes the system's
+    CPU time, since the source does not separate them."""
     averages: dict[str, float] = {}
     lines = [line.split() for line in text_of(path).splitlines()]
     for head, values in itertools.pairwise(lines):

@@ -40,7 +40,7 @@ _VERSION = re.compile(r"^sysbench (\S+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Report:
-    """The figures that sysbench prints at its end, and its command line if the output has it."""
+    """The figures that sysbench prints at the end, and its command line if the output contains it."""
 
     figures: Mapping[str, float]
     call: Mapping[str, str]
@@ -51,7 +51,7 @@ class Report:
     """Transactions and queries of each second; empty unless every second was reported."""
 
     def columns(self) -> dict[str, Any]:
-        """Columns of `steps`. An operation is a query, or an event where a script has no queries."""
+        """Columns of `steps`. An operation is a query, or an event if the script sends no queries."""
         figures = self.figures
         operations = int(figures.get("queries") or figures["events"])
         events = int(figures.get("transactions", figures.get("events", 0)))
@@ -112,7 +112,7 @@ def report_in(text: str) -> Report:
 
 
 def step_columns(kind: str, moment: str = "", size: int | None = None) -> dict[str, Any]:
-    """Columns of `steps` that follow from a step's kind: those of our own step of this kind, if there is one."""
+    """Columns of `steps` that follow from a step's kind: the same values as for our own step of this kind, if any."""
     columns = {"kind": kind + moment, "range": size, "group": OTHER_STEPS, "writes": None}
     try:
         known = find(kind)

@@ -55,10 +55,10 @@ def explorer(
 ) -> Drawing | Nothing:
     """A heat map of all `operations`, and for each cell its flame graph and tables of its `parts` and `functions`.
 
-    All frames but `trees` are tidy frames of differences; `operations` also has the column `finding`, a sentence. The
-    fragment of a page's address can name a cell: `#step=point-query&dbms=my8033.base`. If a page has two explorers,
-    `&by=` names one of them; `&search=` searches for a function. `what` names the cost, if it is neither CPU nor
-    instructions.
+    `operations`, `parts` and `functions` are tidy frames of differences; `operations` also has the column `finding`,
+    a sentence. The fragment of a page's address can name a cell: `#step=point-query&dbms=my8033.base`. If a page has
+    two explorers, `&by=` names one of them; `&search=` searches for a function. `what` names a cost other than CPU
+    and instructions.
     """
     if operations.is_empty():
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
@@ -168,7 +168,7 @@ def _map(rows: Mapping[tuple[str, str], Row], first: Row, unit: str, by: str, ro
 
 
 def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
-    # The colour is that of the rQPS which would result if throughput depended on this cost alone.
+    # The colour of the rQPS that would result if throughput depended on this cost alone.
     as_ratio = row["base_estimate"] / row["me_estimate"] if row["me_estimate"] else 1.0
     marks = "rqps-to rqps-first" if is_first else "rqps-to"
     count = "" if rounds else f" · n={row['n']}"
@@ -208,7 +208,7 @@ def _section(
     )
     claim = claim_of(read, **sides)
     drawn = figure_of(read, table, claim, rounds, title=row["step"], **sides, names=names, picture=picture)
-    # Without scripts, the fragment of the address leads to this id, and the browser opens the `details` around it.
+    # Without scripts, the browser follows the address's fragment to this id and opens the `details` around it.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
         f"<summary>{escape(row['step'])}: {escape(row['dbms'])} against {escape(row['base'])}</summary>"

@@ -50,8 +50,8 @@ class Tree:
 
 
 def tree_of(rows: pl.DataFrame, error: float | None = None) -> Tree:
-    """The tree of a table in pre-order. Of the frames below one, the most expensive comes first. `error` is that of
-    the whole operation, where it was measured."""
+    """The tree of a table with the columns `node` and `parent`; a caller's most expensive frame comes first. `error`
+    is the measured error of the whole operation's difference, if known."""
     row_of = {node: i for i, node in enumerate(rows["node"])}
     below: list[list[int]] = [[] for _ in row_of]
     for i, parent in enumerate(rows["parent"]):
@@ -85,7 +85,7 @@ def _ends_of_subtrees(depth: Sequence[int]) -> list[int]:
 def packed(tree: Tree, names: Sequence[str] | None = None, **head: Any) -> str:
     """The tree as compressed JSON in base64: each name is stored once, costs are whole numbers of quanta.
 
-    If many trees share their `names`, `packed_json` writes these once, and each tree has only indexes into them.
+    If many trees share their `names`, these are packed once (`shared_names`), and each tree has indexes into them.
     """
     quantum = max(tree.base_total[0], tree.me_total[0]) / QUANTA or 1.0
     components, component = _numbered(tree.component)
@@ -112,8 +112,8 @@ def names_of(trees: Iterable[Tree]) -> list[str]:
 
 
 def _in_quanta(costs: Sequence[float], quantum: float) -> list[int]:
-    """Costs as whole numbers of quanta. The running sum is rounded instead of each cost, so that the error of the sum
-    of any range is at most one quantum."""
+    """Costs as whole numbers of quanta. Rounding the running sum instead of each cost keeps the error of any range's
+    sum within one quantum."""
     sums = [0, *(round(total / quantum) for total in accumulate(costs))]
     return [after - before for before, after in pairwise(sums)]
 

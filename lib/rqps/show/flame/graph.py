@@ -1,4 +1,4 @@
-"""A differential flame graph of base and me, made from the stacks of both sides, as the output of a notebook cell."""
+"""A differential flame graph of base and me as the output of a notebook cell."""
 
 import json
 from collections.abc import Sequence
@@ -45,8 +45,7 @@ class Drawing:
 
 
 def flame_graph(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> Drawing | Sentences:
-    """The flame graph of a tree, which has for each frame the cost per operation on both sides and the error of the
-    difference."""
+    """The flame graph of a tree with each frame's cost per operation on both sides and the difference's error."""
     if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
         return Sentences([f"No stacks of {base} and {me} to draw."])
     read = tree_of(tree)
@@ -99,10 +98,10 @@ def figure_of(
 ) -> str:
     """A figure: a picture that the script replaces by its drawing, the HTML `below` it, and the tree for the script.
 
-    `title` is the beginning of the names of saved files; `names` are the frame names that many drawings share, see
-    `shared_names`. Without `picture`, a sentence is shown if no script runs.
+    Names of saved files begin with `title`; `names` are the frame names that many drawings share, see `shared_names`.
+    Without `picture`, a sentence is shown if no script runs.
     """
-    # The placeholder is as high as the drawing, so that the page does not move when the script draws.
+    # The placeholder has the height of the drawing: otherwise the page would move when the script draws.
     shown = f'<div style="min-height:{LOOK.row * (max(tree.depth) + 1)}px">{NO_PROGRAM}</div>'
     if picture:
         drawn = svg(tree, base, unit, narrowest_px=PICTURE_NARROWEST_PX, titles=False)
@@ -124,8 +123,7 @@ def shared_names(names: Sequence[str]) -> str:
 
 @cache
 def script_element() -> str:
-    """The script that draws, as one function that is called at once. A page contains it once, each notebook cell has
-    its own copy."""
+    """The script that draws the figures. A page contains it once, each notebook cell has its own copy."""
     style, *parts = ((_HERE / name).read_text(encoding="utf-8") for name in ("flame.css", *PROGRAM))
     known = {"LOOK": vars(LOOK), "STYLE": style}
     constants = (f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in known.items())

@@ -28,7 +28,7 @@ LOOK = SimpleNamespace(
     less_edges=(*_LESS[1:], "#06413b"),
     grey="#dfe3e6",
     rest="#f0f2f4",
-    in_dark={COLOURS[1]: "#f7b183", COLOURS[5]: "#86c9bf"},  # the same as in page.css: ink is legible on them
+    in_dark={COLOURS[1]: "#f7b183", COLOURS[5]: "#86c9bf"},  # as in page.css: ink is legible on these colours
     chosen="#0b5c8a",
     faded=0.3,
     faded_text=0.65,
@@ -77,8 +77,8 @@ def xml(text: str) -> str:
 
 
 def svg(tree: Tree, base: str, unit: str, *, narrowest_px: float, titles: bool) -> str:
-    """The flame graph as SVG, with all frames of at least `narrowest_px`. The width of a frame is the mean of both
-    sides, so that frames of only one side are visible, too.
+    """The flame graph as SVG, with all frames of at least `narrowest_px`. The width of a frame is the mean of its
+    costs on both sides, so frames of only one side are visible, too.
 
     With `titles`, each box has a tooltip with its numbers; the tooltips are most of the file.
     """
@@ -104,8 +104,8 @@ class _Box(NamedTuple):
 
 
 def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
-    """The boxes of all frames that are wide enough. A box begins to the right of its caller's own cost and of the
-    frames that the caller called before it."""
+    """The boxes of all frames that are wide enough. Below a caller, its own cost is on the left, without a box; to
+    the right are the boxes of the frames that it calls."""
     sums = [0.0]
     for base, me in zip(tree.base_self, tree.me_self, strict=True):
         sums.append(sums[-1] + base + me)
