@@ -50,8 +50,6 @@ def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
     )
     frames = []
     for (statement, expected), frame in zip(STATEMENTS.items(), of_statements, strict=True):
-        if "family_me" not in frame.columns:
-            frame = frame.with_columns(family_me="family")
         frames.append(
             frame.select(
                 pl.lit(statement).alias("statement"),
@@ -59,8 +57,8 @@ def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
                 *("host", "version", "config"),
                 base="dbms",
                 dbms="dbms_me",
-                base_name=pl.format("{} {}", "family", "options"),
-                name=pl.format("{} {}", "family_me", "options_me"),
+                base_name="flavour",
+                name="flavour_me",
             )
         )
     return pl.concat(frames)

@@ -12,26 +12,66 @@ FACTS = ("compiler", "optimization", "frame_pointers", "instruction_set", "lto",
 OPTIONS = ("optimization", "native", "lto", "pgo")
 """Columns that are equal in two builds that differ only in the compiler."""
 PLAIN = "x86-64"
+_WORDS = {"native": "native", "lto": "LTO", "pgo": "PGO"}
+_FRAMES = {"yes": "frame pointers", "no": "no frame pointers"}
 
 
 def flavours(study: Study) -> pl.DataFrame:
     """One row per host and dbms whose version has several flavours: the facts read from the program, `family` (gcc or
-    clang), `native` (yes if it was compiled for a CPU newer than plain x86-64), and the `options` in words."""
-    facts = how_compiled(study).pivot("name", FACTS, index=["host", "dbms"], values="value", maintain_order=True)
+    clang), `native` (yes if it was compiled for a CPU newer than plain x86-64), the `options` in words, and the
+    `flavour`: the family with the options, such as `gcc -O2, LTO`."""
     runs = study.runs.select("host", "dbms", "version", "config", "listed").unique()
-    words = [
-        pl.col("optimization"),
-        pl.when(pl.col("native") == "yes").then(pl.lit("native")),
-        pl.when(pl.col("lto") == "yes").then(pl.lit("LTO")),
-        pl.when(pl.col("pgo") == "yes").then(pl.lit("PGO")),
-    ]
-    known = facts.with_columns(
-        family=pl.col("compiler").str.extract(r"^(\S+)"),
-        native=pl.when(pl.col("instruction_set") == PLAIN).then(pl.lit("no")).otherwise(pl.lit("yes")),
-    ).with_columns(options=pl.concat_str(words, separator=" ", ignore_nulls=True))
+    words = (pl.when(pl.col(name) == "yes").then(pl.lit(word)) for name, word in _WORDS.items())
+    known = _compiled(study).with_columns(options=_listed("optimization", *words))
+    known = known.with_columns(flavour=pl.concat_str("family", "options", separator=" "))
     several = pl.struct("compiler", "options", "frame_pointers").n_unique().over("host", "version", "config") > 1
-    of_runs = known.join(runs, on=["host", "dbms"], maintain_order="left").drop_nulls("family")
+    of_runs = known.join(runs, on=["host", "dbms"], maintain_order="left")
     return of_runs.filter(several).sort("host", "listed").drop("listed")
+
+
+def _compiled(study: Study) -> pl.DataFrame:
+    """One row per host and dbms whose compiler is known: the facts read from the program, `family` and `native`."""
+    facts = how_compiled(study).pivot("name", FACTS, index=["host", "dbms"], values="value", maintain_order=True)
+    later = pl.when(pl.col("instruction_set") != PLAIN).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    native = pl.when(pl.col("instruction_set").is_not_null()).then(later)
+    family = pl.col("compiler").str.extract(r"^(\S+)")
+    return facts.with_columns(family=family, native=native).drop_nulls("family")
+
+
+def differences_of_builds(study: Study) -> dict[str, str]:
+    """Maps dbms to words for the compilation of their builds, such as `gcc -O2, LTO`, where several builds of one
+    version were compiled differently or have other layouts.
+
+    The words are the compiler and its optimization, and those other facts in which the builds of the version differ:
+    frame pointers only where nothing else distinguishes two of them. Builds that have all words in common also have
+    their own names. A dbms is left out if its compiler is unknown, or if its words differ between hosts.
+    """
+
+    def differ(fact: str, *among: str) -> pl.Expr:
+        return pl.col(fact).n_unique().over("host", "engine", "version", *among) > 1
+
+    first, last = pl.col("layout").min(), pl.col("layout").max()
+    several = pl.when(first < last).then(pl.format("layouts {} to {}", first, last))
+    layouts = several.otherwise(pl.format("layout {}", first))
+    of_build = ["host", "engine", "version", "build", "dbms"]
+    runs = study.runs.drop_nulls("version").group_by(of_build).agg(layouts=layouts)
+    compiler = pl.when(differ("compiler", "family")).then("compiler").otherwise("family")
+    parts = [
+        pl.concat_str(compiler, "optimization", separator=" ", ignore_nulls=True),
+        *(pl.when(differ(name), pl.col(name) == "yes").then(pl.lit(word)) for name, word in _WORDS.items()),
+        pl.when(differ("layouts")).then("layouts"),
+    ]
+    rows = runs.join(_compiled(study), on=["host", "dbms"]).with_columns(words=_listed(*parts))
+    frames = pl.col("frame_pointers").replace_strict(_FRAMES, default=None, return_dtype=pl.String)
+    rows = rows.with_columns(words=_listed("words", pl.when(differ("frame_pointers", "words")).then(frames)))
+    alike = pl.when(differ("build", "words")).then("build")
+    rows = rows.filter(differ("words")).with_columns(words=_listed("words", alike))
+    one_each = rows.select("dbms", "words").unique().unique("dbms", keep="none")
+    return dict(one_each.sort("dbms").iter_rows())
+
+
+def _listed(*parts: pl.Expr | str) -> pl.Expr:
+    return pl.concat_str(*parts, separator=", ", ignore_nulls=True)
 
 
 def means_of_pairs(study: Study, pairs: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 
 from rqps.engines import facts_of
 from rqps.stats.conditions import asked_options
+from rqps.stats.flavours import differences_of_builds
 from rqps.store.read import Study
 from rqps.study import build_and_config
 
@@ -19,16 +20,20 @@ _VERSION = re.compile(r"\d+(\.\d+)+")
 
 
 def names(study: Study) -> pl.DataFrame:
-    """One row per dbms, in the study's order: `dbms, name, short`, such as `Toy 8.0.33, cache_size=64M`.
+    """One row per dbms, in the study's order: `dbms, name, short, change`, such as `Toy 8.0.33, cache_size=64M`;
+    `change` is the difference of its config from the base's, and empty for the base's config.
 
     A short name leaves out the engine if all dbms share it, and the version if all share one build. Builds of one
-    version are distinguished by their own names, and a build of unknown version is called by its name alone.
+    version are distinguished by how they were compiled, as in `Toy 8.0.33 by gcc -O2, LTO`, and the short name is
+    `gcc -O2, LTO` if they are of one version in the whole study. Where that is unknown or the same, builds are
+    distinguished by their own names. A build of unknown version is called by its name alone.
     """
     columns = ["dbms", "engine", "build", "config", "version", "listed"]
     runs = study.runs.select(columns).unique("dbms", keep="first").sort("listed", "dbms")
     engines, of_version = runs["engine"].n_unique(), runs.select("engine", "build", "version").unique()
     several_builds = {version for version, count in of_version.group_by("version").len().iter_rows() if count > 1}
-    one_build = of_version.height == 1
+    one_build, compiled = of_version.height == 1, differences_of_builds(study)
+    compiled_alone = compiled.keys() == {*runs["dbms"]} and of_version["version"].n_unique() == 1
     changes = _changes(study, runs)
     if one_build:
         changes[study.card.base] = changes[study.card.base] or _of_base(study, changes)
@@ -37,11 +42,13 @@ def names(study: Study) -> pl.DataFrame:
         number = match[0] if (match := _VERSION.match(version or "")) else ""
         named = f"{number} ({build})" if number and version in several_builds else number or build
         title = facts_of(engine).title
+        named = f"{number} by {compiled[dbms]}" if number and dbms in compiled else named
         full = ", ".join(filter(None, (f"{title} {named}", changes[dbms])))
-        of_engine = f"{title} {named}" if engines > 1 else named
+        of_engine = f"{title} {named}" if engines > 1 else compiled[dbms] if compiled_alone else named
         short = changes[dbms] or config if one_build else ", ".join(filter(None, (of_engine, changes[dbms])))
-        rows.append((dbms, full, short))
-    return _distinct(pl.DataFrame(rows, schema=dict.fromkeys(("dbms", "name", "short"), pl.String), orient="row"))
+        rows.append((dbms, full, short, changes[dbms]))
+    schema = dict.fromkeys(("dbms", "name", "short", "change"), pl.String)
+    return _distinct(pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 def short_names(study: Study) -> dict[str, str]:
