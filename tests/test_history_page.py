@@ -1,15 +1,22 @@
 """The page of histories, and a study that only counts."""
 
+import math
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 import rqps
 from rqps import profile, stats
 from rqps.pages import history
+from rqps.report.claimed import frames_of
 from rqps.report.first_page import answer
 from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
-from rqps.show import claims_of
+from rqps.show import Clause, claims_of
+from rqps.show.claims import wrong
 from rqps.stats.metrics import INSTRUCTIONS
+from test_bad_input import write
 
 STUDY = "rocksdb-history"
 
@@ -40,15 +47,97 @@ def test_releases_are_in_the_order_of_versions(samples: Path) -> None:
 
 def test_findings_name_the_releases_and_claim_what_the_frames_have(samples: Path) -> None:
     study = rqps.load(STUDY, samples)
-    first, *_ = history.findings(study).sentences
+    _, first, *_ = history.findings(study).sentences
     assert first.startswith(
         "byrx.fwdrange: instructions per operation +61.1 % from 5.18.4 to 11.8.1: +7.2 points at 6.10.2, "
     )
     course = stats.courses_of(study)
-    frames = {"changes": course.changes, "courses": course.summary}
+    frames = {"changes": course.changes, "courses": course.summary, "means": stats.means(study)}
     claims = claims_of(*history.findings(study).sentences)
     assert len(claims) > 10
     assert all(claim.recomputed(frames[claim.frame]) is not None for claim in claims)
+
+
+def test_the_mean_is_a_sentence_on_releases_and_the_steps_that_they_changed(samples: Path) -> None:
+    study = rqps.load("mysql-history", samples)
+    mean, *_ = history.findings(study).sentences
+    assert mean.startswith(
+        "Over 12 steps MySQL 9.7.4 executes 12.3 % more instructions per operation than 5.5.34 (geometric mean): "
+        "8.0.15 made 8 steps more expensive (+5.8 points in the mean), "
+        "8.0.31 made 10 more expensive and 1 cheaper (+11.6), "
+    )
+    changes = stats.courses_of(study).changes.filter(pl.col("step") != stats.ALL_STEPS, dbms="my8031.common")
+    assert (changes["points"] > 0).sum() == 10
+    assert (changes["points"] < 0).sum() == 1
+
+
+@pytest.mark.parametrize("name", ["mysql-history", "pg-history", "rocksdb-history", "releases"])
+def test_a_wrong_number_in_the_sentence_on_the_mean_is_found(name: str, samples: Path) -> None:
+    study = rqps.load(name, samples)
+    mean, *_ = history.findings(study).sentences
+    assert stats.ALL_STEPS not in mean
+    counts = [claim.number for claim in claims_of(mean) if claim.frame == "changes" and claim.reading == "count"]
+    assert [*map(int, re.findall(r"(?:made|and) (\d+) (?:more|cheaper|steps?|slower|faster)", mean))] == (
+        [] if name == "rocksdb-history" else counts
+    )
+    frame_of = frames_of(study)
+    assert wrong(mean, frame_of) == []
+    for claim in claims_of(mean):
+        other = replace(claim, number=claim.number + 1, written="")
+        assert len(wrong(Clause(mean, [other]), frame_of)) == 1
+
+
+def courses_over(folder: Path, speeds: dict[str, dict[str, float]]) -> rqps.Study:
+    """A study of releases 50 to 53, of four steps; `speeds` maps releases to the steps that they changed."""
+    names = tuple(f"my{number}.base" for number in range(50, 54))
+
+    def speed(name: str, step: str, number: int) -> float:
+        noise = 1 + 0.001 * ((7 * number + len(step) + int(name[2:4])) % 5 - 2)
+        return noise * math.prod(speeds.get(one, {}).get(step, 1.0) for one in names[: names.index(name) + 1])
+
+    write(folder, speed, names, ("point-query", "scan", "insert", "delete"))
+    return rqps.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "says"),
+    [
+        (
+            {"my52.base": {"scan": 0.8, "insert": 0.8, "delete": 1.1}},
+            "Over 4 steps MySQL 53.0.0 delivers 8 % less throughput than 50.0.0 (geometric mean): "
+            "52.0.0 made 2 steps slower and 1 faster (−8 points in the mean).",
+        ),
+        (
+            {
+                "my51.base": dict.fromkeys(("point-query", "scan", "insert", "delete"), 1.25),
+                "my53.base": {"point-query": 0.8},
+            },
+            "Over 4 steps MySQL 53.0.0 delivers 18 % more throughput than 50.0.0 (geometric mean): "
+            "51.0.0 made all 4 steps faster (+25 points in the mean), 53.0.0 made 1 slower (−7).",
+        ),
+        (
+            dict.fromkeys(
+                ("my51.base", "my53.base"), dict.fromkeys(("point-query", "scan", "insert", "delete"), 0.8)
+            ),
+            "Over 4 steps MySQL 53.0.0 delivers 36 % less throughput than 50.0.0 (geometric mean): "
+            "51.0.0 made all 4 steps slower (−20 points in the mean), 53.0.0 too (−16).",
+        ),
+    ],
+)
+def test_the_mean_of_throughput(tmp_path: Path, speeds: dict[str, dict[str, float]], says: str) -> None:
+    study = courses_over(tmp_path / "raw/study=synthetic", speeds)
+    mean, *others = history.findings(study).sentences
+    rounded = re.sub(r"\d+\.\d(?= [%p]|\))", lambda number: f"{float(number[0]):.0f}", mean)
+    assert rounded.partition("; by kind")[0].rstrip(".") == says.rstrip(".")
+    assert wrong(mean, frames_of(study)) == []
+    assert len(others) == len({step for steps in speeds.values() for step in steps}) + (len(speeds) < 2)
+
+
+def test_a_flat_mean_is_not_one_of_the_steps(tmp_path: Path) -> None:
+    study = courses_over(tmp_path / "raw/study=synthetic", {})
+    (flat,) = history.findings(study).sentences
+    assert flat.startswith("the mean of all steps, ")
+    assert " are flat: a change of " in flat
 
 
 def test_functions_of_a_change_add_up_to_it(samples: Path) -> None:
@@ -82,4 +171,5 @@ def test_a_first_page_of_counts_does_not_call_its_own_answer_inconclusive(sample
     given = answer(study, *stats.relate(study), notebooks)
     assert not any("nconclusive" in str(sentence) for sentence in given.sentences)
     assert "decided" not in given.measured
-    assert "5.18.4 to 11.8.1" in str(given.sentences[0])
+    assert given.sentences[0].startswith("Over 2 steps RocksDB 11.8.1 executes 50.9 % more instructions per ")
+    assert "5.18.4 to 11.8.1" in given.sentences[1]

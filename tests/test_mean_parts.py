@@ -2,19 +2,26 @@
 
 import math
 import re
+import statistics
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 import rqps
-from hypothesis import given
+import scipy.stats
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from rqps import stats
 from rqps.cli import main
+from rqps.report.claimed import frames_of
+from rqps.report.first_page import answer
 from rqps.report.overall import MOST_NAMED
+from rqps.show import Clause, claims_of
+from rqps.show.claims import wrong
 from rqps.stats.estimate import STUDENT
-from rqps.stats.summary import OVER_ALL, PARTS, means_of
+from rqps.stats.summary import OVER_ALL, PARTS, apart, means_of
 from rqps.workloads import work_of
 from test_bad_input import sentences, write
 
@@ -115,6 +122,83 @@ def test_one_step_that_makes_the_mean_is_named(folder: Path) -> None:
     in_all, alone, *_ = sentences(folder)
     assert "97.0.0 delivers 9 % more" in in_all
     assert alone == "hot-points alone makes most of the mean of MySQL 97.0.0: without it 0 %."
+
+
+WRITES = ("insert", "delete", "update-index", "update-nonindex", "update-one", "update-zipf")
+
+
+@pytest.mark.parametrize(
+    ("speeds", "says"),
+    [
+        # in the direction of the others, in the other one, and where the mean is inconclusive
+        ((0.8, 0.82, 0.79, 0.81, 0.8, 0.3), "writes −32 % (update-zipf alone −70 %), the same for point queries"),
+        ((0.8, 0.82, 0.79, 0.81, 0.8, 1.6), "writes −10 % (update-zipf alone +60 %), the same for point queries"),
+        ((1.0, 1.0, 1.0, 1.0, 1.0, 1.5), "writes +7 % (update-zipf alone +50 %), the same for point queries"),
+        # steps that differ among each other, or by less than matters
+        ((0.8, 1.2, 0.7, 1.1, 0.6, 1.6), ""),
+        ((0.8, 0.8, 0.8, 0.8, 0.8, 0.83), "writes −20 %, the same for point queries"),
+    ],
+)
+def test_a_step_that_stands_apart_is_named_beside_the_mean_of_its_kind(
+    folder: Path, speeds: tuple[float, ...], says: str
+) -> None:
+    by_step = dict(zip(WRITES, speeds, strict=True))
+    write(
+        folder,
+        lambda name, step, _: by_step.get(step, 1.0) if name == "my97.base" else 1.0,
+        steps=(*OF_READS, *WRITES),
+    )
+    _, by_work, *_ = sentences(folder)
+    assert (" alone " in by_work.split(";")[0]) == (" alone " in says)
+    assert not says or f": {says}" in by_work
+
+
+def test_it_is_named_where_the_kinds_agree(folder: Path) -> None:
+    """But the kinds without such a step are not."""
+    of_writes = (0.8**5 * 0.2) ** (1 / 6)
+    speeds = dict.fromkeys(WRITES, 0.8) | {"update-zipf": 0.2} | dict.fromkeys(OF_READS, of_writes)
+    write(folder, lambda name, step, _: speeds[step] if name == "my97.base" else 1.0, steps=(*OF_READS, *WRITES))
+    _, by_work, *_ = sentences(folder)
+    assert by_work == "By kind of work, the throughput of MySQL 97.0.0: writes −36 % (update-zipf alone −80 %)."
+
+
+STEPS_OF_A_KIND = st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(0, 0.1)), min_size=2, max_size=12)
+
+
+@given(STEPS_OF_A_KIND)
+def test_a_step_stands_apart_by_the_prediction_interval_of_the_others(steps: list[tuple[float, float]]) -> None:
+    of = paired([[(math.exp(log + way * noise), 0.0, True) for log, noise in steps] for way in (1, -1, 1, -1)])
+    named = apart(of, [*CELL])["apart"].to_list()
+    ends = STUDENT.estimate(of, [*CELL, "step"], "ratio").select(pl.col("estimate", "low", "high").log()).rows()
+    beyond = {}
+    for number, (_, low, high) in enumerate(ends):
+        others = [estimate for at, (estimate, *_) in enumerate(ends) if at != number]
+        if len(others) > 1:
+            spread = max(statistics.stdev(others), 0.02)
+            quantile = scipy.stats.t.ppf(1 - 0.025 / len(ends), len(others) - 1)
+            reach = quantile * spread * math.sqrt(1 + 1 / len(others))
+            middle = statistics.fmean(others)
+            beyond[f"s{number}"] = max(low - middle, middle - high) - reach
+    assume(all(abs(distance) > 1e-6 for distance in beyond.values()))
+    most = max(beyond, key=beyond.__getitem__, default="")
+    assert named == ([most] if most and beyond[most] > 0 else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "apart_from_its_kind"),
+    [
+        ("sysbench-releases", ["inconclusive for writes (update-inlist_range=100 alone +66.1 %)"]),
+        *((name, []) for name in ("releases", "pg-compiler-builds", "point-lookups", "rocksdb-releases")),
+    ],
+)
+def test_a_sample_names_the_step_that_stands_apart(name: str, apart_from_its_kind: list[str]) -> None:
+    study = rqps.load(str(SAMPLES / f"study={name}"))
+    shown = answer(study, *stats.relate(study), []).sentences
+    (by_work,) = [sentence for sentence in shown if sentence.startswith("By kind of work, ")]
+    assert re.findall(r"[^,]*\([^)]* alone [^)]*\)", by_work) == [f" {says}" for says in apart_from_its_kind]
+    assert wrong(by_work, frames_of(study)) == []
+    damaged = Clause(by_work, [replace(claim, number=claim.number * 1.1) for claim in claims_of(by_work)])
+    assert len(wrong(damaged, frames_of(study))) >= len(claims_of(by_work)) > 0
 
 
 def test_an_older_release_did_not_improve(folder: Path) -> None:

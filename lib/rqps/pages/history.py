@@ -9,7 +9,7 @@ from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
 from rqps.show import Clause, Sentences, came_from, finding, listed, phrase, rounds_of
-from rqps.show.mean_parts import by_work, one_step
+from rqps.show.mean_parts import by_work, came_from_steps, one_step
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
@@ -43,9 +43,10 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 
 def findings(study: Study) -> Sentences:
-    """A sentence for each step that changed, the largest change first, and one sentence on all flat steps."""
+    """A sentence on the mean over the steps, one on each step that changed, the largest change first, and one on all
+    that is flat."""
     none = "There are fewer than three releases with a measure."
-    of_courses: list[str] = [*_changed(study), *_flat(study)] or [none]
+    of_courses: list[str] = [*_in_mean(study), *_changed(study), *_flat(study)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * once(study)])
 
 
@@ -61,28 +62,50 @@ def once(study: Study) -> bool:
     return bool((stats.courses_of(study).points["n"] == 1).any())
 
 
-def _changed(study: Study) -> Iterator[Clause]:
-    course, names = stats.courses_of(study), dict(stats.names(study).select("dbms", "short").iter_rows())
+def _in_mean(study: Study) -> Iterator[Clause]:
+    """A sentence for the geometric mean over the steps, if it changed."""
+    course, names = stats.courses_of(study), stats.short_names(study)
+    full = dict(stats.names(study).select("dbms", "name").iter_rows())
+    without = {step for steps in stats.left_out(study).values() for step in steps}
     several = course.summary["host"].n_unique() > 1
-    for row in by_measure(course.summary).filter(pl.col("course") != "flat").to_dicts():
+    for row in _not_flat(course.summary).filter(step=stats.ALL_STEPS).to_dicts():
+        of_metric = {"host": row["host"], "metric": row["metric"]}
+        changes = course.changes.filter(**of_metric)
+        by_step = changes.filter(~pl.col("step").is_in([stats.ALL_STEPS, *without]))
+        means = stats.means(study).filter(relation="base", **of_metric)
+        mean = means.filter(stats.OVER_ALL, pl.col("dbms").is_in([row["first"], row["last"]])).row(-1, named=True)
+        of_mean = changes.filter(step=stats.ALL_STEPS).to_dicts()
+        clause = came_from_steps(row, of_mean, by_step, mean, names, full[row["last"]])
+        from_first = means.filter(base=row["first"], dbms=row["last"])
+        works = by_work(from_first)
+        parts = (phrase("by kind of work, {}", works) if works else "", one_step(from_first))
+        yield finding(clause, *parts, place=row["host"] * several)
+
+
+def _changed(study: Study) -> Iterator[Clause]:
+    """A sentence for each step that changed, the largest change first."""
+    course, names = stats.courses_of(study), stats.short_names(study)
+    several = course.summary["host"].n_unique() > 1
+    for row in _not_flat(course.summary).filter(pl.col("step") != stats.ALL_STEPS).to_dicts():
         cell = {name: row[name] for name in ("host", "step", "metric")}
         clause = came_from(row, course.changes.filter(**cell).to_dicts(), names)
-        of_cell = {"host": row["host"], "metric": row["metric"], "base": row["first"], "dbms": row["last"]}
-        means = stats.means(study).filter(pl.lit(row["step"] == stats.ALL_STEPS), relation="base", **of_cell)
-        works = by_work(means)
-        parts = (phrase("by kind of work, {}", works) if works else "", one_step(means))
-        yield finding(phrase("{}: {}", row["step"], clause), *parts, place=row["host"] * several)
+        yield finding(phrase("{}: {}", row["step"], clause), place=row["host"] * several)
+
+
+def _not_flat(summary: pl.DataFrame) -> pl.DataFrame:
+    return by_measure(summary).filter(pl.col("course") != "flat")
 
 
 def _flat(study: Study) -> Iterator[Clause]:
     flat = by_measure(stats.courses_of(study).summary).filter(course="flat")
     if flat.is_empty():
         return
-    steps = flat["step"].to_list()
-    named = listed(steps) if len(steps) <= MOST_FLAT else f"{len(steps)} steps"
+    steps = [step for step in flat["step"] if step != stats.ALL_STEPS]
+    mean = ["the mean of all steps"] * (len(steps) < flat.height)
+    named = [*mean, *(steps if len(steps) <= MOST_FLAT else [f"{len(steps)} steps"])]
     least = 100 * max(flat["resolves"])
-    verb = "is" if len(steps) == 1 else "are"
-    yield finding(f"{named} {verb} flat: a change of {least:.1f} % at the last release would have been named")
+    verb = "is" if flat.height == 1 else "are"
+    yield finding(f"{listed(named)} {verb} flat: a change of {least:.1f} % at the last release would have been named")
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -90,9 +113,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
     changed, and then the step that changed most."""
     if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
-    changed = list(_changed(page.study))
-    of_all = [sentence for sentence in changed if sentence.startswith(stats.ALL_STEPS)]
-    first, *others = [*of_all, *(sentence for sentence in changed if sentence not in of_all), *_flat(page.study), ""]
+    of_all = [*_in_mean(page.study)]
+    first, *others = [*of_all, *_changed(page.study), *_flat(page.study), ""]
     if not first:
         return page
     rounds = f"Each release was counted in {rounds_of(stats.courses_of(page.study).points['n'])}."

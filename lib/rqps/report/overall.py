@@ -10,7 +10,7 @@ import polars as pl
 from rqps import stats
 from rqps.show import Claim, Clause, Row, few_rounds, finding, joined, listed, phrase, rounds_of, verdict_counts
 from rqps.show.mean_parts import by_work, key_of, one_step, signed
-from rqps.show.sentences import CELL, CHANGED, DIFFERS, REGRESSED, came_from, counted_rows, in_one
+from rqps.show.sentences import CELL, CHANGED, DIFFERS, IN_WORDS, REGRESSED, came_from, counted_rows, in_one
 from rqps.show.words import change, change_interval
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import ALL_PARTS, OVER_ALL
@@ -20,11 +20,6 @@ from rqps.terminal import counted
 
 MOST_NAMED = 4
 """Maximum number of names in a list: of more dbms with one verdict, or of more steps, only the number is given."""
-_IN_WORDS = {
-    THROUGHPUT: ("deliver", "less throughput", "more throughput"),
-    CPU: ("use", "less CPU per operation", "more CPU per operation"),
-}
-"""Maps metrics to a verb, and to the words for a ratio below 1 and for a ratio above 1."""
 _NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
 _MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
 _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
@@ -54,6 +49,11 @@ class Overall:
     @cached_property
     def base(self) -> str:
         return self.study.card.base
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """Maps dbms to the differences of their configs from the base's, in words."""
+        return dict(stats.names(self.study).select("dbms", "change").iter_rows())
 
     @cached_property
     def asks(self) -> str:
@@ -126,7 +126,7 @@ class Overall:
             return None
         ordered = {dbms: place for place, dbms in enumerate(self.others)}
         rows = rows.sort(pl.col("dbms").replace_strict(ordered, return_dtype=pl.Int32))
-        verb, less, more = _IN_WORDS[self.metric]
+        verb, less, more = IN_WORDS[self.metric]
         base = self.short[self.base]
         groups = [
             ("slower", less if self.metric == THROUGHPUT else more),
@@ -136,8 +136,8 @@ class Overall:
         for verdict, what in groups:
             changed = rows.filter(verdict=verdict).to_dicts()
             if changed:
-                than = f" than {base}" if not clauses else ""
-                clauses.append(self._changes(changed, verb, f"{what}{than}", frame))
+                than, of_first = ("", self.short) if clauses else (f" than {base}", self.full)
+                clauses.append(self._changes(changed, verb, f"{what}{than}", frame, of_first))
         for verdict, verbs in _NO_CHANGE.items():
             if alike := [self._undecided(row, frame) for row in rows.filter(verdict=verdict).to_dicts()]:
                 names = listed(alike) if len(alike) <= MOST_NAMED else joined("", [f"{len(alike)} others"])
@@ -156,8 +156,8 @@ class Overall:
             head = f"With {what_if.change if what_if else ''}{f' ({last})' * bool(last)}, {row['step']}"
             base, reach = self.full[self.base], _reach(row)
             if row["verdict"] in CHANGED:
-                verb, *_ = _IN_WORDS[self.metric]
-                what = _IN_WORDS[self.metric][2 if row["estimate"] > 1 else 1]
+                verb, *_ = IN_WORDS[self.metric]
+                what = IN_WORDS[self.metric][2 if row["estimate"] > 1 else 1]
                 text = "{} {}s {} {} than on {}{}{}"
                 texts.append(phrase(text, head, verb, _share(row, "compared"), what, base, reach, self._beside(row)))
             else:
@@ -177,12 +177,12 @@ class Overall:
         named = f" ({', '.join(self.steps)})" if len(self.steps) <= MOST_NAMED else ""
         return f"Over {len(self.steps)} {kind}{named} "
 
-    def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str) -> Clause:
+    def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str, names: Mapping[str, str]) -> Clause:
         """The changes of some dbms: `Toy 8.0 delivers 11 % and 9.7 delivers 9.1 % less throughput`; of many dbms,
-        their number and the smallest and largest change."""
+        their number and the smallest and largest change. The first dbms has its name in `names`."""
         if len(rows) <= MOST_NAMED:
             first, *others = rows
-            named = [phrase(f"{{}} {verb}s {{}}", self.full[first["dbms"]], _share(first, frame))]
+            named = [phrase(f"{{}} {verb}s {{}}", names[first["dbms"]], _share(first, frame))]
             named += [
                 phrase(f"{{}} {verb}s {{}}", in_one(self.short[row["dbms"]]), _share(row, frame)) for row in others
             ]
@@ -190,7 +190,7 @@ class Overall:
         by_size = sorted(rows, key=lambda row: abs(row["estimate"] - 1))
         of = f"all {len(rows)}" if len(rows) == len(self.others) else f"{len(rows)} of {len(self.others)}"
         (least, of_least), (most, of_most) = ((row["dbms"], _share(row, frame)) for row in (by_size[0], by_size[-1]))
-        text = f"{{}} {verb} {{}} ({self.full[least]}) to {{}} ({self.short[most]}) {what}"
+        text = f"{{}} {verb} {{}} ({names[least]}) to {{}} ({self.short[most]}) {what}"
         return phrase(text, f"{of} dbms", of_least, of_most)
 
     def _exactness(self, rows: pl.DataFrame, frame: str) -> Clause:
@@ -225,7 +225,7 @@ class Overall:
 
     def _by_work(self, host: str) -> Clause | None:
         """A sentence on the last release or, in other studies, on the dbms whose mean is farthest from 1: its mean
-        for each kind of work if they disagree, and the step that makes most of its mean."""
+        for each kind of work if they disagree or a step stands apart, and the step that makes most of its mean."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_distance = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs())["dbms"].to_list()
         last = stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []
@@ -342,7 +342,7 @@ class Overall:
         for row in within.to_dicts():
             by_config.setdefault(build_and_config(row["dbms"])[1], []).append(row)
         for rows in by_config.values():
-            options = self.short[rows[0]["dbms"]].partition(", ")[2] or build_and_config(rows[0]["dbms"])[1]
+            options = self.options[rows[0]["dbms"]] or build_and_config(rows[0]["dbms"])[1]
             # A config that the base's build has as well would have to be compared with that.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])

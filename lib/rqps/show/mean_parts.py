@@ -1,16 +1,21 @@
-"""Clauses on the parts of a geometric mean: kinds of work that disagree, and the one step that makes most of it."""
+"""Clauses on the parts of a geometric mean: kinds of work that disagree, the one step that makes most of it, and the
+releases and steps that changed it."""
 
 import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import polars as pl
 
-from rqps.show.claims import Claim, Clause, joined, phrase
-from rqps.show.sentences import CELL, CHANGED, counted_rows, listed
-from rqps.show.words import Row, change
+from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
+from rqps.show.sentences import CELL, CHANGED, IN_WORDS, claim_of, counted_rows, listed, with_changes
+from rqps.show.words import Row, change, in_order
+from rqps.stats.metrics import THROUGHPUTS
 from rqps.stats.summary import MEANS, OVER_ALL
 from rqps.study import ROUNDS_FOR_A_VERDICT
+from rqps.terminal import counted
 
 MOST_LEFT, MOST_LEFT_IF_SAME = 1 / 3, 1 / 2
 """Maximum share of a mean's change that is left without the one step that makes most of it; more may be left if the
@@ -18,19 +23,32 @@ rest is shown to be the same."""
 
 
 def by_work(of_dbms: pl.DataFrame) -> Clause:
-    """The mean of each kind of work, from the rows of `stats.means` of one dbms and metric: `writes −8.2 %, the same
-    for point queries`. Empty if the kinds agree: their intervals overlap, and none changed where another is the
-    same."""
+    """The mean of each kind of work, from the rows of `stats.means` of one dbms and metric, each with the step that
+    stands apart from the others of its kind: `writes −8.2 % (insert alone +31.0 %), the same for point queries`. If
+    the kinds agree, those without such a step are left out: their intervals overlap, and none changed where another
+    is the same."""
     rows = of_dbms.drop_nulls("work").to_dicts()
     overlap = all(_overlap(one, other) for one, other in combinations(rows, 2))
     if overlap and len({row["verdict"] for row in rows} - {"unsure"}) < 2:
-        return Clause("")
-    parts = [phrase("{} {}", row["work"], signed(row)) for row in rows if _shown(row)]
+        rows = [row for row in rows if row["apart"]]
+    parts = [phrase("{} {}{}", row["work"], signed(row), _apart(row)) for row in rows if _shown(row)]
     for verdict, words in (("same", "the same"), ("unsure", "inconclusive")):
         alike = [row for row in rows if row["verdict"] == verdict and not _shown(row)]
+        named = listed([phrase("{}{}", row["work"], _apart(row)) for row in alike])
         claims = [counted_rows("means", 1, **key_of(row), verdict=verdict) for row in alike]
-        parts += [Clause(f"{words} for {listed([row['work'] for row in alike])}", claims)] * bool(alike)
+        parts += [Clause(f"{words} for {named}", [*named.claims, *claims])] * bool(alike)
     return joined(", ", parts)
+
+
+def _apart(row: Row) -> Clause:
+    """The step that stands apart from the others of its kind of work, in brackets; empty if there is none."""
+    if row["apart"] is None:
+        return Clause("")
+    written = change(row["apart_estimate"])
+    of_step = {name: row["apart" if name == "step" else name] for name in CELL}
+    claim = Claim("compared", of_step, row["apart_estimate"], written=written)
+    is_apart = counted_rows("means", 1, **key_of(row), apart=row["apart"])
+    return Clause(f" ({row['apart']} alone {written})", [claim, is_apart])
 
 
 def one_step(of_dbms: pl.DataFrame, whose: str = "") -> Clause:
@@ -45,6 +63,57 @@ def one_step(of_dbms: pl.DataFrame, whose: str = "") -> Clause:
     if not _shown(mean) or total == 0 or left / total > most:  # the rest may have gone the other way
         return Clause("")
     return phrase("{} alone makes most of the mean{}: without it {}", rest["without"], whose, signed(rest))
+
+
+def came_from_steps(
+    course: Row, changes: Sequence[Row], by_step: pl.DataFrame, mean: Row, names: Mapping[str, str], last: str
+) -> Clause:
+    """A clause on the course of a geometric mean: the change in all, and for each release that brought a part of it
+    the number of steps that it changed. `by_step` has the changes of the steps of the mean, `mean` is the row of
+    `stats.means` of one of the releases, and `last` the full name of the last release.
+
+    >>> cell = {"host": "vm", "metric": "operations_per_s"}
+    >>> course = {**cell, "step": "all steps", "first": "a", "last": "b", "estimate": 0.9, "course": "steps"}
+    >>> change = {"dbms": "b", "until": "b", "points": -10.0}
+    >>> by_step = pl.DataFrame({"step": ["scan", "load"], "dbms": ["b", "b"], "way": ["down", "up"]})
+    >>> mean = dict.fromkeys(MEANS) | {"steps": 3}
+    >>> came_from_steps(course, [change], by_step, mean, {"a": "5.6", "b": "8.0"}, "Toy 8")
+    ... # doctest: +NORMALIZE_WHITESPACE
+    'Over 3 steps Toy 8 delivers 10.0 % less throughput than 5.6 (geometric mean): 8.0 made 1 step slower and 1 faster
+     (−10.0 points in the mean)'
+    """
+    of_metric = {name: course[name] for name in ("host", "metric")}
+    throughput = course["metric"] in THROUGHPUTS
+    ways = {"up": "faster", "down": "slower"} if throughput else {"up": "more expensive", "down": "cheaper"}
+    steps, of_steps = mean["steps"], in_order(by_step["step"])
+
+    of_releases: list[list[tuple[str, int]]] = []
+
+    def at(row: Row, points: Clause, first: bool) -> Clause:
+        parts: list[Clause] = []
+        counts = Counter(by_step.filter(dbms=row["dbms"])["way"].sort()).most_common()
+        for way, count in counts:
+            every = "both" if count == 2 else f"all {count}"
+            who = every if count == steps > 1 else str(count)
+            who += f" step{'s' * (count > 1)}" * (first and not parts)
+            of_release = {**of_metric, "dbms": row["dbms"], "step": of_steps, "way": way}
+            parts.append(Clause(f"{who} {ways[way]}", [counted_rows("changes", count, **of_release)]))
+        again = counts in of_releases[-1:] and [count for _, count in counts] == [steps]
+        of_releases.append(counts)
+        who, moved = names[row["dbms"]], phrase("{}{}", points, " points in the mean" * first)
+        if again:
+            return Clause(f"{who} too ({moved})", claims_of(*parts, moved))
+        return phrase("{} made {} ({})", who, listed(parts), moved) if parts else phrase("{} at {}", moved, who)
+
+    verb, less, more = IN_WORDS[course["metric"]]
+    written = change(course["estimate"]).lstrip("+−")
+    share = Clause(written, [claim_of(course, written, frame="courses")])
+    over = counted(steps, "step")
+    what = less if course["estimate"] < 1 else more
+    text = "Over {} {} {}s {} {} than {} (geometric mean)"
+    head = phrase(text, over, last, verb, share, what, names[course["first"]])
+    number_of_steps = Claim("means", key_of(mean), steps, "steps", written=over)
+    return with_changes(Clause(head, [*head.claims, number_of_steps]), course, changes, at)
 
 
 def _shown(row: Row) -> bool:

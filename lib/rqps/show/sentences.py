@@ -8,7 +8,7 @@ name of a `frame`, its clause has claims about that frame; without a name, its n
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from rqps.show.words import (
     rounds_of,
     smallest_effect,
 )
-from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUTS, TITLES
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, VERDICTS
 from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, formatted
@@ -45,6 +45,12 @@ LEAST_REST = 0.15
 rounding."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
+IN_WORDS = {
+    THROUGHPUT: ("deliver", "less throughput", "more throughput"),
+    CPU: ("use", "less CPU per operation", "more CPU per operation"),
+    INSTRUCTIONS: ("execute", "fewer instructions per operation", "more instructions per operation"),
+}
+"""Maps metrics to a verb, and to the words for a ratio below 1 and for a ratio above 1."""
 _VERBS = {
     CPU: "uses {times} the CPU of {base} per operation",
     INSTRUCTIONS: "executes {times} the instructions of {base} per operation",
@@ -258,24 +264,33 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> 
     written = change(course["estimate"])
     total = Clause(written, [claim_of(course, written, frame="courses")])
     what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
-    course_in_all = phrase("{} {} from {} to {}", what, total, names[course["first"]], names[course["last"]])
+
+    def at(row: Row, points: Clause, first: bool) -> Clause:
+        one_level = row["until"] != row["dbms"] and len(changes) <= MOST_CHANGES
+        level = f" (one level up to {names[row['until']]})" * one_level
+        return phrase("{}{} at {}{}", points, " points" * first, names[row["dbms"]], level)
+
+    head = phrase("{} {} from {} to {}", what, total, names[course["first"]], names[course["last"]])
+    return with_changes(head, course, changes, at)
+
+
+def with_changes(head: str, course: Row, changes: Sequence[Row], at: Callable[[Row, Clause, bool], str]) -> Clause:
+    """The words `head` on a course, followed by its changes. `at` puts one change into words, from its row, its
+    points, and whether it is the first that is named."""
     if course["course"] == "drift":
-        return phrase("{}, as a drift over many releases", course_in_all)
+        return phrase("{}, as a drift over many releases", head)
     largest = sorted(changes, key=lambda row: -abs(row["points"]))[:MOST_CHANGES]
     parts: list[str] = []
     for row in (row for row in changes if row in largest):
         points = f"{row['points']:+.1f}".replace("-", "−")
-        number = Clause(points, [claim_of(row, points, "points", "changes")])
-        one_level = row["until"] != row["dbms"] and len(changes) == len(largest)
-        level = f" (one level up to {names[row['until']]})" * one_level
-        parts.append(phrase("{}{} at {}{}", number, " points" * (not parts), names[row["dbms"]], level))
+        parts.append(at(row, Clause(points, [claim_of(row, points, "points", "changes")]), not parts))
     if smaller := [row for row in changes if row not in largest]:
         points = f"{sum(row['points'] for row in smaller):+.1f}".replace("-", "−")
         parts.append(Clause(f"{points} in {counted(len(smaller), 'smaller change')}"))
     rest = 100 * (course["estimate"] - 1) - sum(row["points"] for row in changes)
     if abs(rest) >= LEAST_REST:
         parts.append(Clause(f"{rest:+.1f} elsewhere".replace("-", "−")))
-    return phrase("{}: {}", course_in_all, joined(", ", parts))
+    return phrase("{}: {}", head, joined(", ", parts))
 
 
 def added(row: Row) -> str:

@@ -54,7 +54,7 @@ _KEYS = dict.fromkeys((*CELL, "base"), pl.String)
 _SCHEMAS: tuple[dict[str, Any], ...] = (
     {"rank": pl.Int32, "dbms": pl.String, "n": pl.Int32, **_NUMBERS, "level": pl.Float64},
     {"rank": pl.Int32, **dict.fromkeys(("before", "dbms", "until", "earliest", "latest"), pl.String)}
-    | {**_NUMBERS, "points": pl.Float64, "certainty": pl.Float64},
+    | {**_NUMBERS, "points": pl.Float64, "way": pl.String, "certainty": pl.Float64},
     {"course": pl.String, "first": pl.String, "last": pl.String, **_NUMBERS, "resolves": pl.Float64},
 )
 
@@ -67,9 +67,9 @@ class Courses(NamedTuple):
     95 % interval, and the `level` of the course at this release, which is constant between two changes."""
     changes: pl.DataFrame
     """One row per change. `estimate` is the ratio of the level after the change to the level before it, with an
-    interval; `points` is the change in percentage points of the first release. The change most likely lies between
-    the releases `before` and `dbms`, with the probability `certainty`; with 95 % probability, one of the releases
-    from `earliest` to `latest` brought it. `until` is the last release before the next change."""
+    interval; `points` is the change in percentage points of the first release, `way` is up or down. The change most
+    likely lies between the releases `before` and `dbms`, with the probability `certainty`; with 95 % probability, one
+    of the releases from `earliest` to `latest` brought it. `until` is the last release before the next change."""
     summary: pl.DataFrame
     """One row per host, step and metric: `course` is `flat`, `steps` or `drift`; `estimate` is the ratio of the last
     release to the first, as tables show it, with an interval; `resolves` is the smallest change that would be named
@@ -180,11 +180,13 @@ class _Course:
             sides = (self.errors[begin:start], self.errors[start:end])
             named = {"before": start - 1, "dbms": start, "until": end - 1}
             named |= {"earliest": min(places), "latest": max(places)}
+            points = float(100 * (levels[start] - levels[start - 1]))
             yield {
                 "rank": start,
                 **{name: self.dbms[at] for name, at in named.items()},
                 **self._interval(stretches.levels[start] - stretches.levels[start - 1], *map(_of_mean, sides)),
-                "points": float(100 * (levels[start] - levels[start - 1])),
+                "points": points,
+                "way": "up" if points > 0 else "down",
                 "certainty": float(chances[start - begin - 1]),
             }
 

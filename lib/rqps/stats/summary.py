@@ -11,6 +11,7 @@ from rqps.stats.comparison import centred_on_steps, estimated
 from rqps.stats.estimate import STUDENT
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, THROUGHPUTS, measured, with_counts
 from rqps.stats.pairing import rounds_of_pairs, rounds_within_build
+from rqps.stats.verdict import COVERAGE
 from rqps.store.read import Study
 from rqps.study import Asks
 from rqps.workloads import work_of
@@ -61,10 +62,12 @@ def means(study: Study) -> pl.DataFrame:
     Each dbms is compared with the base, and with the base's config in its own build. It is also compared with the
     base over the `PARTS` of the steps: for each number of clients and each kind of work if there are several, and
     without the step that moves its mean the most. Verdicts are corrected for multiple comparisons within each of
-    these sets. `half` is 1 plus half the width of the interval.
+    these sets. `half` is 1 plus half the width of the interval. For a kind of work, `apart` names the step that
+    stands apart from the others of its kind, if there is one, and `apart_estimate` is its ratio.
     """
     timed = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
-    return pl.concat([*_means(study, timed), *_means(study, with_counts(measured(study, (INSTRUCTIONS,)), study))])
+    frames = [*_means(study, timed), *_means(study, with_counts(measured(study, (INSTRUCTIONS,)), study))]
+    return pl.concat(frames, how="diagonal")
 
 
 def _means(study: Study, values: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -82,7 +85,11 @@ def _means(study: Study, values: pl.DataFrame) -> Iterator[pl.DataFrame]:
     of_works = to_base.with_columns(work=pl.col("step").replace_strict(works, default=None, return_dtype=pl.String))
     of_works = of_works.drop_nulls("work").sort("table_position", maintain_order=True)
     if of_works["work"].n_unique() > 1:
-        yield means_of(of_works, "base", by="work")
+        keys = ["host", "metric", "base", "dbms", "work"]
+        of_work = means_of(of_works, "base", by="work")
+        yield of_work.join(apart(of_works, keys), on=keys, how="left", maintain_order="left")
+    else:
+        yield over_all[0].clear().with_columns(apart=pl.lit(None, pl.String), apart_estimate=pl.lit(None, pl.Float64))
     yield means_of(_without_one(to_base, over_all[0]), "base", by="without")
 
 
@@ -106,6 +113,30 @@ def _without_one(paired: pl.DataFrame, over_all: pl.DataFrame) -> pl.DataFrame:
     by_move = of_steps.sort(pl.col("estimate").log() * pl.col("way"), descending=True, maintain_order=True)
     most = by_move.unique(keys, keep="first", maintain_order=True).select(*keys, without="step")
     return paired.join(most, on=keys, maintain_order="left").filter(pl.col("step") != pl.col("without"))
+
+
+def apart(paired: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """The steps that stand apart from the others of their group: the keys, `apart` and `apart_estimate`.
+
+    A mean does not describe such a step. Its whole interval lies outside the range in which the other steps, by their
+    spread, would have one more step like them: Student's prediction interval of 95 %, corrected for the number of
+    steps. Differences below the smallest effect that matters are no spread, so that steps that agree closely do not
+    make a small difference stand out.
+    """
+    of_steps = STUDENT.estimate(paired, [*keys, "smallest_effect", "step"], "ratio")
+    log, others = pl.col("estimate").log(), pl.len().over(keys) - 1
+    middle = (log.sum().over(keys) - log) / others
+    squares = (log**2).sum().over(keys) - log**2 - others * middle**2
+    spread = pl.max_horizontal((squares.clip(0) / (others - 1)).sqrt(), "smallest_effect")
+    several = of_steps.with_columns(others=others, middle=middle, spread=spread).filter(pl.col("others") > 1)
+    counts = several["others"].unique()
+    quantiles = {count: STUDENT.quantile(count - 1, 1 - (1 - COVERAGE) / (count + 1)) for count in counts}
+    quantile = pl.col("others").replace_strict(quantiles, return_dtype=pl.Float64)
+    reach = quantile * pl.col("spread") * (1 + 1 / pl.col("others")).sqrt()
+    nearest = pl.max_horizontal(pl.col("low").log() - pl.col("middle"), pl.col("middle") - pl.col("high").log())
+    far = several.with_columns(beyond=nearest - reach).filter(pl.col("beyond") > 0)
+    by_distance = far.sort("beyond", descending=True, maintain_order=True)
+    return by_distance.unique(keys, keep="first").select(*keys, apart="step", apart_estimate="estimate")
 
 
 def means_of(paired: pl.DataFrame, relation: str, *, by: str = "") -> pl.DataFrame:
