@@ -1,9 +1,8 @@
-"""Reads a YAML text into plain values, with the line of each value and the mistakes in the text.
+"""Reads a YAML text into plain values, with the line of each value and a list of the mistakes in the text.
 
-Plain YAML lets the second of two equal keys win silently, and reads `010` as 8 and `12:30` as 750. Here keys are the
-words that are written in the file, a repeated key is a mistake, and so is a number that YAML reads as another one
-than a person does. A few lines of YAML can expand to more values than fit into memory: the limits against this, and
-their errors, are in this module.
+Plain YAML lets the second of two equal keys win silently, and reads `010` as 8 and `12:30` as 750. Here each key is
+its text in the file, and a repeated key is a mistake, as is a number that YAML reads otherwise than a person does.
+Limits refuse a file that expands to more values than fit into memory, which a few lines of YAML can do.
 """
 
 import math
@@ -20,7 +19,8 @@ from rqps.errors import RqpsError
 
 MOST_BYTES = 1_000_000
 MOST_VALUES, LONGEST_LIST = 10_000, 1000
-"""Maximum number of values in a file and in one list. The values behind an alias count each time it is used."""
+"""Maximum number of values in a file and in one list. The values of an anchor count each time an alias repeats
+them."""
 DEEPEST = 30
 """Maximum depth of mappings and lists inside one another."""
 LONGEST_NUMBER, LARGEST_NUMBER = 40, 2**64
@@ -44,15 +44,15 @@ class Problem:
     place: Place
     text: str
     line: int | None = None
-    """The line of the problem, if it is known more exactly than the line of `place`."""
+    """The line of the problem, if it is not the line of `place`."""
     file: str | None = None
-    """The file of the problem, if it is another file than that of `place`."""
+    """The file of the problem, if it is not the file of `place`."""
 
 
 @dataclass
 class Document:
-    """A file as values. `words` maps the place of each scalar to its spelling in the file, `quoted` has the places of
-    scalars in quotes, and `files` maps each included build, config, host and study to the file that it is from."""
+    """A file as values. `words` has the spelling of each scalar in the file, `quoted` the places of scalars in
+    quotes, and `files` the file of each included build, config, host and study."""
 
     value: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
@@ -86,11 +86,11 @@ def read_text(path: Path) -> str:
 
 
 class _TooMuch(Exception):
-    """The text exceeds a limit. The arguments are the limit in words and the line, from 0."""
+    """The text exceeds a limit. The arguments are the limit in words, and the line, counted from 0."""
 
 
 class _Loader(Composer, yaml.CSafeLoader):
-    """A loader with a maximum depth, ten times as fast as the loader that PyYAML has in Python."""
+    """A loader with a maximum depth, on PyYAML's parser in C: ten times as fast as the loader in Python."""
 
     def __init__(self, text: str) -> None:
         yaml.CSafeLoader.__init__(self, text)
@@ -256,8 +256,8 @@ def dotted(place: Place) -> str:
 
 
 def all_at_once(file: str, problems: Iterable[Problem], document: Document) -> RqpsError:
-    """One error that lists the problems in the order of their lines: first those of the file, then those of the files
-    that it includes."""
+    """One error that lists the problems of a file, then those of the files that it includes, in the order of their
+    lines."""
     described = {
         (
             problem.file or document.files.get(problem.place[:2], ""),

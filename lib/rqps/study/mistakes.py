@@ -1,7 +1,8 @@
-"""Finds the mistakes in a runs.yaml that the models don't see: unknown names, circles, options that rqps sets.
+"""Finds mistakes in a runs.yaml that the models don't find: unknown names, circular `extends`, options that rqps
+sets.
 
-The checks read the file's plain values, before these are typed, so that one error can list all mistakes. Values of a
-wrong type are skipped here: the models refuse them.
+The checks read plain values, not the models: one error then lists these mistakes and those that the models find.
+Values of a wrong type are skipped here, since the models refuse them.
 """
 
 import re
@@ -14,7 +15,7 @@ from rqps.study.document import Place, Problem
 from rqps.study.runs_file import FILE_KEYS, SCENARIO_KEYS, SCENARIOS
 
 LONGEST_CHAIN = 20
-"""Maximum number of configs or studies in a chain in which each extends the next."""
+"""Maximum number of configs or studies in a chain of `extends`."""
 _OPTION = re.compile(r"[a-z][a-z0-9_.-]*\??", re.IGNORECASE)
 
 
@@ -79,8 +80,7 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
 
 
 def with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
-    """The name of a config or study, then the names of those that it extends, nearest first, up to an unknown
-    name."""
+    """A config or study and all that it extends, nearest first, up to the first unknown name."""
     chain: list[str] = []
     while (
         isinstance(name, str)
@@ -149,8 +149,8 @@ def _hosts_of_a_study(place: Place, named: Any, hosts: dict[str, Any]) -> Iterat
 
 
 def complete(studies: dict[str, Any]) -> dict[str, Any]:
-    """The studies of a file with all that they inherit: a study that extends another takes over the keys that it does
-    not set itself, and in the same way each parameter. Circles and unknown names stay as they are.
+    """The studies with their inherited keys: a study that extends another inherits each key and each parameter that
+    it does not set itself. Circular `extends` and unknown names stay as they are.
 
     >>> complete({"small": {"rounds": 6, "parameters": {"tables": 1, "seconds": 1}},
     ...           "big": {"extends": "small", "parameters": {"seconds": 600}}})["big"]

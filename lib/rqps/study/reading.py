@@ -1,4 +1,4 @@
-"""Reads a runs.yaml into typed values. One error lists all mistakes in the file, for the person who wrote it."""
+"""Reads a runs.yaml into typed values; one error lists all mistakes in the file."""
 
 import json
 import re
@@ -56,8 +56,8 @@ _folder: ContextVar[Path | None] = ContextVar("folder of the runs.yaml that was 
 
 
 def beside_runs_yaml(name: str) -> Path:
-    """The path of a file that runs.yaml names, in the folder of the runs.yaml that was read last, or else of the
-    nearest runs.yaml in or above the working directory."""
+    """The path of a file beside the runs.yaml that was read last, or else beside the nearest runs.yaml in or above
+    the working directory."""
     above = (Path.cwd(), *Path.cwd().parents)
     nearest = next((folder for folder in above if (folder / "runs.yaml").is_file()), Path.cwd())
     return (_folder.get() or nearest) / name
@@ -70,8 +70,8 @@ _FORMS_OF_HOSTS = {
 
 
 def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -> RunsFile:
-    """The builds, configs and studies of a runs.yaml. If `study` is given, other studies that have mistakes are left
-    out; otherwise any mistake is an error."""
+    """The contents of a runs.yaml. If `study` is given, other studies with mistakes are left out; otherwise any
+    mistake is an error."""
     document = read_document(path)
     _folder.set(path.absolute().parent)
     if document.value is None and not document.problems:
@@ -81,7 +81,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     if problems and study and (others := _studies_with(problems, document, study)):
         written = document.value["studies"]
         document.value["studies"] = {name: value for name, value in written.items() if name not in others}
-        document.problems = []  # all are of the studies that were left out
+        document.problems = []  # all belong to the studies left out
         runs_file, left = _read(document, workloads)
         if left:
             document.value["studies"] = written
@@ -92,7 +92,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
 
 
 def _read_option_files(document: Document, runs_yaml: Path) -> None:
-    """Replaces the name of an option file in a config by the options that are in this file."""
+    """Replaces the name of an option file in a config by the file's options."""
     configs = document.value.get("configs") if isinstance(document.value, dict) else None
     for name, config in configs.items() if isinstance(configs, dict) else ():
         for key in FILE_KEYS.keys() & (config if isinstance(config, dict) else {}):
@@ -114,7 +114,7 @@ def _read_option_files(document: Document, runs_yaml: Path) -> None:
 
 
 def _studies_with(problems: Sequence[Problem], document: Document, study: str) -> set[str]:
-    """The studies that have these problems, and those that extend them. Empty if `study` is among them, or if a
+    """The studies with these problems, and the studies that extend them. Empty if `study` is one of them, or if a
     problem is outside of the studies."""
     known = document.value.get("studies") if isinstance(document.value, dict) else None
     places = (problem.place for problem in problems)
@@ -142,25 +142,25 @@ def _read(document: Document, workloads: Workloads) -> tuple[RunsFile | None, li
                 if place in known and detail["input"] == document.words.get(place):  # reported already
                     continue
                 problems.append(Problem(place, _sentence(detail, place, document, workloads)))
-    if runs_file is not None and not problems:  # these checks look names up, so all names have to be known
+    if runs_file is not None and not problems:  # these checks need all names to be known
         problems += [*_builds_of_another_kind(runs_file), *_parameters_of_hosts(runs_file, document, workloads)]
         problems += _too_many_clients(runs_file) if not problems else ()
     return runs_file, problems
 
 
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
-    """Yields versions without quotes. Quotes are due even for 5.6.24, which YAML reads as text, because a person who
-    is used to quotes won't write 8.0, which YAML reads as the number 8."""
+    """Yields versions without quotes. YAML reads 5.6.24 as text, but 8.0 as the number 8: all versions need quotes,
+    to make them a habit."""
     for place, word in document.words.items():
         is_version = place[:1] == ("builds",) and len(place) == 3 and place[2] in ENGINES
         if is_version and place not in document.quoted:
             if not isinstance(document.value["builds"][place[1]][place[2]], str):
-                continue  # the model refuses it
+                continue  # refused by the model
             yield Problem(place, f'write the version in quotes: "{word}"')
 
 
 def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
-    """Yields the studies whose workload is not for all of their builds, or whose builds it can't compare."""
+    """Yields the studies whose workload does not support all of their builds, or can't compare these builds."""
     for name, study in runs_file.studies.items():
         builds = {build: runs_file.builds[build] for build, _ in map(build_and_config, study.dbms)}
         engines = study.parameters.of_engines
@@ -176,8 +176,7 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Workloads) -> Iterator[Problem]:
-    """Yields the mistakes in the parameters of hosts, checked alone and together with the parameters of each study
-    that they override."""
+    """Yields the mistakes in the parameters of hosts, checked alone and as they override those of each study."""
     for name, host in runs_file.hosts.items():
         for workload, own in host.parameters.items():
             place: Place = ("hosts", name, "parameters", workload)
@@ -219,7 +218,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             limited_by, default = limit
             option = resolve(runs_file.configs, config, spec.version).get(limited_by)
             most = default if option is None else option.value
-            # Only the server can read a value such as 1K; it is asked before the first step.
+            # Only the server can read a value such as 1K: the workload asks it before the first step.
             if str(most).isdecimal() and int(most) < asked.needed:
                 too_few[config] = f"{most}{' by default' if option is None else ''} in configs.{config}"
         if too_few:
@@ -232,7 +231,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _where_they_are_written(problems: Sequence[Problem], document: Document) -> Iterator[Problem]:
-    """Leaves out the problems that a study inherited from a study that has the same problem."""
+    """Leaves out a study's inherited problems, which the study that it extends has, too."""
     known = {(problem.place, problem.text) for problem in problems}
     for problem in problems:
         place = problem.place

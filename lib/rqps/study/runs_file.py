@@ -1,6 +1,6 @@
 """The models of runs.yaml, and the JSON schema with which editors complete and check such a file.
 
-The models know no workload: the caller who reads a file passes in the model of each workload's parameters.
+The models contain no workload: the caller passes the model of each workload's parameters.
 """
 
 import json
@@ -34,11 +34,10 @@ from rqps.terminal import seconds
 
 T = TypeVar("T")
 LONGEST_NAME = 80
-"""Maximum length of a name, so that `.run=r001@BUILD.CONFIG@HOST.partial` has at most 255 characters, as a file name
-may have."""
+"""Maximum length of a name, as a part of the name of a folder, such as `.run=r001@BUILD.CONFIG@HOST.partial`."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
 """The name of a build, config, host or study. It becomes part of a folder's name. It has no `.`, which separates
-build from config, and no `-` in front, which a command would take for an option."""
+build from config, and does not begin with `-`, which begins an option of a command."""
 
 
 PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
@@ -60,13 +59,13 @@ OptionValue = Annotated[bool | int | float | str, BeforeValidator(_one_line)]
 
 
 class _Config(BaseModel):
-    """Server options by their current names; `extends` takes over the options of another config."""
+    """Server options by their current names; `extends` inherits the options of another config."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
     __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
 
     extends: Name | None = None
-    """The config whose options this config takes over, unless it sets them itself."""
+    """The config from which this config inherits each option that it does not set itself."""
 
     if TYPE_CHECKING:
 
@@ -75,7 +74,8 @@ class _Config(BaseModel):
 
     @property
     def options(self) -> Mapping[str, str | int | float | bool]:
-        """The options as written; a `?` at the end of a key marks an option that is left out where it is unknown."""
+        """The options as written; a `?` at the end of a key marks an option that is left out for servers that do not
+        know it."""
         return self.model_extra or {}
 
 
@@ -83,12 +83,11 @@ SCENARIOS: tuple[Scenarios, ...] = tuple(
     facts.scenarios for facts in facts_of_all() if facts.scenarios is not NO_SCENARIOS
 )
 SCENARIO_KEYS = {scenarios.KEY: scenarios for scenarios in SCENARIOS}
-"""Maps each key of a config that selects a scenario, such as what a server records of itself, to its engine's
-scenarios."""
+"""Maps each key of a config that selects a scenario to the scenarios of its engine."""
 
 
 class OptionFile(Strict):
-    """The options that a config takes from a file, which is read with runs.yaml."""
+    """The options that a config takes from an option file."""
 
     path: str
     lines: tuple[FileLine, ...]
@@ -98,8 +97,8 @@ class OptionFile(Strict):
         series = version and ".".join(version.split(".")[:2])
         if series is None and (line := next((line for line in self.lines if line.series and line.taken), None)):
             raise RqpsError(
-                f"{self.path}:{line.number}: {line.name} is for {line.series}, and configs.{config} is asked for a "
-                "build whose version no one promises",
+                f"{self.path}:{line.number}: {line.name} is for {line.series}, and configs.{config} belongs to a "
+                "build without a version in runs.yaml",
                 fix="write the version beside the build's source in runs.yaml",
             )
         of_it = (line for line in self.lines if line.taken and line.series in ("", series))
@@ -140,8 +139,7 @@ def resolve(configs: Mapping[str, ConfigSpec], name: str, version: str | None = 
 
 
 def option_files(configs: Mapping[str, ConfigSpec], names: Iterable[str]) -> Iterator[tuple[str, OptionFile]]:
-    """The option files of these configs and of the configs that they extend, each with the name of the config that
-    has it."""
+    """The option files of these configs and of the configs that they extend, each with the name of its config."""
     chains = (_with_what_it_extends(configs, name) for name in names)
     in_use = {id(config) for chain in chains for config in chain}
     for name, config in configs.items():
@@ -181,7 +179,7 @@ Some = Annotated[tuple[T, ...], AfterValidator(_once), Field(strict=False, json_
 
 
 def one_of(known: Collection[str], kind: str) -> tuple[Any, Any]:
-    """A validator that refuses a name which is not among these, and suggests the nearest one; and its JSON schema."""
+    """A validator and its JSON schema: it refuses a name that is not known, and suggests the nearest known name."""
 
     def check(name: str) -> str:
         if name not in known:
@@ -196,15 +194,15 @@ class Parameters(Strict, ABC):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves out empty parameters, so that a study's identity stays the same when a workload gets a further
+        """Leaves out parameters without a value: a study's identity stays the same when a workload gets a further
         parameter."""
         return {name: value for name, value in serialize(self).items() if value is not None}
 
     of_engines: ClassVar[tuple[str, ...]]
-    """The engines that the load is for."""
+    """The engines that the workload supports."""
     of_a_try: ClassVar[Mapping[str, Any]] = {}
-    """Parameters that give a verdict within two minutes, with a few steps for a try that names none; empty if it
-    takes longer."""
+    """Parameters with which a few steps give a verdict within two minutes, for `rqps try`; empty if it takes
+    longer."""
 
     plans_are_findings: ClassVar[bool] = False
     """True if query plans may differ between servers; a page then reports such differences first."""
@@ -213,11 +211,11 @@ class Parameters(Strict, ABC):
 
     @property
     def not_sliced(self) -> str:
-        """The reason why the load can't switch between servers within a step, as slices need it; empty if it can."""
+        """The reason why a step can't run in slices; empty if it can."""
         return ""
 
-    def only(self, step: str) -> Self:  # noqa: ARG002 some steps can't be done without the others
-        """The parameters of a run that does one step, and the steps that this step needs."""
+    def only(self, step: str) -> Self:  # noqa: ARG002 by default, a step needs all others
+        """The parameters of a run with only this step and the steps that it needs."""
         return self
 
     @property
@@ -232,17 +230,17 @@ class Parameters(Strict, ABC):
     @property
     @abstractmethod
     def estimated_seconds(self) -> float:
-        """The time that the steps of one run take, without its set-up."""
+        """The time of all steps of a run, without its set-up, in seconds."""
 
     @property
     def estimated_duet_seconds(self) -> float:
-        """The time that the steps of one run take for each server of a duet."""
+        """The time of all steps for each server of a duet, in seconds."""
         return self.estimated_seconds
 
     @property
     @abstractmethod
     def connections(self) -> Connections:
-        """The connections that the steps of one run need of a server's max_connections."""
+        """The number of connections that a run needs, to compare with the server's limit."""
 
 
 ROUNDS_FOR_A_VERDICT = 4
@@ -282,7 +280,7 @@ Workloads = Mapping[str, type[Parameters]]
 
 
 def _of_the_workload(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Validates parameters with the model of the study's workload, which is looked up in the validation's context."""
+    """Validates parameters with the model of the study's workload, from the models in the validation context."""
     model = (info.context or {}).get(info.data.get("workload"))
     if isinstance(value, Parameters) or not isinstance(value, dict):
         return handler(value)
@@ -318,7 +316,7 @@ Gigabytes = Annotated[
 
 
 class HostSpec(Strict):
-    """A machine to measure on. It has to accept this user through SSH with a key, and needs no other service."""
+    """A machine to measure on. It has to accept an SSH key of this user, and needs no other service."""
 
     ssh: Annotated[str, Field(examples=["me@big.example"], pattern=r"^([\w.-]+@)?[\w][\w.-]*(:\d{1,5})?$")]
     """The host's address: `[user@]name[:port]`, or a name in ~/.ssh/config."""
@@ -326,14 +324,14 @@ class HostSpec(Strict):
     """The folder on the host for all files of rqps: its checkout, builds, loaded tables, and the run under way. It
     should be on the disk that is to be measured."""
     memory: Gigabytes | None = None
-    """The host's memory, such as 64G. A machine with clearly less is refused: it is not the machine that is meant."""
+    """The host's memory, such as 64G. A machine with clearly less memory is refused, since it must be another
+    machine."""
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Parameters for this host, by workload, such as `sysbench: {threads: 8}`. They override those of a study."""
 
 
 class WhatIfSpec(Strict):
-    """The change that this study tries on a dbms of another study. The other study's page on the regression shows the
-    result."""
+    """The change that this study tries on a dbms of another study, whose page on the regression shows the result."""
 
     study: Name
     change: Annotated[str, Field(min_length=1, examples=["buffer_size = 64M"])]
@@ -346,11 +344,11 @@ class StudySpec(Strict):
     """The question in a sentence, which is the heading of the report."""
     asks: Asks | None = None
     """The kind of the question, which decides the report's first page: what `releases`, `builds` or a `config` cost,
-    which of several `parts` costs most, where CPU time goes (`breakdown`), where the bytes go that are written
-    (`writes`), or where clients wait (`waits`). If not given, it follows from what differs between the dbms:
-    versions, builds, options or scenarios."""
+    which of several `parts` costs most, where CPU time goes (`breakdown`), where written bytes go (`writes`), or what
+    clients wait for (`waits`). If not given, the kind is `releases`, `builds`, `config` or `parts`, depending on how
+    the dbms differ."""
     workload: Annotated[str, Field(examples=["sysbench"])]
-    """The load that is put on the servers."""
+    """The workload to run, such as `sysbench`."""
     dbms: Annotated[tuple[str, ...], Field(min_length=1, examples=[["my5624.base", "my8033.base"]])]
     """The servers to compare, each as build.config."""
     base: Annotated[str, Field(examples=["my5624.base"])]
@@ -359,16 +357,16 @@ class StudySpec(Strict):
     """Number of repeats, each from new starts of all servers; fewer than 4 give no verdict. With a budget, the
     maximum number. 0 if the study only counts instructions."""
     budget: Budget | None = None
-    """Time for measuring, such as 30m: first a round of all dbms, then rounds of the dbms that are undecided, until
-    all are decided or the time is over."""
+    """Time for measuring, such as 30m: first a round of all dbms, then rounds of the undecided dbms, until all are
+    decided or the time is over."""
     occasions: Annotated[int, Field(ge=1, le=99, examples=[3])] = 1
     """The number of occasions: later occasions measure the whole study again, hours apart, from newly loaded tables.
-    The interval of one occasion holds for its hour; with three or more, it also holds for other hours of this
-    machine."""
+    The interval of one occasion is valid for its hour only; with three or more occasions, it also covers other hours
+    of this machine."""
     layouts: Annotated[int, Field(ge=2, le=99, examples=[16])] | None = None
-    """The number of layouts: each round has another one of every build, that is, its functions in another order. The
-    interval then holds for the code, not for one order. Each build needs a source, and a recipe with `sections`. With
-    fewer layouts than rounds, the rounds begin again with the first one."""
+    """The number of layouts: each round measures the next layout of every build, with its functions in another order.
+    The interval then covers the effect of the order. Each build needs a source, and a recipe with `sections`. With
+    fewer layouts than rounds, the layouts repeat."""
     apart: Budget = "2h"
     """The time between the end of an occasion and the beginning of the next."""
     method: Literal["duet", "rounds"] | None = None
@@ -376,11 +374,11 @@ class StudySpec(Strict):
     milliseconds, so that disturbances of the machine affect all of them. `rounds`: one dbms after the other. If not
     given, duets where the workload's steps allow them."""
     twin: bool = True
-    """Adds a twin to each round: the base is up twice, as a check that it comes out equal to itself. Only in duets
-    with at least 4 rounds or with a budget of at least 5 minutes."""
+    """Adds a twin to each round: a second server of the base, which should get the same results. Only in duets with
+    at least 4 rounds or a budget of at least 5 minutes."""
     smallest_effect: Annotated[Share, Field(json_schema_extra={"default": "2%"})] = SMALLEST_EFFECT
-    """The smallest effect that matters, 2% if not given. A change that is certainly smaller gets the verdict `same`,
-    and with a budget no more time is spent on it."""
+    """The smallest effect that matters, 2% if not given. A change that is significantly smaller gets the verdict
+    `same`, and no more of a budget is spent on it."""
     stacks_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
     """Further runs of each dbms while its call stacks are sampled; these runs give no throughput."""
     waits_rounds: Annotated[int, Field(ge=0, le=999, examples=[2])] = 0
@@ -388,8 +386,8 @@ class StudySpec(Strict):
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
     """Further runs of each dbms under callgrind, which counts instructions; these runs take long."""
     caches: bool = False
-    """Simulates cache misses in runs that count instructions, with first-level caches as this CPU has them. The
-    last-level cache has 4 MB, as if neighbours used the rest, in odd rounds, and this CPU's size in even rounds."""
+    """Simulates cache misses in runs that count instructions, with the first-level caches of this CPU. The last-level
+    cache has 4 MB in odd rounds, as if neighbours used the rest, and this CPU's size in even rounds."""
     parameters: Annotated[WorkloadParameters, Field(default_factory=dict, validate_default=True)]
     """The workload's parameters: its steps, sizes and times."""
     hosts: Annotated[tuple[str, ...], Field(examples=[["big", "small"]])] = ()
@@ -401,19 +399,20 @@ class StudySpec(Strict):
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """The seed of the random order; it is derived from the study's name if not given."""
     what_if: WhatIfSpec | None = None
-    """The study of which this study tries a change, and the change in words; `rqps.what_if` writes this key."""
+    """The change that this study tries, and the study that it tries the change for; `rqps.what_if` writes this
+    key."""
     level_of: Name | None = None
-    """The study that measured a scenario as a whole, where this study measures groups of its instruments one by one;
-    `rqps run` writes this key."""
+    """The study that measured a whole scenario, of which this study measures groups of instruments one by one; `rqps
+    run` writes this key."""
     against: Literal["last", "base"] | None = None
-    """The comparison partners of a rebuilt build: each round measures its newest version together with the version
-    before it and the base (`last`), or together with the base alone (`base`); `last` if not given."""
+    """The dbms that each round measures together with the newest version of a rebuilt build: the version before it
+    and the base (`last`), or the base alone (`base`); `last` if not given."""
     earlier: SkipJsonSchema[dict[str, tuple[str, ...]]] = Field(default_factory=dict)
-    """Maps the dbms of a build's newest version to the dbms of its earlier versions, the latest first; rqps adds
-    them."""
+    """Maps the dbms of a build's newest version to those of its earlier versions, latest first; rqps writes this
+    key."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
-    """An entry of `dbms`. After the study, rqps divides what its scenario records into parts and measures each part
-    alone. Parts that cost something are divided again, level by level. Each level is a study of its own."""
+    """An entry of `dbms`. After the study, rqps divides the instruments of its scenario into parts and measures each
+    part alone. Parts that cost something are divided again, level by level; each level is a study of its own."""
 
     @model_validator(mode="after")
     def _can_be_measured(self) -> Self:
@@ -429,13 +428,13 @@ class StudySpec(Strict):
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The dbms that are to be measured: all but those of earlier versions of a build."""
+        """The dbms to measure: all except earlier versions of a build, unless such a version is the base."""
         earlier = {dbms for others in self.earlier.values() for dbms in others}
         return tuple(dbms for dbms in self.dbms if dbms not in earlier or dbms == self.base)
 
     def layout_of(self, build: BuildSpec, number: int) -> int | None:
-        """The layout of a build in round `number`: round after round the next one, from the build's own `layout` on.
-        The numbers are the same for all builds, and mean another order for each program."""
+        """The layout of a build in round `number`: the build's own or, if the study has `layouts`, the next one in
+        each round. The same number means another order of functions in each build."""
         return build.layout if self.layouts is None else (build.layout or 1) + (number - 1) % self.layouts
 
     @property
@@ -461,27 +460,26 @@ class StudySpec(Strict):
         return sliced and len(self.dbms) > 1 and self.rounds != 0
 
     extends: Name | None = None
-    """The study whose keys this study takes over, unless it sets them itself; parameters are taken over one by
-    one."""
+    """The study from which this study inherits each key and each parameter that it does not set itself."""
 
 
 class RunsFile(Strict):
-    """Builds, configs, and the studies that put them together."""
+    """The contents of runs.yaml."""
 
     builds: dict[Name, BuildSpec]
     """Server binaries by name, with the source of each."""
     configs: dict[Name, ConfigSpec]
     """Named sets of server options."""
     hosts: dict[Name, HostSpec] = Field(default_factory=dict)
-    """Other machines by name, for studies that name them."""
+    """Other machines to measure on, by name."""
     studies: dict[Name, StudySpec]
-    """Questions by name, with the runs that answer them."""
+    """Studies by name: questions, and the runs that answer them."""
 
     def with_study(
         self, study: str, changes: Mapping[str, Any], called: str = "", **sections: Mapping[str, Any]
     ) -> Self:
-        """A copy of the file with changes to a study. If `called` is given, the changed study is added under this
-        name. `sections` replaces whole sections, such as builds or configs."""
+        """A copy of the file with changes to a study, which is added as another study if `called` names one.
+        `sections` replaces whole sections, such as builds or configs."""
         changed = self.studies[study].model_copy(update=dict(changes))
         return self.model_copy(update={**sections, "studies": {**self.studies, called or study: changed}})
 
@@ -492,7 +490,7 @@ def schema_text(workloads: Workloads) -> str:
     files = {"type": "string", "examples": ["published.yaml"]}
     about = "Files beside this one with more builds, configs, hosts and studies."
     schema["properties"]["include"] = {"type": "array", "items": files, "description": about}
-    del schema["required"]  # an included file need not have all sections
+    del schema["required"]  # an included file may lack sections
     study = schema["$defs"]["StudySpec"]
     study["properties"]["workload"]["enum"] = list(workloads)
     required = study.pop("required")

@@ -16,22 +16,20 @@ from rqps.study.runs_file import PlacementKind, RunsFile, StudySpec, WorkloadPar
 from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "waits", "instructions"]
-"""The purpose of a run. Sampling and counting slow a run down, so only runs in mode `throughput` are compared by
-throughput. Older studies have runs in mode `health` in place of twins: duets of the base with itself."""
+"""The purpose of a run. Sampling and counting slow a run down, so throughput is compared only in mode `throughput`.
+In older studies, runs in mode `health`, duets of the base with itself, have the role of twins."""
 
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "waits": "w", "instructions": "i"}
-"""Maps a mode to the first letter of its runs' ids."""
+"""The first letter of a run's id, by mode."""
 PROFILES = ("stacks_rounds", "waits_rounds", "instructions_rounds")
-"""The keys of a study that ask for further rounds, one key for each mode that explains costs."""
+"""The keys of a study that set the number of profiling runs, one for each mode."""
 TWIN = "{}.again"
 """The form of a twin's name: the base and a second dot, which no name of a dbms has."""
 ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
-"""The minimum number of rounds, and the minimum budget, for a twin. Shorter studies are quick tries without time for
-it."""
+"""The minimum number of rounds and the minimum budget of a study with a twin. Shorter studies have no time for it."""
 MOST_ROUNDS = 999
 MOST_LEVELS = 5
-"""Maximum number of levels of a study. Each level is a study of the parts of what cost something in the level
-before."""
+"""Maximum number of levels of a study. Each level divides the parts that cost something in the level before."""
 
 
 class Duet(NamedTuple):
@@ -39,7 +37,7 @@ class Duet(NamedTuple):
 
     occasion: int
     sides: tuple[str, ...]
-    """The names of the sides that take part: dbms, and the base's twin."""
+    """The names of the servers: dbms, and the base's twin."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Measured:
     duets: Mapping[tuple[Mode, int], Duet] = field(default_factory=dict)
     """Maps mode and round number to the duet."""
     occasion: int = 1
-    """The number of the occasion under way; rounds that are still missing belong to it."""
+    """The number of the occasion under way, to which missing rounds are added."""
 
 
 def in_words(mode: Mode, number: int) -> str:
@@ -62,7 +60,7 @@ def in_words(mode: Mode, number: int) -> str:
 
 
 def _scenario(value: Any, info: ValidationInfo) -> Any:
-    """Converts a scenario to the type that its engine has for it; None stays None."""
+    """Converts a scenario from plain values to its engine's type; None stays None."""
     return None if value is None else facts_of(info.data["build_spec"].engine).scenarios.read(value)
 
 
@@ -78,10 +76,10 @@ class Run:
     question: str
     base: str
     unit: str
-    """The id of all servers that are up together, a part of their folder's name: `r01@my8033.common@HOST` for one
-    dbms alone, `r01@HOST` for a duet."""
+    """The id of a dbms that is measured alone, `r01@my8033.common@HOST`, or of a duet, `r01@HOST`. It is a part of
+    the folder's name."""
     side: str | None
-    """The name of this side of a duet; None for a dbms that is measured alone."""
+    """The name of this server in a duet, a dbms or the twin; None for a dbms that is measured alone."""
     twin: bool
     """True for the twin: the base's second copy in a duet."""
     mode: Mode
@@ -94,7 +92,7 @@ class Run:
     config: str
     options: Mapping[str, Option]
     scenario: Annotated[Any, PlainValidator(_scenario), PlainSerializer(_plain)]
-    """The scenario of the build's engine that the config requests; None without a scenario."""
+    """The scenario that the config selects; None without one."""
     round: int
     position: int
     """The place of this run in the study's random order, from 0."""
@@ -105,19 +103,18 @@ class Run:
     caches: bool
     """True if cache misses are simulated in runs that count instructions."""
     identity: str
-    """Digest of everything that is requested; runs with different digests can't be pooled."""
+    """Digest of all requested values; runs with different digests can't be pooled."""
     beside: tuple["Run", ...] = ()
-    """The other sides of the duet, which are measured at the same time."""
+    """The other servers of the duet."""
 
     @property
     def run(self) -> str:
-        """The run's id: the id of the unit (a run alone, or a duet). In a duet the name of the side follows, whose
-        folder is in that of the duet."""
+        """The run's id, `unit`; in a duet followed by `/` and `side`, like the path of the server's folder."""
         return self.unit if self.side is None else f"{self.unit}/{self.side}"
 
     @property
     def layout(self) -> int | None:
-        """The number of the layout that the build is linked in; None for the linker's own order."""
+        """The number of the build's layout; None for the linker's own order."""
         return self.build_spec.layout
 
     @property
@@ -140,7 +137,7 @@ class Run:
 
     @property
     def who(self) -> str:
-        """The dbms of the run, in words: `3 dbms and a twin in turns`."""
+        """The dbms of the run in messages: `3 dbms and a twin in turns`."""
         if not self.beside:
             return self.dbms if self.side is None else f"{self.dbms} alone"
         count, twins = len({member.dbms for member in self.members}), any(member.twin for member in self.members)
@@ -163,9 +160,9 @@ def unfold(
 ) -> tuple[Run, ...]:
     """The runs of a study on a host, round by round: each round has every dbms once, in random order or as a duet.
 
-    Duets that are `measured` stay as they are. `wanted` maps a dbms to its number of rounds in the occasion under
-    way; by default it is the study's number of rounds, or 1 with a budget. Rounds that a dbms lacks are added as
-    further duets, together with the base.
+    Duets that are `measured` stay as they are; a dbms that lacks rounds gets further duets with the base. `wanted`
+    maps a dbms to its number of rounds in the occasion under way, by default the study's number of rounds, or 1 with
+    a budget.
     """
     measured = measured or Measured()
     spec = study_of(runs_file, study)
@@ -237,9 +234,8 @@ def unfold(
 def _duets(
     spec: StudySpec, can_be: Sequence[str], measured: Measured, wanted: Mapping[str, int], beside: Mapping[str, str]
 ) -> Iterator[tuple[int, Duet]]:
-    """Yields the number of each round with its duet. That is the measured duet, or else a duet of the base, its twin
-    and each dbms that lacks rounds. `beside` maps a dbms to the earlier version of its build that takes part with
-    it."""
+    """Yields the number of each round with its duet: the measured duet, or else a duet of the base, its twin and each
+    dbms that lacks rounds. `beside` maps a dbms to the earlier version of its build that joins its duets."""
     taken = {number: duet for (mode, number), duet in measured.duets.items() if mode == "throughput"}
     twin, others = TWIN.format(spec.base), {dbms for dbms in can_be if dbms != spec.base}
     complete = {
@@ -286,7 +282,7 @@ def build_and_config(dbms: str) -> tuple[str, str]:
 
 
 def builds_of(runs_file: RunsFile, study: str) -> tuple[tuple[str, BuildSpec], ...]:
-    """The builds of a study by name, with each of their layouts."""
+    """The layouts of each build of a study, with the build's name."""
     spec = runs_file.studies[study]
     names = sorted({build_and_config(dbms)[0] for dbms in spec.dbms})
     every = ((name, runs_file.builds[name], number) for name in names for number in range(1, (spec.layouts or 1) + 1))
@@ -305,14 +301,14 @@ def study_of(runs_file: RunsFile, study: str) -> StudySpec:
         for name in (name for name in levels if name in runs_file.studies and not runs_file.studies[name].level_of):
             raise RqpsError(
                 f"studies.{name}: this name is reserved for a study that rqps makes to measure parts of {study}",
-                fix=f"rename studies.{name} in runs.yaml, or leave out measure_parts_of of {study}",
+                fix=f"rename studies.{name} in runs.yaml, or remove measure_parts_of from {study}",
             )
     return spec
 
 
 def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
-    """Keeps only the first rounds of a study, without profiles, for a quick try. A run of the whole study continues
-    from these rounds."""
+    """Reduces a study to its first rounds, without profiling runs, for a quick try; the whole study can later
+    continue from these rounds."""
     spec = study_of(runs_file, study)
     if not 1 <= rounds <= (spec.rounds or MOST_ROUNDS):
         most = f"the study has {spec.rounds}" if spec.rounds else f"{MOST_ROUNDS} are the most"
@@ -325,7 +321,7 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
 
 
 def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
-    """Gives a study the parameters that a host sets, if the host is one of the study's hosts."""
+    """Gives a study the parameters of a host, if it is one of the study's hosts."""
     spec = study_of(runs_file, study)
     if host not in spec.hosts:
         return runs_file
@@ -337,8 +333,8 @@ def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
     spec = study_of(runs_file, study)
     if not spec.duet:
         raise RqpsError(
-            f"{study}: a budget is for duets, and its dbms are measured one after the other",
-            fix="give --rounds, or let a study of several dbms be measured in turns (method: duet)",
+            f"{study}: a budget needs duets, but the study measures its dbms one after the other",
+            fix="give --rounds, or set `method: duet` in a study of several dbms",
         )
     try:
         seconds(budget)
@@ -350,20 +346,20 @@ def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
 def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
     """The random order of the dbms in one round.
 
-    The dbms are sorted by a digest of the seed, the round's number and their names, and the order depends on nothing
-    else: when rounds or a dbms are added, all others keep their order.
+    The dbms are sorted by a digest of the seed, the round's number and their names: when rounds or a dbms are added,
+    the others keep their order.
     """
     return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
 
 
 def scenario_asked(build_spec: BuildSpec, scenario: Any) -> dict[str, Any]:
-    """The scenario of a dbms as plain values below the key of its engine. Empty without a scenario, so that the
-    identity of runs from before there were scenarios stays the same."""
+    """The scenario as plain values, below its key in a config. Empty without a scenario: runs from before scenarios
+    existed then keep their identity."""
     return {} if scenario is None else {facts_of(build_spec.engine).scenarios.KEY: scenario.asked()}
 
 
 def identity(build_spec: BuildSpec, options: Mapping[str, Option], spec: StudySpec, scenario: Any = None) -> str:
-    """16 hexadecimal digits that change when any request to a run's server or its load changes."""
+    """16 hexadecimal digits that change when any requested value of a run's server or load changes."""
     asked: dict[str, Any] = {
         "build": build_spec.model_dump(mode="json", exclude_none=True),
         "options": {name: [option.value, option.optional] for name, option in options.items()},
