@@ -63,9 +63,9 @@ def test_what_can_not_be_asked_for_is_refused_before_anything_starts(
     monkeypatch.chdir(ROOT)
     for message, asked in {
         "has the workload sysbench": ("db-bench", "demo"),
-        "is no build and config of runs.yaml": ("sysbench", "demo", "my8033.nothing"),
-        "is not measured by hand": ("sysbench", "demo", "my8033.ps0", 1, "health"),
-        "has no such run": ("sysbench", "demo", ["my5624.common", "my8033.ps0"], 1, "stacks"),
+        "is no build.config of runs.yaml": ("sysbench", "demo", "my8033.nothing"),
+        "can't be measured by hand": ("sysbench", "demo", "my8033.ps0", 1, "health"),
+        "has no run of": ("sysbench", "demo", ["my5624.common", "my8033.ps0"], 1, "stacks"),
         "not JSON": ("sysbench", "demo", '["my5624'),
     }.items():
         with pytest.raises(RqpsError, match=message):

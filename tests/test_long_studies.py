@@ -150,7 +150,7 @@ def test_runs_are_put_into_as_many_nights_as_they_need() -> None:
         ("22:00-06:00-07:00", "not two times of the day"),
         ("25:00-06:00", "hour must be in"),
         ("22:00-06:60", "minute must be in"),
-        ("22:00-22:00", "it ends when it begins"),
+        ("22:00-22:00", "the two times are equal"),
     ],
 )
 def test_what_is_no_hours_is_refused(text: str, said: str) -> None:
@@ -210,7 +210,7 @@ def test_a_run_that_would_not_end_within_the_hours_is_not_started(house: House) 
 def test_runs_longer_than_the_hours_are_refused_before_anything_starts(house: House) -> None:
     code, words = house.run("22:00-22:00:05")
     assert code == 1
-    assert "r01@my1.base@here takes about 11 s, and from 22:00-22:00:05 there are only 5 s" in words
+    assert "r01@my1.base@here takes about 11 s, but 22:00-22:00:05 has only 5 s" in words
     assert house.noted() == []
 
 

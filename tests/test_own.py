@@ -231,7 +231,7 @@ def test_a_try_of_a_statement_writes_a_study_that_repeats_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("dbms", "values", "words"),
     [
-        (("old.plain",), (), "two dbms are compared"),
+        (("old.plain",), (), "a comparison needs two dbms"),
         (("old.plain", "newer.plain"), (), "--dbms newer.plain: no build.config of runs.yaml; did you mean 'new'?"),
         (("old.plain", "new"), (), "--dbms new: no build.config of runs.yaml"),
         (("old.plain", "new.plain"), ("id",), "--values id is not NAME=VALUES"),

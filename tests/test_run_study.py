@@ -50,7 +50,9 @@ def test_a_run_of_another_program_than_before_ends_the_study_and_is_not_kept(hou
     house.script({"r2 my1.base": "rebuilt", "r2 my2.base": "rebuilt"})
     code, words = house.run()
     assert code == 1
-    assert re.search(r"my[12] was rebuilt on here: its program has sha256 b{12}, and had \w{12} in the runs", words)
+    assert re.search(
+        r"my[12] was rebuilt on here: its binary has sha256 b{12}, and had \w{12} in earlier runs", words
+    )
     assert "demo --archive" in words
     assert house.folders() == before
     assert house.partials() == house.failures() == []
@@ -79,7 +81,7 @@ SAID = {
     "raise": "ValueError: the third wheel came off",
     "refuse": "my.cnf: no such option",
     "dies at once": "the notebook's kernel ended with exit code 3",
-    "nothing": "the notebook ended without having written a manifest",
+    "nothing": "the notebook ended without a manifest",
     "garbage": "manifest.json: can't be read",
     "says failed": "my1 did not start",
     "other": "with identity another",

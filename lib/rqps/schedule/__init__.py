@@ -1,2 +1,1 @@
-"""Measures the runs of a study: decides which runs are missing, in which order they are measured and what fits a
-budget, and handles failed runs."""
+"""Measures the missing runs of a study in their order, as many as fit a budget, and handles failed runs."""

@@ -1,5 +1,5 @@
-"""Spends a time budget on rounds: first a round of all dbms, then more rounds of the undecided dbms, most promising
-first."""
+"""Spends a time budget on rounds: first a round of all dbms, then rounds of the undecided dbms, first of those with
+the most comparisons that the next analysis could decide."""
 
 import time
 from collections import Counter
@@ -22,7 +22,7 @@ MOST_FAILURES = 2
 
 @dataclass
 class Budget:
-    """The time budget of a study, and the choice of the rounds that it is spent on."""
+    """The time budget of a study, and the choice of its rounds."""
 
     seconds: float
     verdicts: "InterimAnalyses"
@@ -31,8 +31,8 @@ class Budget:
     looks: int = field(init=False, default=1)
 
     def plan(self, runs_file: RunsFile, study: str, host: str, measured: Measured) -> str:
-        """Plans the interim analyses and says how many rounds the time is enough for. Refuses a budget that is
-        shorter than one round."""
+        """Plans the interim analyses; returns, in words, how many rounds the budget is enough for. Refuses a budget
+        that is shorter than one round."""
         spec, done = runs_file.studies[study], _rounds_done(runs_file.studies[study], measured)
         runs = unfold(runs_file, study, host)
         duet = next((run for run in runs if run.mode == "throughput" and not run.absent), None)
@@ -43,7 +43,7 @@ class Budget:
             raise RqpsError(
                 f"{study}: a round of {duet.who} takes about {duration(one_s)}, and the budget is "
                 f"{duration(self.seconds)}",
-                fix="give it more time, or fewer dbms, steps or seconds",
+                fix="give a larger budget, or fewer dbms, steps or seconds",
             )
         shortest_s = (2 + has_twin(spec)) * duet.parameters.estimated_duet_seconds + FIRST_GUESS_S / 2
         reachable = max(done.values(), default=0) + int(self.seconds // shortest_s)
@@ -58,8 +58,8 @@ class Budget:
     def rounds(
         self, runs_file: RunsFile, study: str, host: str, folder: StudyFolder, occasion: int, watcher: Watcher
     ) -> Iterator[Run]:
-        """Yields each round that is worth measuring next, until all comparisons are decided or the time is over.
-        Reports the verdicts at each interim analysis and at the end."""
+        """Yields one round after another, until all comparisons are decided or the time is over. Reports the verdicts
+        at each interim analysis and at the end."""
         spec = runs_file.studies[study]
         ends = time.monotonic() + self.seconds
         failures = rounds_reported = 0
@@ -86,14 +86,15 @@ class Budget:
             yield todo[0]
             failures = 0 if run_state(folder, todo[0]).state == "done" else failures + 1
         if failures:
-            watcher.say(f"{study}: {failures} rounds failed one after the other: no more are tried")
+            watcher.say(f"{study}: {failures} rounds in a row failed: no further round is tried")
         if (rounds := max(_rounds_done(spec, folder.measured(host, occasion)).values(), default=0)) > rounds_reported:
             say_outcome(rounds)
 
     def _wanted(
         self, runs_file: RunsFile, study: str, host: str, done: Counter[str], left_s: float, watcher: Watcher
     ) -> dict[str, int]:
-        """Maps each dbms to its number of rounds after the next round: one more than now if it should take part."""
+        """Maps each dbms to its number of rounds after the next round, which is one more than now if it takes
+        part."""
         spec = runs_file.studies[study]
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}
         others = [dbms for dbms in spec.current if dbms != spec.base and dbms not in absent]
@@ -118,8 +119,8 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """Maps each dbms to its number of rounds with the base in this occasion. A round counts only if,
-    beside the base, it measured the current version of a build."""
+    """Maps each dbms to its number of rounds with the base in this occasion. Rounds in which all other builds have an
+    earlier version do not count."""
     now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides

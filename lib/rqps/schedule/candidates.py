@@ -1,4 +1,5 @@
-"""The builds that a bisection searches, in order: named ones, or all versions of the catalogue between two."""
+"""The builds that a bisection searches, in order: named builds, or all versions of the catalogue between two
+builds."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,11 +11,11 @@ from rqps.errors import RqpsError, instead
 
 
 def in_order(builds: dict[str, BuildSpec], engine: str, ends: tuple[str, str], names: Sequence[str]) -> list[str]:
-    """The names of the builds from one end to the other. Releases that only the catalogue has are added to
+    """The names of the builds from the good end to the bad one. Releases that are only in the catalogue are added to
     `builds`."""
     ordered = [_added(builds, engine, name) for name in (ends[0], *names, ends[1])]
     if ordered[0] == ordered[-1]:
-        raise RqpsError(f"{ends[0]} and {ends[1]} are one build", fix="name two ends: --good NAME --bad NAME")
+        raise RqpsError(f"{ends[0]} and {ends[1]} are the same build", fix="name two ends: --good NAME --bad NAME")
     if not names:
         ordered = [ordered[0], *_between(builds, engine, ordered[0], ordered[-1]), ordered[-1]]
     _refuse_disorder(builds, ordered)
@@ -22,7 +23,8 @@ def in_order(builds: dict[str, BuildSpec], engine: str, ends: tuple[str, str], n
 
 
 def _added(builds: dict[str, BuildSpec], engine: str, name: str) -> str:
-    """The name of a build. A version of the catalogue is added to `builds`, unless a build has that version."""
+    """The name of the build that has this name or this version. A version of the catalogue without a build is added
+    to `builds`."""
     if name in builds:
         return name
     known = {spec.version: other for other, spec in builds.items() if spec.engine == engine and spec.source is None}
@@ -46,7 +48,7 @@ def _between(builds: dict[str, BuildSpec], engine: str, good: str, bad: str) -> 
     numbers = {name: _number(builds[name]) for name in (good, bad)}
     if unknown := [name for name, number in numbers.items() if not number]:
         fix = "name all builds in order: --builds NAME NAME …"
-        raise RqpsError(f"{unknown[0]} promises no version, so its place in the catalogue is not known", fix=fix)
+        raise RqpsError(f"{unknown[0]} has no version in runs.yaml, which gives its place in the catalogue", fix=fix)
     low, high = sorted(numbers.values())
     versions = {version: tuple(map(int, version.split("."))) for version in catalogue(engine)}
     inside = sorted((version for version in versions if low < versions[version] < high), key=versions.__getitem__)
@@ -60,7 +62,7 @@ def _refuse_disorder(builds: dict[str, BuildSpec], ordered: Sequence[str]) -> No
     numbers = [number for number, _ in numbered]
     for (number, name), (after, other) in pairwise(numbered):
         if number == after:
-            fix = "leave one of them out: a bisection is over versions in order"
+            fix = "remove one of them: a bisection needs versions in order"
             raise RqpsError(f"{name} and {other} are both version {builds[name].version}", fix=fix)
     if numbers not in (sorted(numbers), sorted(numbers, reverse=True)):
         by_version = " ".join(name for _, name in sorted(numbered))

@@ -1,4 +1,4 @@
-"""The hours of the day that a study may be measured in (`22:00-06:00`), by the clock of this machine."""
+"""The hours of the day in which a study may be measured (`22:00-06:00`), by the clock of this machine."""
 
 import re
 import time
@@ -19,8 +19,7 @@ _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")
 
 @dataclass(frozen=True)
 class Hours:
-    """The hours from one time of day to another; an end that is not later than the
-    start is on the next day."""
+    """The hours from one time of day to another; an end before the beginning is on the next day."""
 
     begin: clock
     end: clock
@@ -35,7 +34,7 @@ class Hours:
         except ValueError as error:
             raise RqpsError(f"--between {text}: {error}", fix=fix) from error
         if hours.begin == hours.end:
-            raise RqpsError(f"--between {text}: it ends when it begins", fix=fix)
+            raise RqpsError(f"--between {text}: the two times are equal", fix=fix)
         return hours
 
     def __str__(self) -> str:
@@ -45,11 +44,10 @@ class Hours:
         )
 
     def following(self, now_s: float) -> Iterator[tuple[float, float]]:
-        """Yields begin and end, as Unix times: of the rest of the current hours or else of the next hours, then of
-        the hours of each following day.
+        """Yields the begin and the end of each day's hours, as Unix times; hours under way begin now.
 
-        If the clock skips a time in spring, the moment as many hours after midnight counts instead; if a time
-        occurs twice in autumn, the first occurrence counts.
+        A time that the clock skips in spring is moved by the skipped hour; of a time that occurs twice in autumn, the
+        first counts.
         """
         day = date.fromtimestamp(now_s) - _DAY
         while True:
@@ -70,13 +68,14 @@ class Hours:
         length = (datetime.combine(day, self.end) - datetime.combine(day, self.begin)) % _DAY
         if seconds > length.seconds:
             raise RqpsError(
-                f"{what} takes about {duration(seconds)}, and from {self} there are only {duration(length.seconds)}",
-                fix="give it more hours with --between, or let a run have fewer steps, seconds or dbms",
+                f"{what} takes about {duration(seconds)}, but {self} has only {duration(length.seconds)}",
+                fix="give more hours with --between, or fewer steps, seconds or dbms",
             )
         return next(begin for begin, end in self.following(now_s) if end - begin >= seconds)
 
     def plan(self, runs: Sequence[Run], now_s: float) -> str:
-        """The number of nights or days that the runs take, in words. Raises RqpsError if one run does not fit."""
+        """The number of nights or days that the runs take, in words. Raises RqpsError if a run is longer than the
+        hours."""
         days = set()
         for run in runs:
             seconds = Estimate.of([run]).left_s()
@@ -87,7 +86,7 @@ class Hours:
         return f"{len(days)} {kind}{'s' * (len(days) != 1)} from {self}, the last until about {moment(now_s)}"
 
     def wait(self, watcher: Watcher, seconds: float = 0.0, what: str = "the study") -> None:
-        """Waits until `seconds` fit into the hours; says until when it waits, and when it goes on."""
+        """Waits until `seconds` fit into the hours, and reports the wait."""
         now_s = time.time()
         begin = self.room(seconds, what, now_s)
         if begin > now_s:
@@ -96,7 +95,7 @@ class Hours:
             watcher.say(f"it is {moment(time.time())}: going on with {what}")
 
     def runs(self, runs: Iterator[Run], watcher: Watcher) -> Iterator[Run]:
-        """Yields each run as soon as it can start and, by its estimate, end within the hours."""
+        """Yields each run once its estimated time fits into the hours."""
         for run in runs:
             self.wait(watcher, watcher.expected_s(run), run.words)
             yield run

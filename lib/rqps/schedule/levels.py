@@ -1,8 +1,8 @@
-"""Measures the parts of a scenario level after level. Each level is a study of its own beside the first study.
+"""Measures the parts of a scenario level by level, each level as a study of its own.
 
-A level splits those parts that cost something in the level before, and measures the base again. If instructions were
-counted, they decide which parts cost something. From the second level on, costs are too small to show in throughput,
-so that a study that counts instructions has only one round of throughput there.
+A level splits the parts that cost something in the level before, and measures the base again. If instructions are
+counted, they decide which parts cost something. From the second level on, costs are too small for throughput: a study
+that counts instructions then has only one round of throughput.
 """
 
 import json
@@ -33,7 +33,7 @@ def levels_file(data: Path, study: str) -> Path:
 
 
 def file_of_level(data: Path, study: str) -> Path | None:
-    """The file that describes a level; None if `study` is not a level of another study."""
+    """The file with a level's study; None if `study` is not a level of another study."""
     for file in sorted((data / "raw").glob(f"study=*/{LEVELS}")):
         spec = read_runs_file(file, PARAMETERS).studies.get(study)
         if spec and spec.level_of:
@@ -42,7 +42,7 @@ def file_of_level(data: Path, study: str) -> Path | None:
 
 
 def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Say) -> int:
-    """Measures level after level with `run`, the levels in the file first; stops at the first level that fails."""
+    """Measures level by level with `run`, first the levels in the file; stops at the first level that fails."""
     file = levels_file(data, study)
     code, done = 0, 0
     while not code:
@@ -50,10 +50,10 @@ def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile,
         if done == len(levels):
             added = _write_next(runs_yaml, study, data) if done < MOST_LEVELS else None
             if added is None:
-                say(f"{study}: nothing is left that is shown to cost something and has parts")
+                say(f"{study}: no part is left that costs something and can be divided")
                 return 0
             levels = (*levels, added)
-        say(f"{study}: the parts of what costs something are measured next, as {levels[done]}")
+        say(f"{study}: the parts that cost something are divided and measured next, as {levels[done]}")
         code = run(read_runs_file(file, PARAMETERS), levels[done])
         done += 1
     return code
@@ -94,8 +94,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
 
 
 def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Patterns]:
-    """The groups of instruments that the next, finer study of a scenario measures, chosen from the results of the
-    study before it."""
+    """The groups of instruments that a level measures, chosen by the results of the level before."""
     spec = runs_file.studies[study]
     if number == 1:
         assert spec.measure_parts_of is not None
@@ -104,8 +103,8 @@ def _parts(runs_file: RunsFile, study: str, number: int, data: Path) -> list[Pat
 
 
 def _config(base: str, patterns: Patterns, scenarios: Scenarios) -> tuple[str, dict[str, Any]]:
-    """The name and options of a config that records only what matches `patterns` and otherwise is the base's
-    config."""
+    """The name and options of a config that extends the base's config and records only instruments that match
+    `patterns`."""
     more = f"-and-{len(patterns) - 1}-more" if len(patterns) > 1 else ""
     name = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in patterns[0].removesuffix("/%"))
     name += more

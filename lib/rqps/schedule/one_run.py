@@ -1,7 +1,7 @@
 """Prepares and measures the run of a notebook: for `rqps run`, or by hand with papermill or in JupyterLab.
 
-`rqps run` writes the job of a run into the run's folder beforehand. For a run by hand, the job is made here: of a run
-of a study in runs.yaml, or of a run with other dbms, parameters or options, which gets a study of its own.
+`rqps run` writes the job into the run's folder beforehand. For a run by hand, the job is made here. A run with other
+dbms, parameters or options than the study in runs.yaml gets a study of its own.
 """
 
 import json
@@ -41,7 +41,7 @@ def job_of(
     options: Mapping[str, Any] | str | None = None,
     **parameters: Any,
 ) -> Job:
-    """Returns the job of the run that a notebook asks for. `rqps run` passes `folder`, where the job is stored.
+    """Returns the job of the run that a notebook requests. `rqps run` passes the `folder` in which it stored the job.
 
     For a run by hand, `dbms` is one name of the form build.config or several (default: the study's base), `options`
     are further options of the server, and `parameters` are those of the workload. Lists and mappings may be JSON, as
@@ -71,15 +71,15 @@ def job_of(
     run = _unit(unfold(with_versions(runs_file, name, versions), name, this_host()), name, chosen, round, mode)
     if run.absent:
         raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
-    with run_folder.measuring(name):  # refused at once if another run is being measured
+    with run_folder.measuring(name):  # raises an error if another run is being measured
         run_folder.clear_stale(place, print)
-        run_folder.remove_own(place.partial(run.unit))  # left by this kernel when the cell ran before
+        run_folder.remove_own(place.partial(run.unit))  # left by an earlier execution of the cell in this kernel
         refuse_mixture(place, [run], {*spec.hosts} - {this_host()})
         if run_state(place, run).state == "done":
             fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
             raise RqpsError(f"{place.finished(run.unit)}: this run is measured already", fix=fix)
         ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
-        # A run of the study writes the study's card as `rqps run` does.
+        # A run that belongs to the study writes the same card as `rqps run`.
         known = original if name == study else runs_file
         if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
             write_card(place, known.studies[name], unfold(known, name, this_host()), None, versions)
@@ -91,10 +91,9 @@ def job_of(
 
 
 def measure(job: Job) -> Result:
-    """Measures the run that a notebook asks for. If the notebook was not started by `rqps run`, the run's folder gets
-    its final name here: a success among the runs of its study, a failure among the failed ones. An interrupted run
-    leaves nothing."""
-    if job.published_in is None:  # `rqps run` waits for the notebook and does the rest
+    """Measures the run that a notebook requests. For a run by hand, the run's folder is then moved to the finished or
+    the failed runs of its study. An interrupted run leaves nothing."""
+    if job.published_in is None:  # `rqps run` waits for the notebook and publishes the run
         return measure_into_folder(job)
     place, started_at = StudyFolder(job.published_in), run_folder.now()
     partial = place.partial(job.run.unit)
@@ -117,7 +116,7 @@ def _runs_yaml() -> Path:
     for above in (Path.cwd(), *Path.cwd().parents):
         if (above / "runs.yaml").is_file():
             return above / "runs.yaml"
-    raise RqpsError(f"{Path.cwd()}: no runs.yaml here or above", fix="start from inside the checkout")
+    raise RqpsError(f"{Path.cwd()}: no runs.yaml here or above", fix="start in the checkout, or in a folder of it")
 
 
 def _parsed(value: Any) -> Any:
@@ -143,22 +142,22 @@ def _with_changes(
     parameters: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> tuple[RunsFile, str]:
-    """The contents of runs.yaml with a study that has the run, and the name of that study: the study itself, or a
-    new one if other dbms, parameters or options are asked for."""
+    """The contents of runs.yaml with a study that has the requested run, and the study's name. The study is new if it
+    has other dbms, parameters or options."""
     spec = runs_file.studies[study]
     configs = dict(runs_file.configs)
     for name in dbms:
         build, config = build_and_config(name)
         if build not in runs_file.builds or config not in configs:
             fix = f"name dbms as build.config, such as {spec.base}"
-            raise RqpsError(f"{name!r} is no build and config of runs.yaml", fix=fix)
+            raise RqpsError(f"{name!r} is no build.config of runs.yaml", fix=fix)
     alone = not spec.duet or mode != "throughput"
     in_study = set(dbms) == set(spec.dbms) or (alone and set(dbms) <= set(spec.dbms))
     rounds = {"throughput": {"rounds": max(round, 1)}, "stacks": {"stacks_rounds": round}}
     rounds |= {"waits": {"waits_rounds": round}, "instructions": {"instructions_rounds": round}}
     if mode not in rounds:
         fix = f"give one of {', '.join(rounds)}"
-        raise RqpsError(f"mode {mode!r} is not measured by hand", fix=fix)
+        raise RqpsError(f"mode {mode!r} can't be measured by hand", fix=fix)
     changes: dict[str, Any] = {"hosts": (), "measure_parts_of": None, "budget": None, "rounds": spec.rounds or round}
     changes |= rounds[mode]
     if in_study and not parameters and not options:
@@ -182,7 +181,7 @@ def _with_changes(
 def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
     asked = spec.parameters.model_dump(mode="json", exclude_unset=True) | dict(parameters)
     try:
-        # Validated as JSON, since a strict model accepts lists for tuples only then.
+        # Validated as JSON, since a strict model accepts lists for tuples only in JSON.
         return type(spec.parameters).model_validate_json(json.dumps(asked))
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
@@ -191,11 +190,11 @@ def _parameters(spec: StudySpec, parameters: Mapping[str, Any]) -> Any:
 
 
 def _unit(runs: Sequence[Run], study: str, dbms: tuple[str, ...], round: int, mode: Mode) -> Run:
-    """The run of this round and mode: a duet if there is one, else the run of the one dbms that is asked for."""
+    """The run of this round and mode: a duet if there is one, else the run of the single requested dbms."""
     of_round = [run for run in runs if run.mode == mode and run.round == round]
     for run in of_round:
         wanted = {*dbms, *(f"{name}-{BY_HAND}" for name in dbms)}
         if run.side is not None or (len(dbms) == 1 and run.dbms in wanted):
             return run
     fix = "give one dbms, or several of a workload whose servers take turns"
-    raise RqpsError(f"{study}: round {round} has no such run of {', '.join(dbms)} in mode {mode}", fix=fix)
+    raise RqpsError(f"{study}: round {round} has no run of {', '.join(dbms)} in mode {mode}", fix=fix)

@@ -1,4 +1,5 @@
-"""Builds that are rebuilt at their path: a study keeps all versions, and measures the newest beside the others."""
+"""Builds that are rebuilt at their path: a study keeps the results of all versions, and measures the newest version
+with earlier ones."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ CMAKE_CACHE, CMAKE_SOURCE = "CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL="
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """A build whose program differs from the program that was measured last."""
+    """A build whose binary differs from the binary that was measured last."""
 
     last: BuildVersion
     digest: str
@@ -35,7 +36,7 @@ class Rebuilt:
 
 
 def known_versions(folder: Path, runs_file: RunsFile, study: str, host: str) -> Versions:
-    """The versions of builds that a study has on a host, from its card; for a build without a version there, from
+    """The versions of a study's builds on a host, from the study's card; for a build that is not in the card, from
     the finished runs."""
     known = [version for version in _card_versions(folder) if version.host == host]
     for build, _, program in _at_their_place(runs_file, study):
@@ -47,7 +48,8 @@ def known_versions(folder: Path, runs_file: RunsFile, study: str, host: str) -> 
 
 
 def rebuilt(known: Iterable[BuildVersion]) -> tuple[Rebuilt, ...]:
-    """The builds that were rebuilt since their last version was measured, without builds whose program is missing."""
+    """The builds that were rebuilt since their last version was measured; a build without a binary is not one of
+    them."""
     newest = {version.build: version for version in known}
     now = ((version, digest_of(Path(version.program))) for version in newest.values())
     return tuple(Rebuilt(version, digest) for version, digest in now if digest not in ("", version.digest))
@@ -59,7 +61,7 @@ def rebuilt_since(card: StudyCard, host: str) -> tuple[Rebuilt, ...]:
 
 
 def refuse_another_program(folder: Path, run: Run, measured: Path) -> None:
-    """Refuses a run that was just measured into a folder if its program differs from that of the earlier runs."""
+    """Refuses a run that was just measured if its binary differs from the binary of earlier runs."""
     for member in run.members:
         if member.build_spec.moves:
             now = read_manifest(member_folder(measured, member)).build_digest
@@ -68,9 +70,9 @@ def refuse_another_program(folder: Path, run: Run, measured: Path) -> None:
             }
             if other := sorted(before - {now}):
                 raise RqpsError(
-                    f"{member.build} was rebuilt on {run.host}: its program has sha256 {now[:12]}, and had "
-                    f"{other[0][:12]} in the runs of {run.study} before",
-                    fix=f"give the build as it is now a name of its own in runs.yaml, or measure all of it again: "
+                    f"{member.build} was rebuilt on {run.host}: its binary has sha256 {now[:12]}, and had "
+                    f"{other[0][:12]} in earlier runs of {run.study}",
+                    fix="give the current build another name in runs.yaml, or measure all dbms again: "
                     f"rqps run {run.study} --archive",
                 )
 
@@ -79,17 +81,17 @@ def refusal(study: str, changed: Iterable[Rebuilt]) -> RqpsError:
     """The error that names the rebuilt builds and the options to measure them."""
     return RqpsError(
         f"{study}: " + "; ".join(map(str, changed)),
-        fix=f"rqps run {study} --rebuilt keeps what was measured and measures the build as it is now beside it; "
-        "--archive sets it aside",
+        fix=f"rqps run {study} --rebuilt measures the current build together with the earlier version; "
+        "--archive sets the earlier results aside",
     )
 
 
 def next_versions(
     known: Versions, folder: Path, runs_file: RunsFile, study: str, host: str, note: str = ""
 ) -> Versions:
-    """The versions of a study's builds, with a further version for each build whose program has changed.
+    """The versions of a study's builds, with a further version for each build whose binary has changed.
 
-    A version that no run has measured is replaced by the next, except the first version in a series of `rqps try`.
+    The next version replaces a version that no run has measured, except the first version in a series of `rqps try`.
     """
     versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
     of_tries = runs_file.studies[study].against is not None
@@ -110,7 +112,7 @@ def next_versions(
 
 
 def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFile:
-    """Adds the versions of a study's builds to its builds and dbms; all but the newest are measured from copies."""
+    """Adds the versions of a study's builds to its builds and dbms; earlier versions are measured from copies."""
     spec, builds = runs_file.studies[study], dict(runs_file.builds)
     names: dict[str, list[str]] = {}
     for version in versions:
@@ -134,23 +136,23 @@ def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFi
 
 
 def refuse_unmeasurable(runs_file: RunsFile, study: str) -> None:
-    """Refuses a study with a rebuilt build whose versions can't be measured beside each other."""
+    """Refuses a study whose versions of a build can't be measured in one round."""
     spec = runs_file.studies[study]
     base, _ = build_and_config(spec.base)
     if spec.earlier and not spec.duet:
         raise RqpsError(
             f"{study}: a build was rebuilt, and the dbms of this study are measured one after the other, hours apart",
-            fix=f"rqps run {study} --archive measures all of it again; or let it be measured in turns (method: duet)",
+            fix=f"rqps run {study} --archive measures all dbms again; or set `method: duet` in the study",
         )
     if any(spec.base in others for others in spec.earlier.values()) and not runs_file.builds[base].copied:
         raise RqpsError(
-            f"{study}: the base {spec.base} was rebuilt, and there is no copy of what was measured",
-            fix=f"rqps run {study} --archive measures all of it again",
+            f"{study}: the base {spec.base} was rebuilt, and there is no copy of the measured version",
+            fix=f"rqps run {study} --archive measures all dbms again",
         )
 
 
 def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -> None:
-    """Copies the current builds, so that they can still be measured when the next version has replaced them."""
+    """Copies the current builds, to measure them again when the next version has replaced them."""
     digests = {version.build: version.digest for version in versions}
     for build, spec, _ in _at_their_place(runs_file, study):
         if spec.source == "path" and not copy_of(digests[build]).is_dir():
@@ -161,14 +163,14 @@ def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -
 
 
 def moving(runs_file: RunsFile, study: str) -> tuple[str, ...]:
-    """The builds of a study whose binary may be replaced by another version at any time."""
+    """The builds of a study whose binary may be replaced at any time."""
     builds = dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms)
     return tuple(build for build in builds if runs_file.builds[build].moves)
 
 
 def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
-    """Yields the builds of a study that may be rebuilt and are present, with their programs; nothing for a study with
-    hosts. Hosts have builds of their own, which are checked when a run of theirs has been measured."""
+    """Yields the existing builds of a study that may be rebuilt, with their binaries. Yields nothing for a study with
+    hosts: builds on a host are checked after each run there."""
     if runs_file.studies[study].hosts:
         return
     for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):
@@ -199,7 +201,7 @@ def _version(
 
 
 def source_revision(program: Path) -> str | None:
-    """The git commit of the source tree that a program was built in, or that CMake built it from."""
+    """The git commit of the source tree in which, or from which, a binary was built."""
     for folder in program.resolve().parents:
         if (cache := folder / CMAKE_CACHE).is_file():
             lines = cache.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -28,19 +28,19 @@ from rqps.store.write import flush
 from rqps.study import Run
 
 HOST_LOCK = "RQPS_HOST_LOCK"
-"""The environment variable with another name for the host's lock; if it is empty, there is no lock. For tests of
-rqps, which measure side by side."""
+"""The environment variable that sets another name for the host's lock, or no lock if it is empty, for tests of rqps
+that measure at the same time."""
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
 LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
-"""Maximum size in bytes of a stored log, of a finished and of a failed run. A longer log is stored with its
-beginning and its end: no measurements are lost, since these are in the tables."""
+"""Maximum size in bytes of a stored log, of a finished and of a failed run. Of a longer log, the beginning and the
+end are stored; measurements are in the tables, not in logs."""
 
 
 @contextmanager
 def measuring(study: str) -> Iterator[None]:
-    """Holds the locks of the cache and of this host, since two simultaneous measurements would disturb each
-    other. If another measurement is running, raises an RqpsError that names it."""
+    """Holds the locks of the cache and of this host: two simultaneous measurements would disturb each other. Raises
+    `Busy`, which names the other measurement, if there is one."""
     # A home directory may be shared between hosts.
     path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
 
@@ -48,7 +48,7 @@ def measuring(study: str) -> Iterator[None]:
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
             other = f"pid {note['pid']}, study {note['study']}, since {note['since']}"
-        except ValueError:  # the other process has only just got the lock
+        except ValueError:  # the other process has the lock but has not written its note yet
             other = "just started"
         raise _busy(other)
 
@@ -60,8 +60,8 @@ def measuring(study: str) -> Iterator[None]:
 
 @contextmanager
 def _alone_on_host() -> Iterator[None]:
-    """Holds an abstract Unix socket as a lock for all users and caches of a host. The socket leaves no file, and the
-    kernel frees its name when this process ends."""
+    """Holds an abstract Unix socket as a lock for all users and caches of a host. It has no file, and the kernel
+    releases it when this process ends."""
     name = os.environ.get(HOST_LOCK, "rqps-measuring")
     with socket.socket(socket.AF_UNIX) as lock:
         if name:
@@ -71,7 +71,7 @@ def _alone_on_host() -> Iterator[None]:
                 if error.errno != errno.EADDRINUSE:
                     raise
                 raise _busy(_holder(name)) from None
-            lock.listen()  # from now on the kernel tells other processes our process id
+            lock.listen()  # the kernel then tells other processes our process id
         yield
 
 
@@ -103,7 +103,7 @@ def begin(folder: StudyFolder, run: Run) -> Path:
         partial.mkdir(parents=True)
     except FileExistsError:
         raise RqpsError(
-            f"{partial}: this run is being measured by another process now",
+            f"{partial}: another process is measuring this run",
             fix="wait until that process has ended, or give this command another data folder (--data)",
         ) from None
     try:
@@ -119,7 +119,7 @@ def begin(folder: StudyFolder, run: Run) -> Path:
 
 
 def remove(partial: Path) -> None:
-    """Removes a run's hidden folder, unless its processes still run: the next start needs the file with their
+    """Removes a run's hidden folder, unless processes of the run are left: the next start needs the file with their
     ids."""
     if not listed(partial / PIDS):
         shutil.rmtree(partial, ignore_errors=True)
@@ -135,7 +135,7 @@ def remove_own(partial: Path) -> None:
 def publish(folder: StudyFolder, run: Run) -> Path:
     """Renames a finished run's folder to its final name. From then on the run counts as done."""
     partial, published = folder.partial(run.unit), folder.finished(run.unit)
-    if published.exists():  # it has no manifest, otherwise the run would not be measured again
+    if published.exists():  # it has no manifest, or the run would not be measured again
         _set_aside(folder, run, published)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
         file.unlink(missing_ok=True)
@@ -171,7 +171,7 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
     partial.mkdir(exist_ok=True)  # it may have been removed
-    for member in run.members:  # a killed kernel can leave an incomplete table
+    for member in run.members:  # removes incomplete tables, which a killed kernel can leave
         sweep(member_folder(partial, member))
     _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
@@ -200,7 +200,8 @@ def now() -> str:
 
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
-    """The reason why a run failed; None if its own manifests say that it succeeded, whatever papermill says."""
+    """The reason why a run failed; None if its manifests say that it succeeded, even if papermill reports an
+    `error`."""
     if not _owner(folder).is_file():
         if not (folder.parent / CARD).is_file():
             fix = "leave the folders of a study alone while it is measured; then run the same command again"
@@ -212,13 +213,13 @@ def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
     if not (folder / MANIFEST).is_file():
-        return error or "the notebook ended without having written a manifest"
+        return error or "the notebook ended without a manifest"
     try:
         manifest = read_manifest(folder)
     except RqpsError as damaged:
         return damaged.message
     if manifest.outcome == "failed":
-        return manifest.error or error or "the manifest says failed, and not why"
+        return manifest.error or error or "the manifest says failed, without a reason"
     if (manifest.run, manifest.identity) != (run.run, run.identity):
         return (
             f"the manifest is that of {manifest.run} with identity {manifest.identity}, "
@@ -228,7 +229,7 @@ def _why_failed(folder: Path, run: Run, error: str | None) -> str | None:
 
 
 def clear_stale(folder: StudyFolder, say: Say) -> None:
-    """Removes the folders of unfinished runs that a killed rqps left, once the processes of these runs have ended."""
+    """Removes unfinished runs' folders that a killed rqps left, once the processes of these runs have ended."""
     for partial in folder.partials():
         of_another_host = any(partial.glob("owner-*")) and not _owner(partial).exists()
         if of_another_host or listed(_owner(partial)):
@@ -241,8 +242,8 @@ def clear_stale(folder: StudyFolder, say: Say) -> None:
 
 def still_running(processes: set[psutil.Process]) -> RqpsError:
     return RqpsError(
-        f"processes of a run that has ended are still there: {names_of(processes)}",
-        fix="end them with kill, then run the command again; nothing is measured beside them",
+        f"processes of a run that has ended still exist: {names_of(processes)}",
+        fix="end them with kill, then run the command again; they would disturb a measurement",
     )
 
 
@@ -252,7 +253,7 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
             says_failed = read_manifest(manifest.parent).outcome == "failed"
         except RqpsError:
             says_failed = False
-        if not says_failed:  # readers take a run whose manifest doesn't say that it failed for a good one
+        if not says_failed:  # readers take such a run for a finished one
             manifest.rename(manifest.with_name("manifest.refused.json"))
     failed = folder.next_failure(run.unit)
     failed.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Measures the missing runs of a study on a runner, one after the other, each completely or not at all."""
+"""Measures the missing runs of a study with a runner, one after the other, each completely or not at all."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -29,27 +29,27 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, Measured, Run, RunsFile, StudySpec,
 from rqps.terminal import duration, moment
 
 _ALONE = Lock()
-"""Lock for preparing a study's folder, since the hosts of a study are served by threads of one process."""
+"""Lock for preparing a study's folder: each host of a study is served by a thread of this process."""
 GIVEN = ("study", "dbms", "round", "mode", "folder")
 """The parameters that every run notebook takes, besides those of its workload."""
 AGAIN = "then run the same command again: finished runs are safe"
 
 
 class Runner(Protocol):
-    """Measures runs, one at a time."""
+    """Measures runs on one host, one at a time."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Refuses runs that cannot work, before anything is written."""
+        """Refuses runs that can't work, before anything is written."""
 
     def measuring(self, study: str) -> AbstractContextManager[None]:
-        """Holds the host's lock, so that nothing else is measured there."""
+        """Holds the host's lock, under which nothing else is measured there."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
         """Does the slow preparations of builds, tables and tools."""
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
-        """Measures a run into a folder until the run ends or the watcher asks to stop, and leaves no process behind.
-        Returns the error that ended the run, if any; only the manifest says that a run is complete."""
+        """Measures a run into a folder until the run ends or the watcher was stopped, and leaves no process behind.
+        Returns the error that ended the run, if any; only a manifest shows that a run is complete."""
 
 
 class LocalRunner:
@@ -104,13 +104,14 @@ class LocalRunner:
         return execution.error()
 
     def refuse_rebuilt(self, run: Run) -> None:
-        """Ends the study with an RqpsError if a build was rebuilt by now: a run has to measure one binary."""
+        """Raises an RqpsError, which ends the study, if a build was rebuilt meanwhile: a run has to measure one
+        binary."""
         for member in run.members:
             build = ready.prepared.build if (ready := self._ready.get(member.dbms)) else None
             if build and digest_of(build.program) != build.digest:
                 raise RqpsError(
                     f"{build.program} was rebuilt while {run.words} of {run.study} was measured",
-                    fix=f"let the build end, then: rqps run {run.study} --rebuilt",
+                    fix=f"wait until the build has ended, then: rqps run {run.study} --rebuilt",
                 )
 
 
@@ -130,10 +131,10 @@ def run_study(
     rebuilt: bool = False,
     note: str = "",
 ) -> int:
-    """Measures a study's missing runs on a host, or as many as fit a budget, occasion after occasion; returns the
-    exit code. `another` begins an occasion now; `rebuilt` measures each build that was rebuilt as its next version,
-    with a `note`. A failed run does not stop the study; its folder remains. `wanted` maps each dbms to the rounds
-    that it should have in the end, if these numbers differ."""
+    """Measures a study's missing runs on a host, or as many as fit a budget, occasion by occasion; returns the exit
+    code. A failed run does not stop the study; its folder remains. `another` begins an occasion now. `rebuilt`
+    measures each rebuilt build as its next version, with a `note`. `wanted` maps each dbms to its final number of
+    rounds, if these differ."""
     host = host or this_host()
     folder = StudyFolder.of(data.absolute(), study)
     asked = on_host(runs_file, study, host)
@@ -168,13 +169,13 @@ def run_study(
     except OSError as error:
         raise RqpsError(
             f"{error.filename or folder.path}: could not be written: {error.strerror or error}",
-            fix=f"see that the disk has room and that you may write to the folder, {AGAIN}",
+            fix=f"check that the disk has room and that you may write to the folder, {AGAIN}",
         ) from error
 
 
 @dataclass(frozen=True)
 class _Measuring:
-    """The measurement of a study on a host, whose lock is held."""
+    """The measurement of a study, under the lock of its host."""
 
     runs_file: RunsFile
     study: str
@@ -212,8 +213,8 @@ class _Measuring:
         return _measure(folder, study, possible, chain(rounds, others), already, self.runner, watcher, hours)
 
     def wait_for(self, occasion: int, apart_s: int) -> int:
-        """Waits until `apart_s` seconds after the end of the occasion before; returns 0, or an exit code if a signal
-        comes first."""
+        """Waits until `apart_s` seconds after the end of the previous occasion; returns 0, or an exit code if a
+        signal arrives first."""
         begin = self.folder.ended_at(self.host, occasion - 1) + apart_s
         with suppress(Stopped):
             if begin > time.time():
@@ -239,7 +240,7 @@ def _prepare(
 
 
 def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
-    """Renames a study's folder, so that the study is measured again from the beginning."""
+    """Renames a study's folder, to measure the study again from the beginning."""
     path = folder.path
     old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     path.rename(old)
@@ -272,8 +273,8 @@ def write_card(
 
 
 def _looked_at(card: StudyCard, before: StudyCard) -> StudyCard:
-    """The card with its number of interim analyses (`looks`): one more if rounds were added to a study that had
-    enough for a verdict, unless a further version of a build was added."""
+    """The card with its number of interim analyses (`looks`): one more if rounds were added to a study that already
+    had enough rounds for a verdict, but not if a version of a build was added."""
     planned, earlier = ((plan.rounds or 0) * plan.occasions for plan in (card, before))
     again = planned > earlier >= ROUNDS_FOR_A_VERDICT and len(card.builds) == len(before.builds)
     return card.model_copy(update={"looks": max(card.looks, before.looks + again)})
@@ -289,8 +290,7 @@ def _measure(
     watcher: Watcher,
     hours: Hours | None,
 ) -> int:
-    """Measures the runs of `following` one after the other, once all `possible` runs are prepared; returns the exit
-    code."""
+    """Prepares all `possible` runs, then measures the runs of `following`; returns the exit code."""
     began = time.monotonic()
     measured = 0
     failed: list[Failure] = []
@@ -344,7 +344,7 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
         if watcher.stopped_by:
             raise Stopped
         reason = run_folder.why_failed(partial, run, error)
-        # When the disk is full, the notebook may be cut off even if the manifest is complete.
+        # On a full disk, the notebook may be cut off although the manifest is complete.
         if no_room(f"{error} {reason}"):
             what = f"{run.words}: {reason or error}"
             raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")

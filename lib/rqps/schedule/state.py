@@ -1,4 +1,4 @@
-"""A study's folder: its finished runs, and the time that the missing runs take."""
+"""A study's folder with its finished runs, and estimates of the time for the missing runs."""
 
 import json
 import re
@@ -35,7 +35,7 @@ FIRST_GUESS_S = 10.0
 
 
 def this_host() -> str:
-    """This host's short name; a hyphen replaces each character that a folder's name may not have."""
+    """This host's short name; other characters than letters, digits, _ and - are replaced by a hyphen."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname().partition(".")[0]) or "localhost"
 
 
@@ -65,7 +65,7 @@ class StudyFolder:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
     def measured(self, host: str, occasion: int | None = None) -> Measured:
-        """The complete duets of a host, and the current occasion: if not given, the latest one that has a finished
+        """The complete duets of a host, with the `occasion` under way; if not given, the latest one with a finished
         run."""
         sides: dict[Path, list[Manifest]] = {}
         latest = 1
@@ -94,7 +94,7 @@ class StudyFolder:
         return tuple(sorted(numbered, key=_number))
 
     def failure_of(self, dbms: str) -> Path | None:
-        """The latest failed attempt that this dbms took part in."""
+        """The latest failed attempt with this dbms."""
         took_part = []
         for record in (self.path / "failed").glob(f"run=*.*/{FAILURE}"):
             with suppress(OSError, ValueError, KeyError):
@@ -114,8 +114,8 @@ def _number(failure: Path) -> int:
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of one run of a study. `other`: measured, but under other conditions than are asked for now;
-    `absent`: the version of its build lacks a requested feature, so that the run is never measured."""
+    """The state of one run of a study. `other`: measured, but under other conditions than requested now; `absent`:
+    never measured, because the version of its build lacks a requested feature."""
 
     run: Run
     state: Literal["done", "failed", "missing", "other", "absent"]
@@ -127,8 +127,8 @@ class RunState:
 def state(
     runs_file: RunsFile, study: str, data: Path, host: str | None = None, *, thorough: bool = False
 ) -> tuple[RunState, ...]:
-    """The state of every run of a study, in the order in which they are measured. Refuses files that changed since
-    they were measured; compares every byte if `thorough`."""
+    """The state of every run of a study, in their order. Refuses files that changed since they were measured;
+    compares every byte if `thorough`."""
     folder = StudyFolder.of(data, study)
     if (folder.path / CARD).is_file():
         read_study_card(folder.path)
@@ -140,7 +140,7 @@ def state(
 
 
 def as_measured(folder: StudyFolder, runs_file: RunsFile, study: str, host: str) -> RunsFile:
-    """A study as a host measures it: with the host's own parameters, if any, and the known versions of builds."""
+    """A study as a host measures it: with the parameters of the host and the known versions of builds."""
     own = on_host(runs_file, study, host)
     return with_versions(own, study, known_versions(folder.path, own, study, host))
 
@@ -165,8 +165,8 @@ def run_state(folder: StudyFolder, run: Run) -> RunState:
 
 
 def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collection[str] = ()) -> None:
-    """Refuses to add runs to data that was measured under other conditions, also on other hosts or in other rounds.
-    Runs of hosts in `elsewhere`, which may have parameters of their own, are not compared."""
+    """Refuses to add runs to a study that has runs under other conditions, on any host. Hosts in `elsewhere`, which
+    may have parameters of their own, are not compared."""
     asked = {member.dbms: member for run in runs for member in run.members}
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
@@ -187,18 +187,18 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
     raise RqpsError(
         f"{folder.path}: {count} {'run was' if count == 1 else 'runs were'} measured under other conditions "
         "than runs.yaml asks for now:\n" + "\n".join(lines),
-        fix="set what was measured aside with --archive, or undo the change in runs.yaml, "
+        fix="set the measured runs aside with --archive, or undo the change in runs.yaml, "
         "or give the changed study another name",
     )
 
 
 def write_asked(folder: Path, run: Run) -> None:
-    """Stores the requested values of a run in its folder, so that a later change of runs.yaml can be named."""
+    """Stores the requested values of a run in its folder, to describe a later change of runs.yaml."""
     (folder / ASKED).write_text(json.dumps(_asked(run), indent=2) + "\n", encoding="utf-8")
 
 
 def _asked(run: Run) -> dict[str, Any]:
-    """All requested values that a run's identity covers, in a form that JSON can store."""
+    """All requested values of a run that its identity depends on, as JSON values."""
     return scenario_asked(run.build_spec, run.scenario) | {
         "build": run.build_spec.model_dump(mode="json", exclude_none=True),
         "options": {
@@ -228,15 +228,15 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. A run is expected to take its time under load and the mean overhead of earlier runs of
-    its mode, or of any mode. Most of the overhead does not depend on the number of servers that start at once."""
+    """The time left for runs. A run's expected time is its time under load and the mean overhead of earlier runs of
+    its mode or, without such runs, of any mode. Most of the overhead does not depend on the number of servers."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""
     modes: Sequence[str] = ()
     """The mode of each run; if empty, all runs have the same mode."""
     overheads_s: dict[str, list[float]] = field(default_factory=dict)
-    """Maps each mode to the seconds that its finished runs took beyond their time under load."""
+    """The overheads of finished runs by mode: their time in addition to the time under load, in seconds."""
     done_s: float = 0.0
     done: int = 0
 
@@ -260,8 +260,8 @@ class Estimate:
         return cls([run.estimated_seconds for run in runs], [run.mode for run in runs], dict(overheads_s))
 
     def left_s(self, elapsed_s: float = 0.0) -> float:
-        """Seconds left when the run under way has taken `elapsed_s`; a run that takes longer than expected counts
-        as about to end."""
+        """Seconds left when the run under way has taken `elapsed_s`. A run that takes longer than expected has no
+        time left."""
         due = range(self.done, len(self.planned))
         expected = [max(self.planned[at] + self.overhead_s(self._mode(at)), 0.0) for at in due]
         return max(expected[0] - elapsed_s, 0.0) + sum(expected[1:]) if expected else 0.0

@@ -1,4 +1,4 @@
-"""Makes builds from source, and trains a build that collects a profile under the load of a study of runs.yaml."""
+"""Makes builds from source. For profile-guided optimization, runs an instrumented build under the load of a study."""
 
 import os
 import time
@@ -29,8 +29,8 @@ def make_builds(
     jobs: int = JOBS,
     niceness: int = 10,
 ) -> None:
-    """Makes these builds, and layouts of them, from source, unless they are made already. Before the first build
-    begins, it says what each build takes, and raises an RqpsError if something is missing for any of them."""
+    """Makes these builds, and layouts of them, from source, unless they exist. Before the first build begins, reports
+    what each build needs, and raises an RqpsError if anything is missing."""
     makings = [Making.of(name, spec) for name, spec in builds]
     first = {making.in_first_order.tree: making.in_first_order for making in makings}
     for making in (making for tree, making in first.items() if not tree.is_dir()):
@@ -46,8 +46,8 @@ def make_builds(
 
 
 def train(runs_file: RunsFile, name: str, runner: LocalRunner, say: Say, tree: Path) -> None:
-    """Runs one round of a build's training study, with the config of the study's base; keeps no measurements. If
-    something is measured on this host, waits for its end."""
+    """Runs one round of a build's training study, with the config of the study's base; keeps no measurements. Waits
+    until no other measurement runs on this host."""
     build = runs_file.builds[name]
     study = study_of(runs_file, training := str(build.training))
     dbms = f"{name}.{build_and_config(study.base)[1]}"
@@ -59,12 +59,12 @@ def train(runs_file: RunsFile, name: str, runner: LocalRunner, say: Say, tree: P
     )
     with Scratch() as folder:
         if when_free(name, say, partial(run_study, alone, training, data=folder, runner=runner)) != 0:
-            fix = f"see that it runs to its end: rqps run {training}"
+            fix = f"find the error with: rqps run {training}"
             raise RqpsError(f"builds.{name}: the training under {training} failed", fix=fix)
 
 
 def when_free(name: str, say: Say, run: Callable[[], int]) -> int:
-    """Runs a measurement once no other is running on this host."""
+    """Runs a measurement once no other measurement runs on this host."""
     for tries in count():
         try:
             return run()

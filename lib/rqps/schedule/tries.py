@@ -1,5 +1,5 @@
-"""Tries: measures a build again and again while somebody works on it, each version beside the version before; or
-measures a user's own statement on several dbms."""
+"""Tries: measures a build after each change of its code, together with the version before; or measures a user's own
+statement on several dbms."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,31 +24,31 @@ from rqps.study.runs_file import Parameters
 from rqps.workloads import PARAMETERS
 
 FILE = "try.yaml"
-"""The file in a study's folder that describes the study, in the form of runs.yaml."""
+"""The file in a study's folder that defines the study, in the form of runs.yaml."""
 NO_OPTIONS = "defaults"
-"""The name of a config without options, for a try with no config of runs.yaml."""
+"""The name of a config without options, for a try without a config of runs.yaml."""
 ROUNDS = 4
-"""Rounds of a try: the fewest that a verdict takes."""
+"""Rounds of a try: the minimum for a verdict."""
 STATEMENT_BUDGET = "2m"
 
 
 @dataclass(frozen=True)
 class Try:
-    """A requested try of a build. A value left empty is taken from the build's last try; if there is none, rqps
-    chooses it."""
+    """A requested try of a build. Empty values are taken from the build's last try; without an earlier try, rqps
+    chooses them."""
 
     build: str
     """A directory, or the name of a build of runs.yaml that has a path."""
     steps: tuple[str, ...] = ()
     base: str = ""
-    """The dbms of runs.yaml to compare with; the first version of the build itself, if none is named."""
+    """The dbms of runs.yaml to compare with; if empty, the first version of the build."""
     config: str = ""
     against: Literal["last", "base"] = "last"
     rounds: int = ROUNDS
 
 
 def file_of_try(data: Path, study: str) -> Path | None:
-    """The file of a study that `rqps try` made; None if it is no such study."""
+    """The file of a study that `rqps try` made; None for other studies."""
     file = data / "raw" / f"study={study}" / FILE
     return file if file.is_file() else None
 
@@ -60,7 +60,7 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
     entries = ((name, BuildSpec.model_validate(entry)) for name, entry in described["builds"].items())
     name, spec = build_of(asked.build, {name: entry for name, entry in entries if entry.path}, say)
     build = spec.model_dump(mode="json", exclude_none=True)
-    engine_of(spec).source(name, spec).fetch(name, say)  # the error of fetch says what is missing
+    engine_of(spec).source(name, spec).fetch(name, say)  # raises an error if the build is missing
     before = _last_of(data, name, build)
     if before and not (asked.steps or asked.base or asked.config):
         study = before[1]
@@ -97,7 +97,7 @@ def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) 
     written = read_document(runs_yaml).value if runs_yaml else {}
     builds, configs = (dict(written.get(kind) or {}) for kind in ("builds", "configs"))
     if len(asked.dbms) < 2:
-        raise RqpsError("--dbms: two dbms are compared", fix="name them: --dbms my5624.common my8033.common")
+        raise RqpsError("--dbms: a comparison needs two dbms", fix="name them: --dbms my5624.common my8033.common")
     chosen = dict(map(build_and_config, asked.dbms))
     for dbms in asked.dbms:
         build, config = build_and_config(dbms)
@@ -144,7 +144,7 @@ def _named_values(given: str) -> tuple[str, Any]:
 
 
 def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -> bool:
-    """True if there is nothing to compare with yet; then the current build is kept, and becomes the base."""
+    """True if there is no other dbms to compare with yet; the current build is then copied, and becomes the base."""
     folder, host = StudyFolder.of(data, study), this_host()
     known = rebuilds.known_versions(folder.path, runs_file, study, host)
     now = rebuilds.next_versions(known, folder.path, runs_file, study, host, note)
@@ -155,14 +155,14 @@ def is_first(runs_file: RunsFile, study: str, data: Path, note: str, say: Say) -
 
 
 def _begin(folder: StudyFolder, runs_file: RunsFile, study: str, versions: rebuilds.Versions, say: Say) -> None:
-    """Copies the builds that are rebuilt at a path, and writes the study's card, before anything is measured."""
+    """Copies the builds that may be rebuilt, and writes the study's card, before anything is measured."""
     rebuilds.copy_newest(runs_file, study, versions, say)
     as_known = rebuilds.with_versions(runs_file, study, versions)
     write_card(folder, as_known.studies[study], unfold(as_known, study, this_host()), None, versions)
 
 
 def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile, str] | None:
-    """The file contents and the name of the study of the last try of a build; None if there was no try."""
+    """The study of a build's last try: the contents of its file, and its name. None if there was no try."""
     files = sorted((data / "raw").glob(f"study=*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)
     spec = BuildSpec.model_validate(build)
     for file in files:
@@ -173,7 +173,7 @@ def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile,
 
 
 def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, dict[str, Any]], data: Path) -> str:
-    """Writes the file of a try's study; returns the study's name, which differs by build, steps, base and config."""
+    """Writes the file of a try's study; returns the study's name, which depends on build, steps, base and config."""
     builds, configs = {name: build}, dict(written["configs"])
     of_base, config = build_and_config(asked.base) if asked.base else ("", "")
     if asked.base and (of_base not in written["builds"] or config not in configs):
@@ -238,7 +238,7 @@ def _load(engine: str, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
                 mistakes.append(f"{workload}: {error.errors()[0]['msg'].removeprefix('Value error, ')}")
             else:
                 return workload, parameters
-    raise RqpsError("; ".join(mistakes) or f"no workload of {engine} fits in a few minutes", fix="name other steps")
+    raise RqpsError("; ".join(mistakes) or f"no workload of {engine} suits a short try", fix="name other steps")
 
 
 def _validated(model: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:

@@ -19,16 +19,16 @@ POLL_S = 0.5
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised after a signal: by the signal's handler only inside `Watcher.raising`, else where the program checks for
+    """Raised after a signal: at once inside `Watcher.raising`, otherwise where the program next checks for
     signals."""
 
 
 class Watcher:
     """Shows the runs of a study in a terminal or a log.
 
-    Inside its `with` block a signal only sets `stopped_by`, and the program reacts where nothing can be left half
-    done. A second signal changes nothing, since the program is stopping already. If several hosts measure at once,
-    the watcher of each has a line of its own, and the `parent` receives the signals.
+    Inside its `with` block a signal only sets `stopped_by`, which the program checks between actions that must be
+    complete. A second signal has no effect. If several hosts measure at once, each has a watcher with a progress line
+    of its own, and the `parent` receives the signals.
     """
 
     def __init__(self, folder: Path | None = None, parent: "Watcher | None" = None, host: str = "") -> None:
@@ -38,7 +38,7 @@ class Watcher:
         self.waited_s = 0.0
         """Seconds spent waiting, without a run to measure."""
         self._folder = folder
-        """The study's folder, where other processes find the current run."""
+        """The study's folder, in which a file tells other processes about the current run."""
         self._noted: Path | None = None
         self._failed = 0
         self._runs: Sequence[Run] = ()
@@ -88,14 +88,14 @@ class Watcher:
         self.terminal.say(f"{self._host}{text}")
 
     def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
-        """Plans the runs to measure. `before` is the number of runs done already. More runs may follow until
-        `ends`, a time of the monotonic clock, which is put off by the time spent waiting."""
+        """Plans the runs to measure, after `before` runs that are done. More runs may follow until `ends`, a time of
+        the monotonic clock, to which time spent waiting is added."""
         self._runs, self._before, self._ends = runs, before, ends
         self._all_began = self._all_began or time.monotonic()
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)
 
     def expected_s(self, run: Run) -> float:
-        """The expected time of a run, estimated from those that finished before."""
+        """The expected time of a run, estimated from earlier runs."""
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
