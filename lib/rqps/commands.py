@@ -274,7 +274,7 @@ def builds(arguments: argparse.Namespace) -> Call:
     def line(name: str, spec: BuildSpec) -> str:
         try:
             state = "made" if Making.of(name, spec).tree.is_dir() else "not made"
-        except RqpsError as error:  # its directory of sources is missing
+        except RqpsError as error:  # the build's directory of sources is missing
             state = error.message.removeprefix(f"builds.{name}.")
         about = "; ".join(part.about for part in parts_of(name, spec.engine, spec.recipe or ()).values())
         return f"{name}: {state}; {about}"
@@ -430,7 +430,9 @@ def try_(arguments: argparse.Namespace) -> Call:
     of_statements = [name for name in ("tables", "dbms", "values") if getattr(arguments, name)]
     if bool(arguments.build) == bool(of_statements):
         fix = "rqps try --build PATH, or rqps try 'SELECT …' --tables FILE --dbms A B; see rqps try --help"
-        raise RqpsError("try measures either a build (--build) or a statement (--tables, --dbms, --values)", fix=fix)
+        raise RqpsError(
+            "rqps try takes either a build (--build) or a statement (--tables, --dbms, --values)", fix=fix
+        )
     if of_statements:
         return _try_statement(arguments, runs_yaml, data)
     asked = Try(

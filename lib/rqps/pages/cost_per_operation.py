@@ -105,7 +105,7 @@ def _cell(row: Row) -> str:
     low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else f"({_number(low, digits)}–{_number(high, digits)})"
     cell = two_lines(_number(row["estimate"], digits), interval, muted=True)
-    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:  # a ratio to almost nothing
+    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:  # the base's value rounds to 0
         return cell
     signed = f"{signs_of(row['metric']).get(row['verdict'], '')} {ratio(row['ratio'])}".strip()
     of_ratio = "" if row["ratio_low"] is None else f"({interval_of(row, of='ratio')})"

@@ -47,8 +47,8 @@ def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
 
 
 def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, str]]:
-    """One row per row of the check's `figures`: its kind is `agrees` if the condition `holds` is true, else the kind
-    of the check."""
+    """One finding per row of the check's query `figures`: its kind is `agrees` if the condition `holds` is true, else
+    the kind of the check."""
     try:
         cursor = database.execute(f"SELECT *, ({check.holds or 0}) AS _holds FROM ({check.figures}\n)")
         names = [column[0] for column in cursor.description]

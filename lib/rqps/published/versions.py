@@ -32,7 +32,7 @@ class Pair(NamedTuple):
         return abs(self.base.place - other.base.place) + abs(self.me.place - other.me.place)
 
     def is_same(self, other: "Pair") -> bool:
-        """True for the same two releases with the same additions to their names."""
+        """True for the same two releases if the rest of their names is the same, too."""
         sides = ((self.base, other.base), (self.me, other.me))
         return all((one.version, one.words) == (two.version, two.words) for one, two in sides)
 

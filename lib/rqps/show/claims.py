@@ -96,7 +96,7 @@ def as_item(sentence: str) -> str:
 
 
 def from_item(text: str, claims: str) -> Clause:
-    """The sentence of a list item, from its text and its attribute. Raises RqpsError if the attribute is damaged."""
+    """The sentence of a list item, from its text and its claims as JSON. Raises RqpsError if the JSON is damaged."""
     try:
         return Clause(text, [Claim(**facts) for facts in json.loads(claims)])
     except (ValueError, TypeError) as error:

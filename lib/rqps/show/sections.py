@@ -31,7 +31,7 @@ from rqps.store import Study
 LONGEST_VALUE = 24
 NAMED, MOST_BESIDE = 3, 40
 MANY_ALIKE = 3
-"""If more than so many steps of a dbms have warnings that differ only in their numbers, the warnings share a row."""
+"""Warnings that differ only in their numbers share a row if more steps of a dbms than this have them."""
 NO_DIFFERENCE = "\0"
 COMMIT_DIGITS = 10
 INDEX = ("build_of", "build", "since", "revision", "note", "step")

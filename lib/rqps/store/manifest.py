@@ -120,7 +120,7 @@ class Manifest(_Sealed):
     build_source: str
     build_digest: str
     layout: int | None = None
-    """The number of the layout that the build was linked in; None for the order in which it was made."""
+    """The number of the build's layout; None if the build was not linked again."""
     compiled: dict[str, str] = Field(default_factory=dict)
     """Facts about the compilation of the program, read from its file; empty in older manifests."""
     options: dict[str, str]

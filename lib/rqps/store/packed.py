@@ -176,7 +176,7 @@ def _in_file(file: Path, folder: str) -> Packed | None:
     with _reading(file.parent, file.name), file.open("rb") as archive:
         size = file.stat().st_size
         archive.seek(max(0, size - _LONGEST_LIST))
-        members = zipfile.ZipFile(io.BytesIO(archive.read())).infolist()  # fails if the zip directory is longer
+        members = zipfile.ZipFile(io.BytesIO(archive.read())).infolist()  # fails if the zip directory is too long
         if any(info.compress_type for info in members) or sum(info.file_size for info in members) > size:
             raise ValueError("its contents are compressed, which rqps pack does not do")
         paths = [Path(info.filename) for info in members]

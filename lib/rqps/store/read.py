@@ -59,9 +59,9 @@ class Study:
     plans: pl.LazyFrame
     """The query plans that EXPLAIN gave before each step."""
     stacks: pl.LazyFrame
-    """Sampled call stacks, of runs in mode `stacks` only."""
+    """Call stacks: of samples in mode `stacks`, of waits in mode `waits`; empty in other modes."""
     threads: pl.LazyFrame
-    """Running and waiting time of the server's threads, of runs in mode `stacks` only."""
+    """Running and waiting time of the server's threads, of runs in modes `stacks` and `waits` only."""
     instructions: pl.LazyFrame
     """Instructions by call stack, of runs in mode `instructions` only."""
     cache_misses: pl.LazyFrame

@@ -28,7 +28,7 @@ _OF_MANIFEST: Columns = {
     **dict.fromkeys(("workload", "identity", "version", "version_comment"), pl.String),
     **dict.fromkeys(("build_source", "build_digest", "rqps_version", "git_revision"), pl.String),
     **dict.fromkeys(("started_at", "ended_at"), pl.Datetime("ms", "UTC")),
-    "layout": pl.Int32,  # null for the order in which the build was made
+    "layout": pl.Int32,  # null if the build was not linked again
     "elapsed_s": pl.Float64,
     "measured_s": pl.Float64,
     "outcome": pl.String,

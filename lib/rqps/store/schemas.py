@@ -195,7 +195,7 @@ CLIENTS: Columns = {
     "kind": pl.String,  # insert, delete, query, index
     "second": pl.Int32,  # from 0; a second without operations has a row, too
     "operations": pl.Int64,  # rows inserted, deleted or indexed; queries
-    "transactions": pl.Int64,  # statements
+    "transactions": pl.Int64,  # number of statements
     "errors": pl.Int64,
     "retries": pl.Int64,
     "latency_max_us": pl.Float64,

@@ -100,7 +100,7 @@ class _Box(NamedTuple):
     left: float
     top: int
     width: float
-    strength: int  # 0, 1 or 2
+    strength: int  # index of the shade: 0, 1 or 2
 
 
 def _boxes(tree: Tree, narrowest_px: float) -> Iterator[_Box]:
