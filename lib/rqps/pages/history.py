@@ -14,7 +14,7 @@ from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
 MEASURES = (INSTRUCTIONS, THROUGHPUT, CPU)
-"""The measures of a course, the measure with the least noise first."""
+"""Metrics of a course, the least noisy first."""
 MOST_FLAT = 6
 HEADS = {
     "metric": "measure",
@@ -36,7 +36,7 @@ OF_NOISE = ("low", "high", "earliest", "latest", "certainty", "resolves")
 
 
 def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
-    """The course of each step, by the first of `MEASURES` that the step has; the largest change comes first."""
+    """The course of each step, in the first of `MEASURES` that was measured; the largest change comes first."""
     order = pl.col("metric").replace_strict({name: at for at, name in enumerate(MEASURES)}, default=len(MEASURES))
     first = summary.sort(order, maintain_order=True).unique(["host", "step"], keep="first", maintain_order=True)
     return first.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
@@ -44,7 +44,7 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 def findings(study: Study) -> Sentences:
     """A sentence on the mean over the steps, one on each step that changed, the largest change first, and one on all
-    that is flat."""
+    flat courses."""
     none = "There are fewer than three releases with a measure."
     of_courses: list[str] = [*_in_mean(study), *_changed(study), *_flat(study)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * once(study)])
@@ -58,7 +58,7 @@ def with_heads(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def once(study: Study) -> bool:
-    """True if a release has only one round, so that the noise between rounds was not measured."""
+    """True if a release has only one round: the noise between rounds is then unknown."""
     return bool((stats.courses_of(study).points["n"] == 1).any())
 
 
@@ -109,8 +109,8 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Sets the headline of a study that only counts the instructions of releases: the mean of all steps, where it
-    changed, and then the step that changed most."""
+    """Sets the headline of a study that only counts the instructions of releases: the mean over the steps and the
+    releases that changed it, or if it is flat, the step that changed most."""
     if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
     of_all = [*_in_mean(page.study)]

@@ -1,5 +1,5 @@
-"""The answer of a study for its first page. The answer depends on the kind of question that the study asks; a line
-says how and on which machine it was measured."""
+"""The answer of a study for its first page, by the kind of question that the study asks, and a line on the method and
+the machine."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     names: Mapping[str, str] = {}
     """Maps dbms to their full names, for the legend of tables."""
     steps: Mapping[str, str] = {}
-    """Maps the steps that the sentences and the first table name to what they do."""
+    """Maps each step in the sentences and the first table to a description of what it does."""
 
 
 def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks: Sequence[Path]) -> Answer:
@@ -91,7 +91,7 @@ def _is_named(step: str, text: str) -> bool:
 
 
 def _with_tooltips(table: str, done: Mapping[str, str]) -> Markup:
-    """A table's HTML, in which the name of each step has what the step does as a tooltip."""
+    """A table's HTML with a tooltip on each step's name that describes the step."""
     names = "|".join(map(re.escape, done))
     text = re.compile(rf">({names or '(?!)'})<")
     return Markup(text.sub(lambda name: f'><abbr title="{escape(done[name[1]])}">{name[1]}</abbr><', table))
@@ -125,7 +125,7 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
 
 
 def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
-    """True if a study has only counted instructions, in too few rounds for verdicts: its courses are its answer."""
+    """True if a study has only counted instructions, in too few rounds for verdicts."""
     return study.card.rounds == 0 and bool((decided["n"] < ROUNDS_FOR_A_VERDICT).all())
 
 

@@ -1,5 +1,4 @@
-"""Sentences that answer the question of a study: the overall change, the largest regressions and gains, and
-causes."""
+"""Sentences that answer the question of a study: the overall change, the largest regression and gain, and causes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from rqps.study import build_and_config
 from rqps.terminal import counted
 
 MOST_NAMED = 4
-"""Maximum number of names in a list: of more dbms with one verdict, or of more steps, only the number is given."""
+"""Maximum number of names in a list of dbms or steps; of a longer list, the number is given."""
 _NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
 _MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
 _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
@@ -30,12 +29,12 @@ _BEFORE = {
     ("slower", CPU): ("more expensive", "most expensive"),
     ("faster", CPU): ("cheaper", "cheapest"),
 }
-"""Words for a comparison with an older release, which neither regressed nor improved."""
+"""Words for a dbms older than the base: it is slower or faster, but did not regress or improve."""
 
 
 @dataclass(frozen=True, eq=False)
 class Overall:
-    """A study, its compared frame, and the metric of its headline; other metrics are only mentioned beside it."""
+    """A study and its comparisons. The sentences are on `metric`, and mention other metrics only in addition."""
 
     study: Study
     compared: pl.DataFrame
@@ -67,8 +66,8 @@ class Overall:
 
     @cached_property
     def extremes(self) -> pl.DataFrame:
-        """The comparisons among which the largest regression and gain are searched: of the dbms in the first
-        sentence, and in the steps of the means, if there are any."""
+        """The comparisons from which the largest regression and gain are chosen: those of the dbms in the first
+        sentence and, if there are means, in the steps of the means."""
         of_others = self.compared.filter(pl.col("dbms").is_in(self.others), base=self.base)
         return of_others.filter(pl.col("step").is_in(self.steps)) if self.steps else of_others
 
@@ -82,7 +81,7 @@ class Overall:
 
     @cached_property
     def older(self) -> set[str]:
-        """The dbms of versions before that of the base."""
+        """The dbms with a version older than the base's."""
         versions = dict(self.study.runs.select("dbms", "version").iter_rows())
         ordered = stats.version_order(self.study.runs)["dbms"].to_list()
         before = ordered[: ordered.index(self.base)]
@@ -100,9 +99,8 @@ class Overall:
         return host if len(self.hosts) > 1 else ""
 
     def in_all(self) -> list[Clause]:
-        """Sentences on the mean ratios, those by kind of work, the releases that changed them, and the mean ratios by
-        number of clients; then on the largest regression and gain. A study that is a what-if has only sentences on
-        its change."""
+        """Sentences on the means, the means by kind of work, the releases that changed them, and the means by number
+        of clients; then on the largest regression and gain. A what-if has only sentences on its change."""
         if tried := self._what_if():
             return tried
         parts = (self._in_all, self._by_work, self._brought, self._by_clients)
@@ -110,12 +108,12 @@ class Overall:
         return [*filter(None, clauses), self._extremes()]
 
     def causes(self) -> list[Clause]:
-        """Sentences on the gains and losses of other configs."""
+        """Sentences on the gains and losses of configs other than the base's."""
         clauses = [clause for host in self.hosts for clause in self._configs(host)]
         return list(filter(None, clauses))
 
     def _in_all(self, host: str) -> Clause | None:
-        """A sentence on the mean of each dbms over the steps, or on its ratio if there is only one step."""
+        """A sentence on each dbms's mean over the steps, or on its ratio if there is only one step."""
         of_base = self.means.filter(OVER_ALL, host=host, relation="base")
         rows, frame, over = of_base, "means", self._over()
         if of_base.is_empty() and len(self.steps) == 1:
@@ -178,8 +176,8 @@ class Overall:
         return f"Over {len(self.steps)} {kind}{named} "
 
     def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str, names: Mapping[str, str]) -> Clause:
-        """The changes of some dbms: `Toy 8.0 delivers 11 % and 9.7 delivers 9.1 % less throughput`; of many dbms,
-        their number and the smallest and largest change. The first dbms has its name in `names`."""
+        """The changes of several dbms: `Toy 8.0 delivers 11 % and 9.7 delivers 9.1 % less throughput`; for many dbms,
+        their number and the smallest and largest change. `names` has the name of the first dbms."""
         if len(rows) <= MOST_NAMED:
             first, *others = rows
             named = [phrase(f"{{}} {verb}s {{}}", names[first["dbms"]], _share(first, frame))]
@@ -210,7 +208,7 @@ class Overall:
         return Clause(f"{kind}± {claim.written}, {rounds_of(rows['n'])}", [claim])
 
     def _by_clients(self, host: str) -> Clause | None:
-        """A sentence on the dbms whose mean is farthest from 1: its mean for each number of clients."""
+        """A sentence with the mean for each number of clients, of the dbms whose overall mean is farthest from 1."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_clients = rows.drop_nulls("clients")
         if by_clients.is_empty():
@@ -224,8 +222,9 @@ class Overall:
         return finding(phrase("By clients, the {} of {}: {}", what, self.full[far["dbms"]], listed(parts)))
 
     def _by_work(self, host: str) -> Clause | None:
-        """A sentence on the last release or, in other studies, on the dbms whose mean is farthest from 1: its mean
-        for each kind of work if they disagree or a step stands apart, and the step that makes most of its mean."""
+        """A sentence on one dbms, the last release, or in other studies the dbms whose mean is farthest from 1: its
+        means by kind of work if these disagree or one step differs from its kind, and the step that makes most of the
+        mean's change."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_distance = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs())["dbms"].to_list()
         last = stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []
@@ -240,8 +239,8 @@ class Overall:
         return "throughput" if self.metric == THROUGHPUT else "CPU per operation"
 
     def _extremes(self) -> Clause:
-        """A sentence on the step and dbms that regressed most and improved most, by the same measure, and on the
-        number of each verdict."""
+        """A sentence on the largest regression and the largest improvement, in the same metric, and on the number of
+        each verdict."""
         changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
         total = self.decided.height
         words = DIFFERS if self.older else REGRESSED
@@ -253,13 +252,13 @@ class Overall:
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
         rows = [self._by_size(order[0])]
-        if rows[0]:  # by the same measure: changes of two measures can't be ranked
+        if rows[0]:  # in the same metric: changes of two metrics can't be ranked
             rows.append(self._by_size(order[1], rows[0][0]["metric"]))
         return finding(*map(self._most, filter(None, rows)), counts)
 
     def worst(self) -> Row | None:
-        """The row with the largest change in the direction in which most comparisons changed, or else in the other
-        direction; None if nothing changed."""
+        """The comparison with the largest change in the more frequent direction, or else in the other direction; None
+        if nothing changed."""
         changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         for verdict in ("slower", "faster") if slower >= faster else ("faster", "slower"):
@@ -268,8 +267,8 @@ class Overall:
         return None
 
     def _by_size(self, verdict: str, metric: str = "") -> Sequence[Row]:
-        """The rows with a verdict, the largest change first, of the given metric; without one, of the headline's
-        metric, or else of throughput or CPU."""
+        """The rows with a verdict in one metric, the largest change first. The default is the first metric with such
+        rows: the headline's, throughput or CPU."""
         for of in [metric] if metric else dict.fromkeys((self.metric, THROUGHPUT, CPU)):
             rows = self.extremes.filter(metric=of, verdict=verdict)
             if not rows.is_empty():
@@ -298,8 +297,8 @@ class Overall:
         return Clause(text, [*text.claims, most])
 
     def _about_as_much(self, row: Row, others: Sequence[Row]) -> str:
-        """The comparisons whose interval overlaps that of `row`: their steps or dbms if they have the other one in
-        common with it, or else both; of many, the number."""
+        """Names the comparisons whose interval overlaps the interval of `row`: by step if all have the same dbms as
+        `row`, by dbms if all have its step, else by both. Of many, the number."""
         overlaps = [
             other
             for other in others
@@ -311,7 +310,7 @@ class Overall:
         return listed(named) if len(named) <= MOST_NAMED else f"{len(named)} others"
 
     def _beside(self, row: Row) -> Clause:
-        """The other measure of the same comparison if it changed, too: CPU for throughput, throughput for CPU."""
+        """The change in the other metric, if any: in CPU if `row` is on throughput, else in throughput."""
         other = CPU if row["metric"] == THROUGHPUT else THROUGHPUT
         cell = {name: row[name] for name in CELL} | {"metric": other}
         beside = self.compared.filter(**cell).filter(pl.col("verdict").is_in(list(CHANGED))).to_dicts()
@@ -319,8 +318,8 @@ class Overall:
         return phrase(", {} {}", what, signed(beside[0], "compared")) if beside else Clause("")
 
     def _brought(self, host: str) -> Clause | None:
-        """A sentence on the releases at which the performance changed, by the geometric mean over the steps or by the
-        only step. None if nothing changed, or if there are fewer than three releases to compare."""
+        """A sentence on the releases that changed the geometric mean over the steps, or the only step. None if
+        nothing changed, or if there are fewer than three releases to compare."""
         of_host = stats.courses_of(self.study).summary.filter(host=host, metric=self.metric)
         course = of_host.filter(pl.col("step").is_in([stats.ALL_STEPS, *self.steps[: len(self.steps) == 1]]))
         if self.asks not in ("releases", "breakdown") or course.is_empty() or course["course"][0] == "flat":
@@ -343,7 +342,7 @@ class Overall:
             by_config.setdefault(build_and_config(row["dbms"])[1], []).append(row)
         for rows in by_config.values():
             options = self.options[rows[0]["dbms"]] or build_and_config(rows[0]["dbms"])[1]
-            # A config that the base's build has as well would have to be compared with that.
+            # If the base's build has this config, too, changes within builds are shown instead of means to the base.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
             what = self._measure()
@@ -357,7 +356,7 @@ class Overall:
             of_verdict = counted_rows("means", 1, **key_of(row, "means"), verdict=row["verdict"])
             return Clause(f"{who} {says} ({change_interval(row)})", [of_verdict])
         before, after = to_base.get(row["base"]), to_base.get(row["dbms"])
-        if before is None or after is None:  # the base has no mean: it is 1
+        if before is None or after is None:  # the base has no row in the means, since its mean is 1
             gains, loses = ("gains", "loses") if self.metric == THROUGHPUT else ("saves", "needs another")
             verb = gains if row["verdict"] == "faster" else loses
             return phrase("{} {} {} ({})", who, verb, _share(row, "means"), change_interval(row))
@@ -366,7 +365,7 @@ class Overall:
 
 
 def names_of(study: Study) -> tuple[dict[str, str], dict[str, str]]:
-    """Two mappings: from dbms to short names, and from dbms to full names."""
+    """Maps dbms to short names, and dbms to full names."""
     named = stats.names(study)
     return dict(named.select("dbms", "short").iter_rows()), dict(named.select("dbms", "name").iter_rows())
 
@@ -400,7 +399,7 @@ def _singular(reason: str) -> str:
 
 
 def _share(row: Row, frame: str) -> Clause:
-    """The distance from the base without a sign, such as `11.1 %`."""
+    """The change from the base without its sign, such as `11.1 %`."""
     written = change(row["estimate"]).lstrip("+−")
     return Clause(written, [Claim(frame, key_of(row, frame), row["estimate"], written=written)])
 

@@ -18,15 +18,14 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted
 
 MOST_LEFT, MOST_LEFT_IF_SAME = 1 / 3, 1 / 2
-"""Maximum share of a mean's change that is left without the one step that makes most of it; more may be left if the
-rest is shown to be the same."""
+"""One step is said to make most of a mean's change if at most this share of the change (of its logarithm) is left
+without the step; the second limit applies if the verdict on the rest is `same`."""
 
 
 def by_work(of_dbms: pl.DataFrame) -> Clause:
     """The mean of each kind of work, from the rows of `stats.means` of one dbms and metric, each with the step that
-    stands apart from the others of its kind: `writes −8.2 % (insert alone +31.0 %), the same for point queries`. If
-    the kinds agree, those without such a step are left out: their intervals overlap, and none changed where another
-    is the same."""
+    differs from the others of its kind: `writes −8.2 % (insert alone +31.0 %), the same for point queries`. Kinds
+    agree if their intervals overlap and their verdicts do not differ; then only kinds with such a step are named."""
     rows = of_dbms.drop_nulls("work").to_dicts()
     overlap = all(_overlap(one, other) for one, other in combinations(rows, 2))
     if overlap and len({row["verdict"] for row in rows} - {"unsure"}) < 2:
@@ -41,7 +40,7 @@ def by_work(of_dbms: pl.DataFrame) -> Clause:
 
 
 def _apart(row: Row) -> Clause:
-    """The step that stands apart from the others of its kind of work, in brackets; empty if there is none."""
+    """The step that differs from the others of its kind of work, in brackets; empty if there is none."""
     if row["apart"] is None:
         return Clause("")
     written = change(row["apart_estimate"])
@@ -68,9 +67,9 @@ def one_step(of_dbms: pl.DataFrame, whose: str = "") -> Clause:
 def came_from_steps(
     course: Row, changes: Sequence[Row], by_step: pl.DataFrame, mean: Row, names: Mapping[str, str], last: str
 ) -> Clause:
-    """A clause on the course of a geometric mean: the change in all, and for each release that brought a part of it
-    the number of steps that it changed. `by_step` has the changes of the steps of the mean, `mean` is the row of
-    `stats.means` of one of the releases, and `last` the full name of the last release.
+    """A clause on the course of a geometric mean: the total change, and for each release that changed the mean, the
+    number of steps that the release changed. `by_step` has the changes of the mean's steps, `mean` is the row of
+    `stats.means` of one of the releases, and `last` is the full name of the last release.
 
     >>> cell = {"host": "vm", "metric": "operations_per_s"}
     >>> course = {**cell, "step": "all steps", "first": "a", "last": "b", "estimate": 0.9, "course": "steps"}
@@ -117,7 +116,7 @@ def came_from_steps(
 
 
 def _shown(row: Row) -> bool:
-    """True if the number of a row is said: it changed, or it has too few rounds for any verdict."""
+    """True for rows whose number appears in the text: they changed, or have too few rounds for a verdict."""
     return row["verdict"] in CHANGED or row["n"] < ROUNDS_FOR_A_VERDICT
 
 
