@@ -44,7 +44,7 @@ class Hours:
         )
 
     def following(self, now_s: float) -> Iterator[tuple[float, float]]:
-        """Yields the begin and the end of each day's hours, as Unix times; hours under way begin now.
+        """Yields the beginning and the end of each day's hours, as Unix times; hours under way begin now.
 
         A time that the clock skips in spring is moved by the skipped hour; of a time that occurs twice in autumn, the
         first counts.

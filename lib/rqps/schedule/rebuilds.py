@@ -1,5 +1,5 @@
 """Builds that are rebuilt at their path: a study keeps the results of all versions, and measures the newest version
-with earlier ones."""
+together with earlier ones."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -46,7 +46,7 @@ _COUNTS = {"anyOf": [_A_COUNT, {"type": "array", "items": _A_COUNT, "minItems": 
 Threads = Annotated[
     int | tuple[int, ...],
     PlainValidator(_numbers),
-    PlainSerializer(lambda counts: counts),  # unchanged: pydantic would warn of a tuple where it expects a list
+    PlainSerializer(lambda counts: counts),  # unchanged: otherwise pydantic warns of a tuple written as a list
     WithJsonSchema(_COUNTS),
 ]
 
