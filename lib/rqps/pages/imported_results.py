@@ -1,5 +1,5 @@
-"""The page on imported results: the noise floor of one run, estimated from near-A/A pairs (two runs that should
-perform alike), and sentences for the first page."""
+"""The page on imported results: the noise floor of one run, from near-A/A pairs (two runs that should perform alike),
+and sentences for the first page."""
 
 from collections.abc import Iterator
 from dataclasses import replace

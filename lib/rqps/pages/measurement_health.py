@@ -47,8 +47,8 @@ def in_a_sentence(health: Health) -> Clause:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """The rows from which the sentence's numbers are recomputed. `kind` names a count in the sentence; it counts the
-    rows with this kind whose `yes` is true. `estimate` is a ratio, 1 for no difference."""
+    """The rows from which the sentence's numbers are recomputed. `kind` names a count in the sentence, `yes` is true
+    for the rows that are counted; `estimate` is a ratio, 1 for no difference."""
     health, of_throughput = health_of(study), pl.col("metric") == THROUGHPUT
     half = (pl.col("high") / pl.col("low")).sqrt()
     rows = {

@@ -70,8 +70,8 @@ def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
 
 
 def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
-    """The largest regression among the comparisons with the given step, base and me: the one whose interval is
-    farthest below 1. If nothing regressed, the comparison whose interval is farthest from 1."""
+    """Among the comparisons with the given step, base and me, the regression whose interval is farthest from 1; if
+    nothing regressed, any comparison whose interval is."""
     for column, name in (("step", step), ("dbms", me), ("base", base)):
         if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
             raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")

@@ -1,5 +1,5 @@
-"""The cost of single instruments of the performance schema: level by level, a scenario is divided into groups of
-instruments (parts), which form a tree."""
+"""The cost of single instruments of the performance schema: level by level, a scenario is divided into parts (groups
+of instruments)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -129,8 +129,8 @@ def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def instrument_text(costs: pl.DataFrame) -> str:
-    """The tree as lines of text: the µs of CPU per operation that a part adds, with interval and verdict; the
-    instructions that it adds; its events per operation; and the ns and instructions per event."""
+    """The tree as text. A line has the µs of CPU per operation that a part adds, with interval and verdict; its
+    instructions and events per operation; and the ns and instructions per event."""
     if costs.is_empty():
         return NOT_DIVIDED
     lines = [f"{'added, µs/o':32}{'instructions':>13}{'events':>8}{'ns each':>9}{'i. each':>9}  part"]

@@ -105,7 +105,7 @@ class _Run:
     first: Result
     steps: dict[str, Result] = field(default_factory=dict)
     digest: str = ""
-    """sha256 over the digests of its origins, the folders or files that the results were read from."""
+    """sha256 over the digests of its origins (folders or files)."""
 
     @property
     def files(self) -> list[Path]:

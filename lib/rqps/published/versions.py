@@ -72,8 +72,8 @@ def pairs_of(servers: Sequence[Server]) -> list[Pair]:
 
 
 def nearest(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Pair | None:
-    """The comparison of `ours` whose releases are nearest to the releases of any comparison of `theirs`; of several
-    equally near ones, the one with the latest release."""
+    """The comparison of `ours` whose releases are nearest to those of any of `theirs`; if several are equally near,
+    the one with the latest release."""
 
     def distance(pair: Pair) -> tuple[bool, int, int, str]:
         same = any(pair.is_same(other) for other in theirs)

@@ -222,9 +222,8 @@ class Overall:
         return finding(phrase("By clients, the {} of {}: {}", what, self.full[far["dbms"]], listed(parts)))
 
     def _by_work(self, host: str) -> Clause | None:
-        """A sentence on one dbms, the last release, or in other studies the dbms whose mean is farthest from 1: its
-        means by kind of work if these disagree or one step differs from its kind, and the step that makes most of the
-        mean's change."""
+        """A sentence on the last release or, in other studies, the dbms whose mean is farthest from 1: its means by
+        kind of work if these disagree or a step differs from its kind, and the step that makes most of its mean."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_distance = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs())["dbms"].to_list()
         last = stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []

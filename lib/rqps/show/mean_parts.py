@@ -18,8 +18,8 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted
 
 MOST_LEFT, MOST_LEFT_IF_SAME = 1 / 3, 1 / 2
-"""One step is said to make most of a mean's change if at most this share of the change (of its logarithm) is left
-without the step; the second limit applies if the verdict on the rest is `same`."""
+"""Maximum share of a mean's change that is left without the one step that makes most of it; the second limit applies
+if the verdict on the rest is `same`."""
 
 
 def by_work(of_dbms: pl.DataFrame) -> Clause:
