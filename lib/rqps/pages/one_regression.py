@@ -70,8 +70,8 @@ def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
 
 
 def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
-    """Among the comparisons with the given step, base and me, the regression whose interval is farthest from 1; if
-    nothing regressed, any comparison whose interval is."""
+    """The comparison, among those with the given step, base and me, whose interval is farthest from 1. If any of them
+    regressed, the others are not considered."""
     for column, name in (("step", step), ("dbms", me), ("base", base)):
         if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
             raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")
