@@ -196,7 +196,7 @@ def test_plan_sees_another_version_and_a_socket_s_path_that_is_too_long(
     monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'x' * 90}")
     done = rqps("plan", "demo", cwd=house.path)
     assert done.returncode == 1
-    assert f"builds.my1.mysql: 8.0.33 was promised, but directory {house.path}/own is 8.0.40" in done.stdout
+    assert f"builds.my1.mysql: 8.0.33 is expected, but directory {house.path}/own is 8.0.40" in done.stdout
     assert "a socket's path may have 107 characters, this one has 1" in done.stdout
 
 

@@ -51,7 +51,7 @@ def test_an_archive_comes_by_url_and_only_once(site: Site, cache: Path, said: li
     ("content", "missing_bytes", "sha256", "reason"),
     [
         (RELEASE, 0, "0" * 64, f"its sha256 is {digest(RELEASE)}, not {'0' * 64}"),
-        (NO_SERVER, 0, digest(NO_SERVER), "has no mysqld that can be run"),
+        (NO_SERVER, 0, digest(NO_SERVER), "has no executable mysqld"),
         (RELEASE, 10, digest(RELEASE), f"{len(RELEASE) - 10} bytes read, 10 more expected"),
         (None, 0, "0" * 64, "404 Client Error"),
     ],

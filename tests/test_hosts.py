@@ -284,7 +284,7 @@ def test_a_host_that_can_not_measure_says_why_and_what_to_do_and_the_others_go_o
     assert "a, at a: ready" in words
     assert "b, at b: ready" in words
     assert "again, at again: not ready" in words
-    assert "machine: is that of a, too" in words
+    assert "machine: is the same machine as a" in words
     assert "and runs.yaml says 64000 GB" in words
     assert words.count("rqps: not there yet") == 5
     assert re.search(r"fix: +rqps hosts prepare ahead", words)

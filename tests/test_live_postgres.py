@@ -242,7 +242,7 @@ def test_a_socket_with_too_long_a_path_is_refused(short: Path, monkeypatch: pyte
 def test_a_promised_version_that_is_not_there() -> None:
     tree = prepared(asking("14.0")).build.directory
     assert engine.known_version(tree) == "14.0"
-    with pytest.raises(RqpsError, match=r"13\.1 was promised, but directory .* is 14\.0"):
+    with pytest.raises(RqpsError, match=r"13\.1 is expected, but directory .* is 14\.0"):
         locate("mine", BuildSpec(path=str(tree), postgres="13.1"), lambda _: None)
     assert locate("mine", BuildSpec(path=str(tree), postgres="14"[:2] + ".0"), lambda _: None).major == "14"
     with pytest.raises(RqpsError, match=r"postgres 11\.1 is not in the catalogue, which has 9\.6\.10, 12\.3"):
@@ -270,7 +270,7 @@ def test_a_package_of_debian_runs_by_its_own_loader_whatever_the_machines_libc(
 ) -> None:
     major = package.removeprefix("postgresql-")
     newest = BuildSpec(debian=package, suite=suite, postgres=f"{major}.999")
-    with pytest.raises(RqpsError, match=rf"{major}\.999 was promised, but debian {suite} {package} is") as raised:
+    with pytest.raises(RqpsError, match=rf"{major}\.999 is expected, but debian {suite} {package} is") as raised:
         locate("newest", newest, lambda _: None)
     version = re.findall(rf" is ({major}\.\d+)", raised.value.message)[0]
     spec = BuildSpec(debian=package, suite=suite, postgres=version)

@@ -279,7 +279,7 @@ def test_a_library_without_a_function_of_the_c_api(tmp_path: Path) -> None:
 def test_another_version_than_promised(tmp_path: Path) -> None:
     library = locate("old", BuildSpec(rocksdb=OLD), print).program
     (tmp_path / "librocksdb.so").symlink_to(library)
-    with pytest.raises(RqpsError, match=rf"9\.7\.3 was promised, but directory .* is {OLD}"):
+    with pytest.raises(RqpsError, match=rf"9\.7\.3 is expected, but directory .* is {OLD}"):
         locate("mine", BuildSpec(path=str(tmp_path), rocksdb="9.7.3"), print)
 
 

@@ -209,7 +209,7 @@ def test_a_training_waits_until_nothing_else_is_measured(said: list[str], monkey
 def test_a_source_of_another_version_than_promised_is_refused(project: Path, said: list[str]) -> None:
     what = making(project, "gcc o2")
     other = replace(what, spec=what.spec.model_copy(update={"mysql": "8.0.98"}))
-    with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.98 was promised, but .* is 8\.0\.99"):
+    with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.98 is expected, but .* is 8\.0\.99"):
         made(other, said)
     assert not what.tree.exists()
 

@@ -212,7 +212,7 @@ def test_a_file_that_is_no_mysqlslap_is_reported(words: str, tmp_path: Path) -> 
     program.chmod(0o755)
     with pytest.raises(RqpsError, match="does not report its version as a mysqlslap does") as caught:
         mysqlslap(str(program))
-    assert (words or "it says nothing") in caught.value.message
+    assert (words or "it prints nothing") in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,7 @@ def test_an_unknown_value_of_a_flag_names_those_there_are() -> None:
 
 def test_a_flag_that_a_db_bench_lacks_is_an_error_unless_it_is_optional_or_the_default() -> None:
     old, asked = a_build("6.11.4", "db_bench"), Option("auto_hyper_clock_cache")
-    with pytest.raises(
-        RqpsError, match=r"db_bench of 6\.11\.4 does not have cache_type, which is there from 7\.4 on"
-    ):
+    with pytest.raises(RqpsError, match=r"db_bench of 6\.11\.4 does not have cache_type, which exists since 7\.4"):
         flags.checked({"cache_type": asked}, old, "my.small", db_bench=True)
     optional = Option("auto_hyper_clock_cache", optional=True)
     assert flags.checked({"cache_type": optional}, old, "my.small", db_bench=True) == ({}, ["cache_type"])
@@ -88,7 +86,7 @@ def test_the_catalogue_has_libraries_by_release() -> None:
 
 def test_a_release_that_nobody_has_names_the_nearest() -> None:
     with pytest.raises(
-        RqpsError, match=r"rocksdb 6\.11\.5 is not in the catalogue; the nearest that is there is 6\.11\.4"
+        RqpsError, match=r"rocksdb 6\.11\.5 is not in the catalogue; the nearest version in it is 6\.11\.4"
     ):
         source("mine", BuildSpec(rocksdb="6.11.5"))
 

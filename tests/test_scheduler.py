@@ -112,7 +112,7 @@ def test_what_its_workers_measure_comes_home_and_whoever_is_gone_is_waited_for_n
     process.send_signal(signal.SIGINT)
     words = ended(process, 130)
     assert "b: no worker of tls://127.0.0.1:" in words
-    assert "has that name; there are: a" in words
+    assert "has this name; its workers are: a" in words
     assert site.below_the_worker() == []
 
     process = site.begin(address)
@@ -128,10 +128,10 @@ def test_what_its_workers_measure_comes_home_and_whoever_is_gone_is_waited_for_n
 
 
 def test_a_scheduler_without_keys_out_of_reach_or_of_another_version_is_refused(site: Site) -> None:
-    assert "only a scheduler that asks for keys is used" in site.run("tcp://127.0.0.1:8786", code=1)
+    assert "rqps uses only a scheduler with TLS" in site.run("tcp://127.0.0.1:8786", code=1)
     assert "is not reachable" in site.run("tls://127.0.0.1:9", code=1)
     words = site.run(site.scheduler(before=OLDER), code=1)
-    assert "has version 2020.1.0 of distributed, and this is" in words
+    assert "has version 2020.1.0 of distributed, this machine has" in words
     address = site.scheduler()
     site.worker(address)
     assert "a: its worker at tls://127.0.0.1:" in site.run(address, code=1)

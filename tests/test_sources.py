@@ -53,13 +53,13 @@ def test_a_missing_directory_is_named(tmp_path: Path, said: list[str]) -> None:
 
 def test_a_directory_without_mysqld_is_an_error(tmp_path: Path, said: list[str]) -> None:
     server_in(tmp_path, "bin").chmod(0o644)  # there, but it can't be run
-    with pytest.raises(RqpsError, match="has no mysqld that can be run"):
+    with pytest.raises(RqpsError, match="has no executable mysqld"):
         find(said, path=str(tmp_path))
 
 
 def test_a_version_other_than_promised_is_an_error_with_both(tmp_path: Path, said: list[str]) -> None:
     server_in(tmp_path, version="8.0.40")
-    with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.41 was promised, but directory .* is 8\.0\.40"):
+    with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.41 is expected, but directory .* is 8\.0\.40"):
         find(said, path=str(tmp_path), mysql="8.0.41")
 
 
@@ -71,7 +71,7 @@ def test_a_short_version_promises_any_patch_level(
     if holds:
         assert find(said, path=str(tmp_path), mysql=promise).version == version
     else:
-        with pytest.raises(RqpsError, match="was promised"):
+        with pytest.raises(RqpsError, match="is expected"):
             find(said, path=str(tmp_path), mysql=promise)
 
 

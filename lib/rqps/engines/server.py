@@ -68,7 +68,7 @@ class KeptServer:
             stderr=asked.log.open("ab"),  # the server itself writes to this file once it can
             env={"PATH": "/usr/bin:/bin", **(environment or {}), **build.environment, **asked.environment},
             cwd=private.path,
-            bufsize=0,  # a buffer might also take the keeper's later report of the end
+            bufsize=0,  # a buffered read might also take the keeper's report of the end
             start_new_session=True,  # Ctrl-C is for rqps alone, which tells the keeper when to stop the server
         )
         asked.started(process.pid)
@@ -179,7 +179,8 @@ class KeptServer:
 
     @contextmanager
     def explaining(self, what: str) -> Iterator[None]:
-        """Turns the error of a statement into one that names `what` was done, and how the server ended if it did."""
+        """Replaces an error in the block by one that names `what` was being done and, if the server has ended, says
+        how."""
         errors: tuple[type[Exception], ...] = (*self.REFUSALS, RqpsError)
         try:
             yield

@@ -36,7 +36,7 @@ def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
         if isinstance(looked, RqpsError):
             words.append(f"{name}: {looked}")
             continue
-        same = [f"is that of {other}, too" for other, other_look in before.items() if looked.same_as(other_look)]
+        same = [f"is the same machine as {other}" for other, earlier in before.items() if looked.same_as(earlier)]
         what = ("it would measure two things at once", "keep one of them in runs.yaml")
         findings = [*(Finding("machine", "bad", problem, *what) for problem in same), *looked.findings]
         if worst(findings) != "bad":

@@ -98,7 +98,7 @@ def _client(address: str) -> Any:
     """Opens a client of an existing scheduler, with the keys that Dask's configuration names."""
     if not address.startswith("tls://"):
         fix = "start the scheduler with --protocol tls and keys, and write tls://NAME:PORT"
-        raise RqpsError(f"--scheduler {address}: only a scheduler that asks for keys is used", fix=fix)
+        raise RqpsError(f"--scheduler {address}: rqps uses only a scheduler with TLS", fix=fix)
     security: Any = Security(require_encryption=True)
     if not (security.tls_ca_file and security.tls_client_key and security.tls_client_cert):
         fix = "name ca-file, client.key and client.cert below distributed.comm.tls in ~/.config/dask/distributed.yaml"
@@ -106,7 +106,7 @@ def _client(address: str) -> Any:
     try:
         client: Any = Client(address, security=security, timeout=BEAT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        fix = "see that the scheduler is up, and that its keys and yours are of one authority"
+        fix = "see that the scheduler is up, and that its keys and yours are signed by the same authority"
         raise RqpsError(f"--scheduler {address} is not reachable: {error}", fix=fix) from None
     scheduler_version, here = (
         client.get_versions()[side]["packages"]["distributed"] for side in ("scheduler", "client")
@@ -115,7 +115,7 @@ def _client(address: str) -> Any:
         client.close()
         fix = "start the scheduler in the environment of this checkout"
         raise RqpsError(
-            f"--scheduler {address} has version {scheduler_version} of distributed, and this is {here}", fix=fix
+            f"--scheduler {address} has version {scheduler_version} of distributed, this machine has {here}", fix=fix
         )
     return client
 
@@ -128,7 +128,7 @@ class ClusterRunner(Runner):
         self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
         self._doing = "starting"
         self._lost = ""
-        """The reason why the worker is gone; empty as long as it is there."""
+        """The reason why the worker is gone; empty while it runs."""
 
     def check(self, runs: Sequence[Run]) -> None:
         """Does nothing, since the host checks its runs itself."""
@@ -142,11 +142,11 @@ class ClusterRunner(Runner):
         fix = JOIN.format(address=address, name=self._name, slot=SLOT)
         if self._name not in named:
             names = ", ".join(sorted(named)) or "none"
-            raise RqpsError(f"no worker of {address} has that name; there are: {names}", fix=fix)
+            raise RqpsError(f"no worker of {address} has this name; its workers are: {names}", fix=fix)
         joined = every[named[self._name]]
         if joined["resources"].get(SLOT) != 1 or joined["nthreads"] != 1:
             raise RqpsError(f"its worker at {address} may run other tasks at the same time", fix=fix)
-        facts = self._ask("before it had said what it is", lambda _: None, worker.facts)
+        facts = self._ask("before it reported its versions and CPUs", lambda _: None, worker.facts)
         self._cluster.join(self._name, Looked.of(self._name, self._spec, facts))
         client.subscribe_topic(self._order.topic, self._hear)
         try:
@@ -156,7 +156,7 @@ class ClusterRunner(Runner):
                 client.run(worker.stop, self._order, workers=[named[self._name]])
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's messages arrive as events
-        self._ask("while it made ready", lambda _: None, worker.make_ready, self._order, _written(runs))
+        self._ask("while it prepared its runs", lambda _: None, worker.make_ready, self._order, _written(runs))
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         self._doing = "starting"
@@ -283,5 +283,5 @@ class SSHRunner(ClusterRunner):
             with suppress(OSError):
                 self._process.stdin.write_eof()
             if (await asyncio.wait([self._kept], timeout=PATIENCE_S))[1]:
-                self._watcher.say("its worker has not ended yet; it goes on stopping by itself")
+                self._watcher.say("its worker has not ended yet; it will end by itself")
         await self._open.aclose()

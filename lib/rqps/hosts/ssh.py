@@ -40,20 +40,20 @@ WHERE_BAD = {
         "nothing can be measured there",
         "take a Linux machine of x86-64: the servers and programs that rqps fetches are for these",
     ),
-    "clock": ("what is measured there gets wrong times", "as root: timedatectl set-ntp true"),
+    "clock": ("measurements there get wrong times", "as root: timedatectl set-ntp true"),
     "room": (
         "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
         "make room there, or name a folder on a larger disk as its path in runs.yaml",
     ),
-    "versions": ("its numbers would be of another rqps", "rqps hosts prepare {host}"),
+    "versions": ("its results would come from another version of rqps", "rqps hosts prepare {host}"),
     "memory": (
         "its servers would read from the disk",
         "see that this is the machine that you mean, or change its memory in runs.yaml",
     ),
-    "Python": ("rqps can't be put there", "install the version there that this machine has"),
+    "Python": ("rqps can't be installed there", "install this machine's version there"),
     "rqps": ("nothing can be measured there", "rqps hosts prepare {host}"),
 }
-"""Maps each finding to its effect and its fix if the finding is bad."""
+"""Maps each check of a host to the effect of a bad finding, and its fix."""
 PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 LOOK = """\
 clock=$(date +%s.%N) machine=$(uname -sm)
@@ -146,7 +146,7 @@ class Looked:
     def of(
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
-        """Reads the facts that the rqps on a host reports; `before` are findings that were made without it."""
+        """Reads the facts that the rqps on a host reports; `before` has the findings that were made without rqps."""
         here, their_versions, memory_gb = versions(), facts["versions"], facts["memory_gb"]
         other = [
             f"{what} {their_versions.get(what)}, here {here[what]}"

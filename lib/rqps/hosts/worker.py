@@ -1,4 +1,4 @@
-"""The host's side: a Dask worker that measures one run at a time and shuts down cleanly when it is no longer needed.
+"""The Dask worker on a host: it measures one run at a time, and shuts down cleanly when it is no longer needed.
 
 `serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are
 in no file, command line or environment that others could read; then it listens on loopback only. A line on its
@@ -271,7 +271,7 @@ async def _serve() -> None:
             self.periodic_callbacks["heartbeat"].callback_time = 1000 * BEAT_S
 
     dask.config.set(QUIET)
-    with suppress(OSError):  # the SSH server belongs to another user
+    with suppress(OSError):  # if the SSH server belongs to another user
         os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))
         _ours.append(os.getppid())
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are shown in our own words

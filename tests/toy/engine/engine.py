@@ -27,7 +27,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
     tree = source(name, spec).fetch(name, say)
     program, version = tree / "toyd", known_version(tree)
     if version is None or (spec.version and version != spec.version):
-        raise RqpsError(f"builds.{name}.toy: {spec.version} was promised, but {program} is {version}")
+        raise RqpsError(f"builds.{name}.toy: {spec.version} is expected, but {program} is {version}")
     return Build(name, version, f"directory {tree}", tree, program, (str(program),), sha256(program))
 
 

@@ -1,4 +1,4 @@
-"""RocksDB: the facts that rqps knows of it without having a build. `engine` opens its databases."""
+"""RocksDB: the facts that are known before any of its builds is on this machine. `engine` opens its databases."""
 
 from collections.abc import Mapping
 

@@ -52,7 +52,7 @@ def source(name: str, spec: BuildSpec) -> Source:
     ):
         near = min(sources.catalogue("rocksdb"), key=lambda known: _distance(known, version))
         raise RqpsError(
-            f"builds.{name}: rocksdb {version} is not in the catalogue; the nearest that is there is {near}",
+            f"builds.{name}: rocksdb {version} is not in the catalogue; the nearest version in it is {near}",
             fix="take one that `rqps servers` lists, or the path of a db_bench or a librocksdb.so of your own, as in "
             f'{{path: ~/rocksdb/db_bench, rocksdb: "{version}"}}',
         )
@@ -60,7 +60,7 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def _distance(one: str, other: str) -> list[int]:
-    """The differences between the numbers of two versions, the first number first."""
+    """The distance of two versions, number by number: [1, 2, 0] from 8.1.0 to 9.3.0."""
     pairs = zip(one.split("."), other.split("."), strict=False)
     return [abs(int(left) - int(right)) for left, right in pairs]
 
@@ -76,7 +76,7 @@ def _db_bench_in(tree: Path) -> Path | None:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for. It is fetched if needed, and its version has to be the promised one."""
+    """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec` states."""
     origin = source(name, spec)
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
@@ -110,7 +110,7 @@ def driver(say: Say) -> Path:
 
 
 def known_version(tree: Path) -> str | None:
-    """The version of the library or db_bench in a tree, if rqps has asked for it before."""
+    """The cached version of the library or db_bench in a tree; None if it was never asked for its version."""
     program = _db_bench_in(tree) or _library_in(tree)
     return sources.asked_before(program).get("version")
 

@@ -26,15 +26,15 @@ counted = Counted("one_operation", "client")
 """Our driver's function for one operation. db_bench has no such function, so its instructions are not counted."""
 USUAL_CACHE_BYTES = 1 << 30
 BESIDE_THE_CACHE_BYTES = 256 << 20
-"""An estimate for memtables, tables that are being read and written, and the program."""
+"""An estimate of the memory for memtables, for files that are being read and written, and for the program."""
 CACHE_TYPES = {
     "LRUCache": "lru_cache",
     "HyperClockCache": "hyper_clock_cache",
     "FixedHyperClockCache": "hyper_clock_cache",
     "AutoHyperClockCache": "auto_hyper_clock_cache",
 }
-"""Maps the classes of block cache that RocksDB's LOG names to db_bench's values; OPTIONS files do not name the
-class."""
+"""Maps the class of the block cache in RocksDB's LOG to the value of db_bench's flag `cache_type`; OPTIONS files do
+not name the class."""
 _CACHE = re.compile(r"block_cache_name: (\w+)")
 _SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
 
@@ -45,8 +45,8 @@ def memory_bytes(asked: Asked) -> int:
 
 
 def foresee(asked: Asked) -> None:
-    """Refuses what `prepare` would refuse, as far as that shows without fetching or making anything: a path without a
-    library, and flags that db_bench does not have."""
+    """Raises the errors of `prepare` that can be found without fetching or starting anything: for a path without a
+    library, and for flags that db_bench does not have."""
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
     program = origin.sought.in_tree(tree) if tree else None
@@ -83,9 +83,10 @@ class PreparedLibrary:
         }
 
     def loaded(self, name: str, load: Callable[["Database"], None], say: Say) -> Path:
-        """A directory with a loaded database. The name says who wrote it and how: all builds open the same database.
+        """A directory with loaded databases, the same for all builds: `name` contains the release that wrote them,
+        and how.
 
-        A run's copy has links to the database's table files, which are never written again. So all runs read the same
+        A run's copy has links to the databases' table files, which are never written again. So all runs read the same
         disk blocks, and a file's number, which older releases hash into the keys of the block cache, is the same in
         each run.
         """
@@ -212,13 +213,13 @@ class Database:
             return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
         if "irect I/O" in output or "O_DIRECT" in output:
             return (
-                "this file system has no O_DIRECT: set RQPS_SCRATCH, and with written_by RQPS_CACHE, to a folder on "
-                "one that has, or leave iodir out"
+                "this file system has no O_DIRECT: set RQPS_SCRATCH (and RQPS_CACHE, if written_by is set) to a "
+                "folder on a file system with O_DIRECT, or leave iodir out"
             )
         return ""
 
     def settings(self) -> list[dict[str, Any]]:
-        """All options as RocksDB wrote them down, with one value per set-up where set-ups differ."""
+        """All options in the OPTIONS files of the databases; where databases differ, the value in each."""
         self._read_options()
         written = {}
         for name in sorted({name for options in self._written.values() for name in options}):

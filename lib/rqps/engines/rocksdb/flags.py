@@ -81,10 +81,10 @@ def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool
             left_out.append(name)
         else:
             first, whose = flag.first(db_bench), "db_bench" if db_bench else "library"
-            since = f"which is there from {first} on" if first else "which only db_bench has"
+            since = f"which exists since {first}" if first else "which only db_bench has"
             raise RqpsError(
                 f"{dbms}: the {whose} of {build.version} does not have {name}, {since}",
-                fix=f"take it out of the config, or write {name}? where it may be left out",
+                fix=f"take it out of the config, or write {name}? to leave it out where a release lacks it",
             )
     return flags, left_out
 

@@ -79,8 +79,8 @@ def _entry(version: str, described: dict[str, Any]) -> Entry:
 
 
 def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
-    """The catalogue's source for a build that names only its version. `9.7.4` is found in the entry `9.7`, but the
-    build must then be 9.7.4."""
+    """The catalogue's source for a build that names only its version. The entry `9.7` is the source of 9.7.4, too, if
+    the release in it is 9.7.4."""
     engine, version = spec.engine, str(spec.version)
     for known, entry in catalogue(engine).items():
         if version == known or version.startswith(f"{known}."):
@@ -102,10 +102,10 @@ def source_of(name: str, spec: BuildSpec, sought: "Sought") -> "Source":
 
 
 def refuse_other_version(name: str, spec: BuildSpec, origin: "Source", version: str) -> None:
-    """Refuses a build whose version is not the promised one."""
+    """Refuses a build whose version is not the one that runs.yaml states."""
     if spec.version is not None and version != spec.version and not version.startswith(f"{spec.version}."):
         raise RqpsError(
-            f"builds.{name}.{spec.engine}: {spec.version} was promised, but {origin.words} is {version}",
+            f"builds.{name}.{spec.engine}: {spec.version} is expected, but {origin.words} is {version}",
             fix=f'write {spec.engine}: "{version}", or correct the source',
         )
 
@@ -302,7 +302,7 @@ class Source:
             raise RqpsError(f"{key}: {error.filename} can't be read by this user", fix=fix) from error
         if program is None:
             raise RqpsError(
-                f"{key}: {self.words} has no {self.sought.program} that can be run, in bin/ for instance",
+                f"{key}: {self.words} has no executable {self.sought.program}, in bin/ for instance",
                 fix="give an unpacked release, a build tree after make, an archive of one of these, or the package "
                 f"that holds {self.sought.program} itself, such as {self.sought.package}",
             )

@@ -28,10 +28,10 @@ MOST_BYTES = 12_000_000_000
 MOST_MEMBERS = 100_000
 ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
-were read by then."""
+were read so far."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Against the maximum size, each member counts as so many bytes more than it has, and a long header as so many times
-its size, since both take time to read."""
+"""Added to the size that is compared with this maximum, since reading takes time: the first number for each member,
+and the second number times the size of each long header."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
@@ -43,7 +43,7 @@ FETCH_AGAIN = "fetch the archive again; if it is still damaged, get it from some
 def check_digest(archive: Path, expected: str) -> None:
     if (digest := sha256(archive)) != expected:
         raise RqpsError(
-            f"{archive.name}: its sha256 is {digest}, not {expected} as promised",
+            f"{archive.name}: its sha256 is {digest}, not {expected}",
             fix="fetch the archive again; if its sha256 is still another, don't use it, or correct sha256",
         )
 
@@ -108,10 +108,10 @@ def _members_of_zip(packed: BinaryIO, room: "_Room") -> Iterator[tuple[TarInfo, 
     if not zipfile.is_zipfile(packed):
         raise ReadError("neither a tarball nor a zip")
     packed.seek(max(0, room.size - LONGEST_LIST))
-    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # fails if the list of members is longer
+    zipfile.ZipFile(io.BytesIO(packed.read())).close()  # fails if its list of members is longer than LONGEST_LIST
     with zipfile.ZipFile(packed) as unpacked:
         for info in unpacked.infolist():
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack whole in memory
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack in memory
                 raise NotImplementedError(f"{info.filename} is not packed by deflate")
             room.take(MEMBER_BYTES + info.file_size)
         for info in unpacked.infolist():

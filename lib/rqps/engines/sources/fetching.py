@@ -52,7 +52,7 @@ class Progress:
         self.reach(self._done + more_bytes)
 
     def reach(self, done_bytes: int) -> None:
-        """Sets the number of bytes that are done in all."""
+        """Sets the total number of bytes done so far."""
         now, self._done = self._clock(), done_bytes
         if self._began is None and done_bytes > 0:
             self._began = (now, done_bytes)
@@ -130,7 +130,7 @@ def size_bytes(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 a Path each is too slow here
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 a Path per file is too slow
     return total
 
 

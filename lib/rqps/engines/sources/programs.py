@@ -47,8 +47,8 @@ def version_of(
     pattern: re.Pattern[str],
     more: str = "",
 ) -> str:
-    """The version that a server reports when it is called with `options`, by the first group of a pattern. `more`
-    ends the advice where it reports none."""
+    """The version that a server prints when it is called with `options`: the first group of `pattern`. If it prints
+    none, the error's fix ends with `more`."""
     try:
         answer = ask([*argv, *options], environment)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -177,7 +177,7 @@ def private(
     answer = answer_of((*argv, "--version"), given)
     if version := _VERSION.search(answer):
         return Tool(argv, version[1], given)
-    raise RqpsError(f"{argv[0]} does not run: {answer.strip()[-400:] or 'it says nothing'}", fix=fix)
+    raise RqpsError(f"{argv[0]} does not run: {answer.strip()[-400:] or 'it prints nothing'}", fix=fix)
 
 
 LIBRARY_PACKAGES = {
@@ -200,14 +200,14 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
     """The libraries of a program that the system's loader does not find. The program is not run for this."""
     try:
         listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
-    except FileNotFoundError:  # another kind of system: the program itself shows if it runs there
+    except FileNotFoundError:  # another loader: the start of the program shows if it runs
         return []
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
 
 def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Locate) -> None:
-    """Refuses a path that holds no build, and a build on this machine that is not of the promised version. The
-    version is checked only if all libraries of the program are on this machine, so that nothing is fetched."""
+    """Refuses a path without a build, and a build on this machine whose version is not the one that runs.yaml states.
+    The version is checked only if all libraries of the program are on this machine, so that nothing is fetched."""
     if origin.kind in ("path", "on_path"):
         origin.fetch(asked.build, lambda _: None)
     if program and not missing_libraries(program, _search(_beside(program))):

@@ -90,7 +90,7 @@ def mysqlslap(asked: str) -> Slap:
     match = _VERSION.search(answer)
     if not match:
         raise RqpsError(
-            f"{path} does not report its version as a mysqlslap does: {answer.strip()[-400:] or 'it says nothing'}",
+            f"{path} does not report its version as a mysqlslap does: {answer.strip()[-400:] or 'it prints nothing'}",
             fix=f"give the path of a mysqlslap that runs here, or one of the versions {versions}",
         )
     has_ssl_mode = tuple(map(int, match[1].split("."))) >= SSL_MODE_SINCE and "MariaDB" not in answer
