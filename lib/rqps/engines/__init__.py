@@ -1,8 +1,8 @@
 """The interface between the engines and the rest of rqps.
 
-Each engine is a package in this folder. Its `facts` are known before any build of the engine is on this machine; its
-module `engine` starts builds. Some engines are servers, which keep running between steps. Others are libraries: they
-run in the load generator's process, which ends with each step.
+Each engine is a package in this folder. Its `facts` are known before any of its builds is on this machine; its module
+`engine` starts builds. Some engines are servers, which run on between steps; others are libraries, which run in the
+load generator's process and end with each step.
 """
 
 import functools
@@ -375,13 +375,12 @@ class Facts:
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""
     processes: str = ""
-    """A pattern of the command lines of the engine's processes. `{private}` in it is replaced by the prefix that
-    names of private folders of rqps have."""
+    """A pattern of the command lines of the engine's processes; `{private}` stands for the name prefix of rqps's
+    private folders."""
     socket: str = ""
     """The name of the server's socket in its private folder."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Maps each role of a thread to a pattern, which fits the thread's name or one of the outermost functions of its
-    stacks."""
+    """Maps each role of a thread to a pattern of the thread's name, or of an outermost function of its stacks."""
     serves: str = ""
     """A pattern of the functions that serve a client."""
     scenarios: Scenarios = NO_SCENARIOS

@@ -37,7 +37,7 @@ class SourceTree(Strict):
 
     @property
     def words(self) -> str:
-        """A description of the source for people: `debian bookworm postgresql-15 15.18-0+deb12u1`."""
+        """A description of the source for people: `debian source bookworm postgresql-15 15.18-0+deb12u1`."""
         if self.debian:
             return f"debian source {self.suite} {self.debian} {self.version}"
         return f"git {self.git} {self.commit}" if self.git else str(self.url or f"directory {self.path}")

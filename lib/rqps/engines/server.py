@@ -179,8 +179,7 @@ class KeptServer:
 
     @contextmanager
     def explaining(self, what: str) -> Iterator[None]:
-        """Replaces an error in the block by one that names `what` was being done and, if the server has ended, says
-        how."""
+        """Replaces an error in the block by one that names `what` was done and, if the server has ended, says how."""
         errors: tuple[type[Exception], ...] = (*self.REFUSALS, RqpsError)
         try:
             yield

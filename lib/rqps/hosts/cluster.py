@@ -1,10 +1,9 @@
-"""Opens a Dask cluster for one study: a scheduler in this process and a worker on each host, joined by SSH alone; or
-an existing cluster.
+"""Opens the Dask cluster of a study: an existing one, or a scheduler in this process with a worker on each host.
 
-In a cluster of ours, scheduler and workers listen on loopback only and connect through tunnels of the SSH connection.
-TLS with keys of this cluster keeps out other users of the machines. So a host needs to be reachable by SSH only.
-Dask's own SSHCluster would listen on the network, put its settings on command lines that every user of the host can
-read, and leave a worker behind when the connection breaks.
+In a cluster of ours, scheduler and workers listen on loopback only and connect through SSH tunnels, so a host needs
+to be reachable by SSH only. TLS with keys of this cluster keeps out other users of the machines. Dask's own
+SSHCluster would listen on the network, put its settings on command lines that every user of the host can read, and
+leave a worker behind when the connection breaks.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ from rqps.study import HostSpec, Run
 
 SERVE = "from rqps.hosts.worker import serve; serve()"
 PATIENCE_S = 90.0
-"""Maximum number of seconds that we wait for a worker to end: a stopped run gives its server 75 s to shut down."""
+"""Maximum wait for a worker to end, in seconds: a stopped run gives its server 75 s to shut down."""
 LAST_LINES = 5
 JOIN = "start the worker there with its keys, in the checkout: "
 JOIN += ".venv/bin/dask worker {address} --name {name} --nthreads 1"

@@ -1,9 +1,8 @@
 """The Dask worker on a host: it measures one run at a time, and shuts down cleanly when it is no longer needed.
 
-`serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are
-in no file, command line or environment that others could read; then it listens on loopback only. A line on its
-standard input at regular intervals means that the worker is still needed; silence or the end of the input means that
-it is not.
+`serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are in
+no file, command line or environment that others could read; then it listens on loopback only. A line on its standard
+input at regular intervals means that the worker is still needed; silence or the end of the input, that it is not.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ LOOPBACK = "127.0.0.1"
 SLOT = "run"
 """The Dask resource that a task takes; a worker has one of it, so it runs one task at a time."""
 PATIENCE_S = 60
-"""Maximum number of seconds for the scheduler to answer; without a limit a worker would retry for ever."""
+"""Maximum wait for the scheduler's answer, in seconds; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
 """The line that says that the worker is still needed, and the seconds between two such lines. The worker's heartbeat
 has the same interval; Dask's default would wake the worker twice a second."""

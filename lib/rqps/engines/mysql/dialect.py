@@ -128,7 +128,7 @@ def literal(value: str | int | float) -> str:
     return f"'{pymysql.converters.escape_string(value)}'" if isinstance(value, str) else repr(value)
 
 
-def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 another engine asks the connection
+def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 PostgreSQL asks it
     """The schemas that hold the loaded tables."""
     return [ours]
 
@@ -180,7 +180,7 @@ def rows_deleted(connection: Connection) -> int:
     return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 another engine asks the connection
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 PostgreSQL asks it
     """The apparent size of a schema's files."""
     return size_bytes(server.directory / schema)
 
@@ -198,9 +198,9 @@ def settling(
     published: bool = False,
     limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Recomputes the statistics of these tables and makes the server work off its debt. Until the caller closes the
-    generator, it yields the current debt, and a message that is empty once the debt is within the limits of
-    `innodb.left`. `change` has the column and the key for `innodb.wake_purge`."""
+    """Recomputes the statistics of these tables and makes the server work off its debt. Until it is closed, the
+    generator yields the debt, and a message that is empty once the debt is within the limits of `innodb.left`.
+    `change` has the column and the key for `innodb.wake_purge`."""
     with closing(server.connect()) as connection, innodb.eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")

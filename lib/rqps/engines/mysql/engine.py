@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 counted = Counted("dispatch_command(*)", "connection")
-"""The function that serves a client's command. The bracket keeps the pattern from matching a cold part that the
-compiler split off (`dispatch_command.cold`), at whose end the counting would stop too early."""
+"""The function that serves a client's command. The bracket keeps out `dispatch_command.cold`, a part that the
+compiler split off: its end would stop the counting too early."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20

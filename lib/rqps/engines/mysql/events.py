@@ -111,8 +111,7 @@ class StepWatch:
 def wait_for_closing(connection: Connection) -> None:
     """Waits until the server has closed all connections newer than this one, some time after their clients ended.
 
-    Until 5.6 closes a connection, it lacks the events of the connection's socket, and for a moment counts the
-    connection's statements twice.
+    Until then, 5.6 does not count the events of their sockets, and for a moment counts their statements twice.
     """
     deadline_s = time.monotonic() + CLOSING_PATIENCE_S
     while any(row[0] > connection.thread_id() for row in query(connection, "SHOW PROCESSLIST")):
@@ -168,8 +167,8 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Reads the settings of the performance schema and fails if they are not those of the scenario. The error lists
-    each wrong setting with the requested value and the value found. If an earlier call found no difference, `changed`
-    is for the error: it says when the settings changed, such as "during the step"."""
+    each wrong setting with the requested and the reported value. After an earlier check, `changed` says in the error
+    when the settings changed: "during the step"."""
     reported = read_setup(connection)
     if reported.threads_unwatched:  # among them may be the thread of a connection that is just being closed
         time.sleep(CLOSING_S)

@@ -279,8 +279,8 @@ def settling(
     """Recomputes the statistics of these tables and makes the server work off its debt. It vacuums the tables and
     writes a checkpoint, since later statements would pay for dead rows, pages missing in the visibility map, and
     dirty pages. A first checkpoint flushes the WAL of asynchronous commits, whose rows a vacuum could not yet mark as
-    visible to all. Until the caller closes the generator, it yields the current debt, and a message that is empty
-    once no debt is left."""
+    visible to all. Until it is closed, the generator yields the debt, and a message that is empty once no debt is
+    left."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
             connection.query("CHECKPOINT")

@@ -45,8 +45,8 @@ def memory_bytes(asked: Asked) -> int:
 
 
 def foresee(asked: Asked) -> None:
-    """Raises the errors of `prepare` that can be found without fetching or starting anything: for a path without a
-    library, and for flags that db_bench does not have."""
+    """Raises the errors of `prepare` that can be found without fetching or starting anything: a path without a
+    library, and flags that db_bench does not have."""
     origin = source(asked.build, asked.build_spec)
     tree = origin.present()
     program = origin.sought.in_tree(tree) if tree else None

@@ -30,8 +30,8 @@ ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
 were read so far."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Added to the size that is compared with this maximum, since reading takes time: the first number for each member,
-and the second number times the size of each long header."""
+"""Added to the size of the unpacked files, since reading takes time: the first number for each member, and the second
+number times the size of each long header."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
