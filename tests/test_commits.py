@@ -1,12 +1,21 @@
 """Commits of a checkout: their order, what builds them, and those that touch a function."""
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 from child import rqps as command
+from rqps.engines.compiled import how_compiled
 from rqps.errors import RqpsError
+from rqps.schedule.bisection import bisection
 from rqps.schedule.commits import INSTALLED, Checkout
+from rqps.schedule.run_study import LocalRunner
+from rqps.study import read_runs_file
+from rqps.workloads import PARAMETERS
+from test_making import MAIN, SUM
+
+RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 
 
 def git(folder: Path, *words: str) -> str:
@@ -93,6 +102,126 @@ def test_a_branch_is_installed_once_for_each_commit(folder: Path) -> None:
     assert clone.install_newest("origin/main", place).endswith(" third"), "what another one has is fetched"
 
 
+CONFIGURE = """#!/bin/sh
+# Makes what the recipes of PostgreSQL call.
+for word in "$@"; do
+  case "$word" in
+    --prefix=*) prefix=${word#--prefix=} ;;
+    [A-Z]*=*) eval "${word%%=*}=\\${word#*=}" ;;
+  esac
+done
+for folder in src/backend src/bin/initdb src/include src/timezone src/backend/snowball src/pl/plpgsql/src; do
+  mkdir -p $folder
+  echo install: > $folder/Makefile
+done
+cat > src/backend/Makefile <<END
+generated-headers:
+install:
+\tmkdir -p $prefix/bin
+\t$CC $CFLAGS -x c $(dirname $0)/get.cc $(dirname $0)/sum.c $LDFLAGS -o $prefix/bin/postgres
+\tcp $prefix/bin/postgres $prefix/bin/initdb
+END
+"""
+
+
+def server(version: str) -> str:
+    return MAIN.replace("  Ver 8.0.99 for Linux", f" (PostgreSQL) {version}")
+
+
+@pytest.fixture
+def sources(folder: Path) -> Path:
+    """A checkout whose commits are small servers."""
+    (folder / "sum.c").write_text(SUM)
+    (folder / "configure").write_text(CONFIGURE)
+    (folder / "configure").chmod(0o755)
+    git(folder, "add", "-A")
+    return folder
+
+
+def by_recipe(folder: Path, recipe: str = "gcc o2", log: list[str] | None = None) -> Checkout:
+    return Checkout(folder, "", (log if log is not None else []).append, tuple(recipe.split()), "postgres")
+
+
+def test_a_recipe_builds_a_commit_once_whatever_its_version(sources: Path) -> None:
+    first, last = commit(sources, server("15.18"), "first"), commit(sources, server("16.2"), "last")
+    log = list[str]()
+    builds = [by_recipe(sources, log=log).built(one[:12]) for one in (first, last)]
+    assert [spec.version for spec in builds] == ["15.18", "16.2"]
+    facts = how_compiled(Path(str(builds[0].path)) / "bin/postgres")
+    assert (facts["optimization"], facts["frame_pointers"]) == ("-O2", "yes")
+    assert [line for line in log if line.startswith("building")] == [
+        f"building {first[:12]} first",
+        f"building {last[:12]} last",
+    ]
+    assert any(line.startswith(f"c{first[:12]}: gcc ") and "-O2, frame pointers" in line for line in log)
+    log.clear()
+    assert by_recipe(sources, log=log).built(last) == builds[1]
+    assert log == []
+    assert by_recipe(sources, "gcc o3").built(last) != builds[1]
+
+
+def test_a_commit_that_a_recipe_does_not_build_says_why(sources: Path) -> None:
+    broken = commit(sources, server("15.18").replace("int main", "in main"), "broken")
+    (sources / "configure").write_text(CONFIGURE.replace("$CFLAGS -x", "$CFLAGS -O1 -x"))
+    git(sources, "add", "configure")
+    worse = commit(sources, server("15.18"), "worse")
+    of = by_recipe(sources)
+    with pytest.raises(RqpsError, match=rf"(?s){broken[:12]} broken does not build: install failed .*: unknown type"):
+        of.built(broken)
+    with pytest.raises(RqpsError, match=rf"(?s){worse[:12]} worse does not build: .*has to be -O2, and it shows -O1"):
+        of.built(worse)
+
+
+def test_a_branch_is_built_by_a_recipe_and_linked_where_its_build_is(sources: Path, tmp_path: Path) -> None:
+    commit(sources, server("15.18"), "first")
+    (place := tmp_path / "taken").mkdir()
+    with pytest.raises(RqpsError, match="taken exists, and is no link") as refused:
+        by_recipe(sources).install_newest("main", place)
+    assert "remove it" in refused.value.fix
+    place, log = tmp_path / "new/installed", list[str]()
+    assert by_recipe(sources, log=log).install_newest("main", place).endswith(" first")
+    first = subprocess.run([place / "bin/postgres"], capture_output=True, text=True, check=True).stdout
+    commit(sources, server("16.2"), "second")
+    assert by_recipe(sources, log=log).install_newest("main", place).endswith(" second")
+    second = subprocess.run([place / "bin/postgres"], capture_output=True, text=True, check=True).stdout
+    assert ("15.18" in first, "16.2" in second) == (True, True)
+    log.clear()
+    by_recipe(sources, log=log).install_newest("main", place)
+    assert log == [], "built once"
+    assert [path.name for path in place.parent.iterdir()] == ["installed"]
+    built = (place / "bin").resolve()
+    checkout(sources).install_newest("main", place)
+    assert [path.name for path in place.iterdir()] == ["get.cc"], "a command installs a directory, not into the cache"
+    assert {path.name for path in built.iterdir()} == {"postgres", "initdb"}
+
+
+def test_another_command_or_recipe_is_another_bisection(folder: Path) -> None:
+    first, _ = commit(folder, "1", "first"), commit(folder, "2", "last")
+    runs_file = read_runs_file(RUNS_YAML, PARAMETERS)
+    how = {"counts": True, "data": folder, "runner": LocalRunner(folder, RUNS_YAML), "say": print}
+    asked = partial(bisection, runs_file, "rocksdb-reads", "byrx.readrandom", (first, "main"), **how)  # type: ignore[arg-type]
+    ways = [checkout(folder, make) for make in ("make", "make -j", "make")]
+    ways += [by_recipe(folder, recipe) for recipe in ("gcc o2", "gcc o3")]
+    studies = [asked(checkout=way).study for way in ways]
+    assert studies[0] == studies[2]
+    assert len({*studies}) == 4
+
+
+@pytest.mark.parametrize(
+    ("recipe", "says"),
+    [
+        ("gcc o2 ltoo", "--recipe: unknown part 'ltoo'; did you mean 'lto'?"),
+        ("gcc 11", "--recipe: unknown part '11'; the parts are gcc, clang, o2, o3, "),
+        ("o2", "--recipe: names 0 compilers"),
+        ("gcc o3 pgo", "--recipe: pgo is not for commits: each would be trained anew"),
+    ],
+)
+def test_a_recipe_that_builds_no_commits_is_refused(folder: Path, recipe: str, says: str) -> None:
+    with pytest.raises(RqpsError) as refused:
+        by_recipe(folder, recipe)
+    assert says in refused.value.message
+
+
 def test_commits_that_touch_what_costs_more_come_first(folder: Path) -> None:
     text = "// one\n\n// two\n\nint Get() {\n  return 1;\n}\nint Put() {\n  return 2;\n}\n"
     first = commit(folder, text, "first")
@@ -108,8 +237,10 @@ def test_commits_that_touch_what_costs_more_come_first(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--checkout", "."), "--checkout and --make go together"),
-        (("--make", "make"), "--checkout and --make go together"),
+        (("--checkout", "."), "--checkout goes with either --make or --recipe"),
+        (("--make", "make"), "--checkout goes with either --make or --recipe"),
+        (("--recipe", "gcc", "o2"), "--checkout goes with either --make or --recipe"),
+        (("--checkout", ".", "--make", "make", "--recipe", "gcc"), "--checkout goes with either --make or --recipe"),
         (("--checkout", "data", "--make", "make"), "no git repository"),
         (("--checkout", ".", "--make", "make", "--builds", "rx704"), "give one of them"),
         (("--every", "0"), "must be 1 or more"),

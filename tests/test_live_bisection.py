@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import rqps
-from child import Done
+from child import Done, share_cache
 from child import rqps as command
 from live_study import Place
 from rqps.engines import engine_of
 from rqps.engines.asked import BuildSpec
+from rqps.engines.cache import cache_dir
+from test_making import SUM
 
 pytestmark = pytest.mark.live
 
@@ -167,6 +169,50 @@ def test_the_commit_that_did_it_is_found_by_counts(tmp_path: Path) -> None:
     assert rqps.load(study, place.path / "data", mode="instructions").runs.height == measured, (
         "nothing is counted twice"
     )
+
+
+CMAKE = """cmake_minimum_required(VERSION 3.10)
+project(demo C)
+foreach(option PORTABLE FAIL_ON_WARNINGS WITH_GFLAGS WITH_TESTS WITH_TOOLS WITH_CORE_TOOLS WITH_BENCHMARK_TOOLS)
+  set(ignored ${${option}})
+endforeach()
+add_library(rocksdb-shared SHARED slow.c)
+set_target_properties(rocksdb-shared PROPERTIES OUTPUT_NAME rocksdb)
+target_link_libraries(rocksdb-shared PRIVATE -Wl,--no-as-needed LIBRARY -Wl,-rpath,FOLDER)
+"""
+"""A project that the recipes of RocksDB build: a release with a function of its own in front."""
+
+
+def test_the_commit_that_did_it_is_built_by_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five commits; the third does not build, and from the fourth on each read burns 20,000 loops before it."""
+    place, checkout = Place(tmp_path / "place", RUNS), tmp_path / "checkout"
+    checkout.mkdir()
+    git(checkout, "init", "-q", "-b", "main")
+    spec = BuildSpec.model_validate({"rocksdb": "6.11.4"})
+    library = engine_of(spec).locate("release", spec, print).program
+    (checkout / "CMakeLists.txt").write_text(
+        CMAKE.replace("LIBRARY -W", f"{library} -W").replace("FOLDER", str(library.parent))
+    )
+    commits = []
+    for number, loops in enumerate(["", "", "#error", *["for (volatile int i = 0; i < 20000; i++) {}"] * 2]):
+        code = f"{SLOW.replace('LOOPS', loops)}int outside(int n) {{ return n + {number}; }}\n{SUM}"
+        (checkout / "slow.c").write_text(code)
+        git(checkout, "add", "-A")
+        git(checkout, "commit", "-q", "-m", f"commit {number}")
+        commits.append(git(checkout, "rev-parse", "HEAD")[:12])
+    (tmp_path / "cache/made").mkdir(parents=True)
+    share_cache(tmp_path / "cache", cache_dir())
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    words = ("--good", commits[0], "--bad", "main", "--checkout", str(checkout), "--recipe", "gcc", "o2", "--count")
+    done = bisect(place, *words)
+    assert f"skipped: {commits[2]} commit 2 does not build: rocksdb-shared failed" in done.stderr
+    assert f"one of {commits[2]} to {commits[3]} brought +" in done.stdout
+    assert f"against {commits[1]}\n" in done.stdout
+    assert re.search(r"\+[\d,]+  rocksdb_get_pinned$", done.stdout, re.MULTILINE)
+    assert f"{commits[3]} commit 3: touches rocksdb_get_pinned" in done.stdout
+    again = bisect(place, *words)
+    assert again.stdout == done.stdout
+    assert re.findall("building .*", again.stderr) == [f"building {commits[2]} commit 2"]
 
 
 OF_TABLES = """

@@ -20,7 +20,7 @@ from rqps.engines.asked import BuildSpec
 from rqps.engines.compiled import how_compiled
 from rqps.engines.making import MADE, Making, make_it, not_made
 from rqps.engines.making.recipe import recipe_of
-from rqps.errors import RqpsError
+from rqps.errors import RqpsError, no_room
 from rqps.schedule import training
 from rqps.schedule.run_folder import Busy
 from rqps.study import read_runs_file
@@ -119,7 +119,7 @@ def making(project: Path, recipe: str, system: str = "configure", **own: Any) ->
     }
     words = recipe.split()
     spec = BuildSpec(mysql="8.0.99", source={"path": str(project)}, recipe=words, training=own.pop("training", None))
-    of_recipe = recipe_of("mine", "mysql", words, {"base": base, **own})
+    of_recipe = recipe_of("builds.mine.recipe", "mysql", words, {"base": base, **own})
     return Making("mine", spec, of_recipe, f"{system}-{'-'.join(words)}")
 
 
@@ -384,8 +384,9 @@ def test_a_recipe_with_a_mistake_is_named(project: Path, recipe: str, message: s
 def test_what_is_missing_is_an_error_before_anything_begins(
     project: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(RqpsError, match="a build takes up to 1000000000000 MB"):
+    with pytest.raises(RqpsError, match="a build takes up to 1000000000000 MB") as full:
         made(making(project, "gcc o2", room_mb=10**12), said)
+    assert no_room(full.value.message), "a bisection ends here, and skips no commits for it"
     with pytest.raises(RqpsError, match="mine: bison-of-old not on PATH") as error:
         made(making(project, "gcc o2", programs={"bison-of-old": "bison"}), said)
     assert error.value.fix == "apt install bison"

@@ -189,6 +189,14 @@ def test_a_remark_and_its_steps_go_together(tmp_path: Path) -> None:
     assert "go together" in command("watch", "synthetic", "--acknowledge", "scan", cwd=tmp_path).stderr
 
 
+def test_a_branch_needs_its_checkout_and_what_builds_it(tmp_path: Path) -> None:
+    watched(write_watch(tmp_path / "data", {1: {}}, {}))
+    branch = ("watch", "synthetic", "--branch", "main")
+    assert "--branch and --checkout go together" in command(*branch, cwd=tmp_path).stderr
+    without = command(*branch, "--checkout", ".", cwd=tmp_path).stderr
+    assert "--checkout goes with either --make or --recipe" in without
+
+
 def test_the_history_has_each_version_of_a_build_that_moves(tmp_path: Path) -> None:
     levels = {number: {"scan": 1.0 if number < 5 else 0.9} for number in range(1, 9)}
     study = rqps.load("synthetic", write_watch(tmp_path / "data", levels, {}))

@@ -53,6 +53,7 @@ ANOTHER_HOUR = "measure the change that was found once more now, from newly load
 EVERY = "only every N-th build of the list: quicker, but the result is a range of N builds"
 CHECKOUT = "a git repository: the ends are its revisions, and the candidates are the commits between them"
 MAKE = "the command that builds a commit in the folder of a checkout and installs it below $PREFIX"
+RECIPE = "in place of --make: build each commit by this recipe of the study's engine, such as gcc o2"
 BRANCH = "first build the last commit of this branch, and install it at the path of the study's build"
 AGAINST = "compare with the previous version and the base (last), or with the base alone; last if not given"
 BASE = "a dbms of runs.yaml as the base; the first version of the build if not given"
@@ -220,6 +221,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "--branch": {"default": "", "metavar": "NAME", "help": BRANCH},
             "--checkout": {"type": Path, "metavar": "FOLDER", "help": "the git repository of the branch"},
             "--make": {"default": "", "metavar": "COMMAND", "help": MAKE},
+            "--recipe": {"nargs": "+", "default": (), "metavar": "PART", "help": RECIPE},
             "--markdown": {"action": "store_true", "help": "the answer as Markdown, for the summary of a CI job"},
         },
         ("--note", "--runs-yaml", "--data"),
@@ -329,6 +331,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "--every": {"type": int, "default": 1, "metavar": "N", "help": EVERY},
             "--checkout": {"type": Path, "metavar": "FOLDER", "help": CHECKOUT},
             "--make": {"default": "", "metavar": "COMMAND", "help": MAKE},
+            "--recipe": {"nargs": "+", "default": (), "metavar": "PART", "help": RECIPE},
             "--count": {"action": "store_true", "help": "count instructions, which needs no quiet machine"},
             "--occasion": {"action": "store_true", "help": ANOTHER_HOUR},
         },
@@ -337,6 +340,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
             "rqps bisect demo point-query --good my5624 --bad my97 --count",
             "rqps bisect demo point-query --good my5624 --bad my97 --builds my8033",
             "rqps bisect mine point-query --good v1.4 --bad main --checkout ~/db --make './build.sh $PREFIX'",
+            "rqps bisect mine point-query --good v1.4 --bad main --checkout ~/db --recipe gcc o2",
         ),
     ),
     (

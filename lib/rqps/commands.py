@@ -22,6 +22,7 @@ from rqps.terminal import printable
 if TYPE_CHECKING:
     from rqps.engines.sources import Source
     from rqps.schedule.budget import Budget
+    from rqps.schedule.commits import Checkout
     from rqps.schedule.hours import Hours
     from rqps.store import Study
     from rqps.study import RunsFile
@@ -276,7 +277,8 @@ def builds(arguments: argparse.Namespace) -> Call:
             state = "made" if Making.of(name, spec).tree.is_dir() else "not made"
         except RqpsError as error:  # the build's directory of sources is missing
             state = error.message.removeprefix(f"builds.{name}.")
-        about = "; ".join(part.about for part in parts_of(name, spec.engine, spec.recipe or ()).values())
+        parts = parts_of(f"builds.{name}.recipe", spec.engine, spec.recipe or ())
+        about = "; ".join(part.about for part in parts.values())
         return f"{name}: {state}; {about}"
 
     def call() -> int:
@@ -351,20 +353,33 @@ def run(arguments: argparse.Namespace) -> Call:
     return call
 
 
+def _checkout(arguments: argparse.Namespace, runs_file: "RunsFile") -> "Checkout | None":
+    """The checkout of --checkout, with the command or the recipe that builds its commits; None without the option."""
+    from rqps.schedule.commits import Checkout
+    from rqps.study import build_and_config
+
+    if bool(arguments.make) + bool(arguments.recipe) != bool(arguments.checkout):
+        fix = "--checkout FOLDER with --make 'make install …', or with --recipe gcc o2"
+        raise RqpsError("--checkout goes with either --make or --recipe", fix=fix)
+    if not arguments.checkout:
+        return None
+    base, _ = build_and_config(runs_file.studies[arguments.study].base)
+    engine = runs_file.builds[base].engine
+    return Checkout(arguments.checkout, arguments.make, _say, tuple(arguments.recipe), engine)
+
+
 def bisect(arguments: argparse.Namespace) -> Call:
     from rqps.schedule.bisection import bisection
-    from rqps.schedule.commits import Checkout
     from rqps.schedule.run_study import LocalRunner
 
     runs_yaml, runs_file, data = _asked(arguments)
-    if bool(arguments.checkout) != bool(arguments.make):
-        raise RqpsError("--checkout and --make go together", fix="--checkout FOLDER --make 'make install …'")
     if arguments.checkout and arguments.builds:
         raise RqpsError("--builds and --checkout can't be combined", fix="give one of them")
     if arguments.count and arguments.occasion:
         raise RqpsError("--occasion is for duets: counts are the same at any hour", fix="leave one of them out")
     if arguments.every < 1:
         raise RqpsError(f"--every {arguments.every}: must be 1 or more", fix="--every 5 takes every fifth build")
+    checkout = _checkout(arguments, runs_file)
     asked = bisection(
         runs_file,
         arguments.study,
@@ -376,7 +391,7 @@ def bisect(arguments: argparse.Namespace) -> Call:
         runner=LocalRunner(_notebooks(runs_yaml), runs_yaml),
         say=_say,
         every=arguments.every,
-        checkout=Checkout(arguments.checkout, arguments.make, _say) if arguments.checkout else None,
+        checkout=checkout,
         another=arguments.occasion,
     )
 
@@ -395,22 +410,20 @@ def watch(arguments: argparse.Namespace) -> Call:
     runs_yaml, runs_file, data = _asked(arguments)
     if bool(arguments.acknowledge) != bool(arguments.remark):
         raise RqpsError("--acknowledge and --remark go together", fix="--acknowledge STEP --remark 'why it is so'")
-    if len({bool(arguments.branch), bool(arguments.checkout), bool(arguments.make)}) > 1:
-        raise RqpsError(
-            "--branch, --checkout and --make go together", fix="give all three, or install the build yourself"
-        )
+    if bool(arguments.branch) != bool(arguments.checkout):
+        raise RqpsError("--branch and --checkout go together", fix="give both, or install the build yourself")
+    checkout = _checkout(arguments, runs_file)
     asked = watch_of(runs_file, arguments.study, runs_yaml.parent / FILE, data)
 
     def call() -> int:
-        from rqps.schedule.commits import Checkout
         from rqps.schedule.run_study import LocalRunner
         from rqps.show import watch_text
 
         if arguments.acknowledge:
             return _print(asked.acknowledge(arguments.acknowledge, arguments.remark))
         note = arguments.note
-        if arguments.branch:
-            commit = asked.install(Checkout(arguments.checkout, arguments.make, _say), arguments.branch)
+        if checkout:
+            commit = asked.install(checkout, arguments.branch)
             note = note or commit
         with redirect_stdout(sys.stderr):  # a CI job takes its summary from stdout
             code = asked.measure(LocalRunner(_notebooks(runs_yaml), runs_yaml), note, _say)

@@ -14,6 +14,8 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 LATEST = "LATEST"
 """Maven's version keyword for the newest version of an artifact."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
+ANY_VERSION = ""
+"""Stands for the version of a build whose engine is known, and its version only when it is made."""
 REORDERED = "sections"
 """The part of a recipe that puts each function into a section of its own, so that it can be linked in any order."""
 
@@ -132,7 +134,7 @@ class _Source(Strict):
     def version(self) -> str | None:
         """The version that runs.yaml gives for the build; None if it gives no version."""
         version: str | None = getattr(self, self.engine)
-        return version
+        return version or None
 
     @property
     def source(self) -> str | None:

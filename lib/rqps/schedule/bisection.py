@@ -344,7 +344,8 @@ def bisection(
     ordered = every_nth(ordered, every)
     dbms = [f"{name}.{config}" for name in ordered]
     only = spec.parameters.only(step)
-    name = f"{study[:50]}-bisect-{short_key(step, dbms, counts, only.model_dump(mode='json'))[:6]}"
+    way = [checkout.work.name] if checkout else []  # another command or recipe makes other builds of the same commits
+    name = f"{study[:50]}-bisect-{short_key(step, dbms, counts, only.model_dump(mode='json'), *way)[:6]}"
     own: dict[str, Any] = {
         "question": f"Which build between {ends[0]} and {ends[1]} changed {step}?",
         "asks": "releases",

@@ -1,18 +1,23 @@
-"""Builds commits of a git checkout: a command builds each commit in a worktree of rqps's own, and installs it."""
+"""Builds commits of a git checkout, by a recipe or by a command that runs in a worktree of rqps's own."""
 
 import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from rqps.engines import Say, build_in
-from rqps.engines.asked import BuildSpec
+from rqps.engines.asked import ANY_VERSION, BuildSpec
 from rqps.engines.cache import cache_dir, locked, made_once, short_key
+from rqps.engines.making import Making, make_it
+from rqps.engines.making.recipe import Recipe, recipe_of
 from rqps.errors import RqpsError
+from rqps.schedule.training import JOBS
 from rqps.terminal import duration
 
 LAST_LINES = 5
@@ -36,22 +41,36 @@ class Touching(NamedTuple):
 
 @dataclass
 class Checkout:
-    """A git repository with the command that builds it. The repository's own working tree is never changed."""
+    """A git repository with the command or the recipe that builds it. The repository's own working tree is never
+    changed."""
 
     folder: Path
     make: str
+    """The command; empty if a recipe builds the commits."""
     say: Say
+    recipe: tuple[str, ...] = ()
+    engine: str = ""
+    """The engine that the recipe builds."""
     _seconds: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder = self.folder.expanduser().absolute()
         if not (self.folder / ".git").exists() and not (self.folder / "HEAD").is_file():
             raise RqpsError(f"--checkout {self.folder}: no git repository", fix="name the folder that git clone made")
+        if profiled := [name for name, part in self._recipe.parts.items() if part.profile] if self.recipe else []:
+            what = f"--recipe: {profiled[0]} is not for commits: each would be trained anew, and two profiles differ"
+            raise RqpsError(what, fix=f"leave {profiled[0]} out")
 
     @property
+    def _recipe(self) -> Recipe:
+        return recipe_of("--recipe", self.engine, self.recipe)
+
+    @cached_property
     def work(self) -> Path:
-        """The folder in the cache with the worktree of rqps and the builds made from it."""
-        return cache_dir() / "commits" / short_key(str(self.folder), self.make)
+        """The folder in the cache with the worktree of rqps and the builds made from it. Another command, recipe or
+        compiler has another folder."""
+        how = self._recipe.identity() if self.recipe else self.make
+        return cache_dir() / "commits" / short_key(str(self.folder), how)
 
     def git(self, *words: str, at: Path | None = None) -> str:
         done = subprocess.run(["git", "-C", str(at or self.folder), *words], capture_output=True, text=True)
@@ -74,12 +93,24 @@ class Checkout:
         return done.stdout.strip()
 
     def install_newest(self, branch: str, prefix: Path) -> str:
-        """Builds the last commit of a branch and installs it below `prefix`, unless it was installed there last.
-        Fetches from all remotes first. Returns the commit's title."""
+        """Builds the last commit of a branch and installs it below `prefix`, unless it was installed there last. What
+        a recipe builds stays in the cache, and `prefix` becomes a link to it. Fetches from all remotes first. Returns
+        the commit's title."""
         if self.git("remote"):
             self.git("fetch", "--quiet", "--all")
         commit, note = self.commit(branch), self.work / f"installed-{short_key(str(prefix))}"
-        if not note.is_file() or note.read_text() != commit:
+        is_link = prefix.is_symlink() and prefix.resolve().is_relative_to((cache_dir() / "made").resolve())
+        if self.recipe:
+            if os.path.lexists(prefix) and not is_link:
+                fix = "remove it, or give the build another path: rqps puts a link to the commit's build there"
+                raise RqpsError(f"{prefix} exists, and is no link to a build by a recipe", fix=fix)
+            prefix.parent.mkdir(parents=True, exist_ok=True)
+            (link := prefix.with_name(f".{prefix.name}.new")).unlink(missing_ok=True)
+            link.symlink_to(self._made(commit))
+            link.replace(prefix)
+        elif is_link or not note.is_file() or note.read_text() != commit:
+            if is_link:
+                prefix.unlink()  # or the command would install into the cache
             self.build(commit, prefix)
             note.write_text(commit)
         return self.title(commit)
@@ -107,20 +138,35 @@ class Checkout:
 
     def built(self, commit: str) -> BuildSpec:
         """The build of a commit, which is built only once. Raises RqpsError if the commit does not build."""
+        if self.recipe:
+            return build_in(self._made(commit), self.say)[1]
         folder = self.work / commit[:SHORT]
         made_once(folder, lambda partial: self.build(commit, partial / INSTALLED, partial / LOG), self.say)
         return build_in(folder / INSTALLED, self.say)[1]
 
+    def _made(self, commit: str) -> Path:
+        """The folder of the build of a commit, which the recipe makes from a copy of the commit's files."""
+        source = {"git": self.folder.as_uri(), "commit": self.commit(commit)}
+        spec = BuildSpec(source=source, recipe=self.recipe).model_copy(update={self.engine: ANY_VERSION})
+        making = Making.of(name := f"c{commit[:SHORT]}", spec)
+        if making.tree.is_dir():
+            return making.tree
+        if not self._seconds:
+            self.say(making.in_words())
+        with self._building(commit):
+            try:
+                return make_it(making, self.say, jobs=JOBS)
+            except RqpsError as error:
+                why = error.message.removeprefix(f"builds.{name}: ")
+                raise RqpsError(f"{self.title(commit)} does not build: {why}", fix=error.fix) from error
+
     def build(self, commit: str, prefix: Path, log: Path | None = None) -> None:
-        """Builds a commit and installs it below `prefix`."""
+        """Builds a commit by the command and installs it below `prefix`."""
         log = log or self.work / LOG
         with locked(self.work / "worktree", lambda: self.say("waiting for another rqps that builds this checkout")):
             tree = self._worktree(commit)
             prefix.mkdir(parents=True, exist_ok=True)
-            took = f", {duration(max(self._seconds))} the last time" if self._seconds else ""
-            self.say(f"building {self.title(commit)}{took}")
-            began = time.monotonic()
-            with log.open("w") as output:
+            with self._building(commit), log.open("w") as output:
                 done = subprocess.run(
                     ["/bin/sh", "-c", self.make],
                     cwd=tree,
@@ -129,10 +175,18 @@ class Checkout:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 )
-        if done.returncode != 0:
-            last = "\n  ".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
-            fix = f"see that the command builds it in {tree}, and installs in ${PREFIX}"
-            raise RqpsError(f"{self.title(commit)} does not build:\n  {last}", fix=fix)
+                if done.returncode != 0:
+                    last = "\n  ".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:])
+                    fix = f"see that the command builds it in {tree}, and installs in ${PREFIX}"
+                    raise RqpsError(f"{self.title(commit)} does not build:\n  {last}", fix=fix)
+
+    @contextmanager
+    def _building(self, commit: str) -> Iterator[None]:
+        """Says that a commit is being built and how long others took, and takes the time of one that builds."""
+        took = f", {duration(max(self._seconds))} the last time" if self._seconds else ""
+        self.say(f"building {self.title(commit)}{took}")
+        began = time.monotonic()
+        yield
         self._seconds.append(time.monotonic() - began)
 
     def _worktree(self, commit: str) -> Path:

@@ -25,7 +25,7 @@ from rqps.engines.compiled import functions, how_compiled, in_short
 from rqps.engines.making import order, tree
 from rqps.engines.making.recipe import Part, Recipe, mismatches, parts_of, recipe_of, unused_options
 from rqps.engines.sources.fetching import SECONDS_BETWEEN_LOOKS, size_bytes
-from rqps.errors import RqpsError
+from rqps.errors import NO_ROOM, RqpsError
 from rqps.terminal import counted, duration, megabytes
 
 MADE, LOG = "made.json", "make.log"
@@ -56,7 +56,7 @@ class Making:
     def of(cls, name: str, spec: BuildSpec) -> "Making":
         assert spec.made_from is not None
         assert spec.recipe is not None
-        recipe = recipe_of(name, spec.engine, spec.recipe)
+        recipe = recipe_of(f"builds.{name}.recipe", spec.engine, spec.recipe)
         source = tree.identity(name, spec.made_from)
         return cls(name, spec, recipe, short_key(spec.engine, source, recipe.identity(), spec.training))
 
@@ -105,7 +105,7 @@ class Making:
         if free < needed:
             room = f"{cache_dir()} has {megabytes(free)} of room"
             raise RqpsError(
-                f"builds.{self.name}: a build takes up to {megabytes(needed)}, and {room}",
+                f"builds.{self.name}: {NO_ROOM[0]}: a build takes up to {megabytes(needed)}, and {room}",
                 fix="free some room there, or set RQPS_CACHE to a directory on another disk",
             )
 
@@ -138,7 +138,7 @@ def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mappin
     if spec.recipe is None:
         return
     facts = how_compiled(program)
-    wrong, unknown = mismatches(parts or parts_of(name, spec.engine, spec.recipe), facts)
+    wrong, unknown = mismatches(parts or parts_of(f"builds.{name}.recipe", spec.engine, spec.recipe), facts)
     if spec.made_from is not None and unknown:
         wrong.append(f"it does not show {', '.join(unknown)}, so nothing can be read back")
     if wrong:

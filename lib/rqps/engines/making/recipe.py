@@ -232,28 +232,30 @@ def first_line(program: str) -> str:
     return answer_of((program, "--version"), {}).partition("\n")[0]
 
 
-def parts_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> dict[str, Part]:
-    """The parts that a recipe names. `own` may replace the engine's recipes.yaml."""
+def parts_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> dict[str, Part]:
+    """The parts that a recipe names. `key` is where it stands, for messages; `own` may replace the engine's
+    recipes.yaml."""
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
-    known = {**table(__package__ or "", "recipes"), **{key: of for key, of in own.items() if key != "base"}}
+    known = {**table(__package__ or "", "recipes"), **{part: of for part, of in own.items() if part != "base"}}
     for word in words:
         if word not in known:
-            what = f"builds.{name}.recipe: unknown part {word!r}; {instead(word, known, 'parts')}"
-            raise RqpsError(what, fix="write parts of recipes, such as recipe: [gcc, o2, lto]")
+            what = f"{key}: unknown part {word!r}; {instead(word, known, 'parts')}"
+            raise RqpsError(what, fix="write parts of recipes, such as gcc, o2 and lto")
     parts = {word: Part.model_validate(known[word]) for word in words}
     if (number := sum(part.compiler is not None for part in parts.values())) != 1:
-        what = f"builds.{name}.recipe: names {number} compilers, and has to name one"
-        raise RqpsError(what, fix="begin it with gcc or clang: recipe: [gcc, o2]")
+        what = f"{key}: names {number} compilers, and has to name one"
+        raise RqpsError(what, fix="begin it with gcc or clang, and go on as in gcc, o2")
     return parts
 
 
-def recipe_of(name: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe of a build that is made from source. `own` may replace the engine's recipes.yaml."""
+def recipe_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a build that is made from source. `key` is where it stands, for messages; `own` may replace the
+    engine's recipes.yaml."""
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
-    parts = parts_of(name, engine, words, own)
+    parts = parts_of(key, engine, words, own)
     if "base" not in own:
         fix = "build it yourself and give its path; a recipe beside the path is checked"
-        raise RqpsError(f"builds.{name}: rqps can't build {engine} from source", fix=fix)
+        raise RqpsError(f"{key}: rqps can't build {engine} from source", fix=fix)
     folder = Path(__file__).parents[1] / engine
     compiler = next(part.compiler for part in parts.values() if part.compiler)
     patches = tuple(folder / part.patch for part in parts.values() if part.patch)
