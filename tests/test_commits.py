@@ -58,7 +58,7 @@ def test_a_merge_is_one_commit_and_the_ends_are_in_order(folder: Path) -> None:
     with pytest.raises(RqpsError, match="no ancestor") as refused:
         checkout(folder).between("main", first)
     assert f"--good {first} --bad main" in refused.value.fix
-    with pytest.raises(RqpsError, match=r"main and \w+ are one commit"):
+    with pytest.raises(RqpsError, match=r"main and \w+ are the same commit"):
         checkout(folder).between("main", last)
     with pytest.raises(RqpsError, match="has no revision 'mian'"):
         checkout(folder).between("mian", first)

@@ -122,7 +122,7 @@ def test_a_course_of_tries(place: Place) -> None:
     """From the first version, which is kept, to a verdict on each further one, with the next one's steps its own."""
     asked = ("point-query", "--config", "base", "--rounds", "1")
     study, _, words = tried(place, *asked).partition(": ")
-    assert words == "the build as it is now is kept, as the base; next: rebuild it, then run the same command again\n"
+    assert words == "the current build is copied, as the base; next: rebuild it, then run the same command again\n"
     assert tried(place, *asked).endswith(words), "nothing has changed yet"
     rebuild(place.path / "mine/mysqld")
     assert "mine@2: one byte more" in tried(place, "--rounds", "1", "--note", "one byte more")

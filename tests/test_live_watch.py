@@ -51,7 +51,7 @@ def test_a_build_alone_is_compared_with_what_it_was_first(tmp_path: Path) -> Non
     alone = STUDY.replace("my5624.base, ", "").replace("base: my5624", "base: mine")
     place = Place(tmp_path, OLD_AND_SMALL.replace("configs:", build) + alone)
     for _ in range(2):
-        assert "the build as it is now is kept, as the base" in watch(place).stderr
+        assert "the current build is copied, as the base" in watch(place).stderr
 
 
 def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path
 
     install("8.0.33", tmp_path / "mine")
     done = watch(place, "--note", "merged at night", code=3)
-    assert "point-query may have changed; measured once more, from newly loaded tables" in done.stderr
+    assert "point-query may have changed; measuring again with newly loaded tables" in done.stderr
     assert "Newest: mine@2: merged at night; 1 steps against mine.base" in done.stdout
     runs = rqps.load("watched", tmp_path / "data").runs
     occasions = runs.filter(dbms="mine@2.base").group_by("occasion").agg(pl.len()).sort("occasion").rows()

@@ -167,10 +167,10 @@ def test_a_mistake_in_the_acknowledged_changes_names_its_line(tmp_path: Path, te
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"rounds: 4": "rounds: 3"}, "fewer than 4 tell nothing"),
-        ({"rounds: 4": "budget: 9m"}, "a watch takes a number of rounds"),
-        ({"rounds: 4": "rounds: 4, method: rounds"}, "a watch takes turns"),
-        ({"{path: /opt/mine}": '{mysql: "8.0.33"}'}, "none of its builds moves"),
+        ({"rounds: 4": "rounds: 3"}, "verdicts need at least 4"),
+        ({"rounds: 4": "budget: 9m"}, "a watch needs a number of rounds"),
+        ({"rounds: 4": "rounds: 4, method: rounds"}, "a watch needs duets"),
+        ({"{path: /opt/mine}": '{mysql: "8.0.33"}'}, "none of its builds can be replaced"),
     ],
 )
 def test_a_study_that_can_t_be_watched_says_why(tmp_path: Path, changed: Mapping[str, str], words: str) -> None:

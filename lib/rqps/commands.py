@@ -465,7 +465,7 @@ def try_(arguments: argparse.Namespace) -> Call:
         from rqps.store import load
 
         if is_first(runs_file, study, data, arguments.note, _say):
-            what = "the build as it is now is kept, as the base"
+            what = "the current build is copied, as the base"
             return _print(f"{study}: {what}; next: rebuild it, then run the same command again")
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml or data)
         code = run_study(runs_file, study, data=data, runner=runner, rebuilt=True, note=arguments.note)

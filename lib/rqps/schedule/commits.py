@@ -30,13 +30,13 @@ PREFIX = "PREFIX"
 
 
 class Touching(NamedTuple):
-    """A commit whose diff names functions whose cost changed."""
+    """A commit with functions in its diff whose cost changed."""
 
     commit: str
     subject: str
     functions: tuple[str, ...]
     weight: float
-    """The sum of these functions' absolute changes, in instructions per operation."""
+    """The sum of the absolute changes of these functions, in instructions per operation."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Checkout:
             text=True,
         )
         if done.returncode != 0:
-            fix = "name a commit, a tag or a branch that `git log` shows; git fetch brings those of others"
+            fix = "name a commit, a tag or a branch that `git log` shows; run git fetch for commits of others"
             raise RqpsError(f"{self.folder} has no revision {revision!r}", fix=fix)
         return done.stdout.strip()
 
@@ -116,15 +116,13 @@ class Checkout:
         return self.title(commit)
 
     def between(self, good: str, bad: str) -> list[str]:
-        """The commits from the good one to the bad one, oldest first. A merge counts as one commit."""
+        """The commits from `good` to `bad`, oldest first. A merge counts as one commit."""
         ends = self.commit(good), self.commit(bad)
         if ends[0] == ends[1]:
-            raise RqpsError(f"{good} and {bad} are one commit", fix="name two ends: --good NAME --bad NAME")
+            raise RqpsError(f"{good} and {bad} are the same commit", fix="name two ends: --good NAME --bad NAME")
         if not self._is_before(*ends):
             turned = self._is_before(*ends[::-1])
-            fix = (
-                f"--good {bad} --bad {good}, and the change comes out the other way" if turned else "name another end"
-            )
+            fix = f"exchange the ends: --good {bad} --bad {good}" if turned else "name another end"
             raise RqpsError(f"{good} is no ancestor of {bad}", fix=fix)
         listed = self.git("rev-list", "--first-parent", "--reverse", f"{ends[0]}..{ends[1]}").split()
         if changed := self.git("status", "--porcelain", "--untracked-files=no"):
@@ -161,7 +159,7 @@ class Checkout:
                 raise RqpsError(f"{self.title(commit)} does not build: {why}", fix=error.fix) from error
 
     def build(self, commit: str, prefix: Path, log: Path | None = None) -> None:
-        """Builds a commit by the command and installs it below `prefix`."""
+        """Builds a commit with the command, which installs it below `prefix`."""
         log = log or self.work / LOG
         with locked(self.work / "worktree", lambda: self.say("waiting for another rqps that builds this checkout")):
             tree = self._worktree(commit)
@@ -182,7 +180,8 @@ class Checkout:
 
     @contextmanager
     def _building(self, commit: str) -> Iterator[None]:
-        """Says that a commit is being built and how long others took, and takes the time of one that builds."""
+        """Reports that a commit is being built, and the time of the slowest build before; measures the time of this
+        build."""
         took = f", {duration(max(self._seconds))} the last time" if self._seconds else ""
         self.say(f"building {self.title(commit)}{took}")
         began = time.monotonic()
@@ -190,8 +189,8 @@ class Checkout:
         self._seconds.append(time.monotonic() - began)
 
     def _worktree(self, commit: str) -> Path:
-        """The git worktree in which commits are built, with this commit checked out. Object files of the last build
-        stay, so `make` compiles less."""
+        """The git worktree for builds, with this commit checked out. It keeps the object files of the last build, so
+        `make` compiles less."""
         tree = self.work / "worktree"
         if not tree.is_dir():
             tree.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +204,8 @@ class Checkout:
         return self.git("log", "-1", "--format=%h %s", f"--abbrev={SHORT}", commit)
 
     def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
-        """The commits after `before`, to `after`, that touch functions whose cost changed; largest changes first."""
+        """The commits after `before`, up to `after`, that touch functions whose cost changed; largest changes
+        first."""
         bare = {function: pattern for function in changes if (pattern := _bare(function))}
         touching = []
         for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():

@@ -1,4 +1,4 @@
-"""Watches a build that moves: measures it whenever its binary is another one, and names new changes of steps."""
+"""Watches a build: measures it whenever its binary was replaced, and names the steps that changed."""
 
 import json
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, RunsFile, StudySpec, study_of
 from rqps.study.document import Problem, all_at_once, parse, read_text
 
 FILE = "acknowledged.yaml"
-"""The file beside runs.yaml with the changes that somebody has acknowledged."""
+"""The file beside runs.yaml with the acknowledged changes."""
 HEAD = "# Changes that rqps watch has named and somebody has acknowledged.\n"
 MOVING = "path: DIRECTORY, on_path: true, debian: PACKAGE, maven: with LATEST as its version, npm: NAME@latest"
 
 
 class Acknowledged(Strict):
-    """A change that somebody knows of and accepts."""
+    """A change that a user knows and accepts."""
 
     study: str
     build: str
-    """The version of the build that brought the change, such as `mine@7`."""
+    """The first version of the build with the change, such as `mine@7`."""
     step: str
     """The step that changed, or a pattern such as `read-*`."""
     remark: Annotated[str, Field(min_length=1)]
@@ -42,7 +42,7 @@ class Acknowledged(Strict):
 
 @dataclass(frozen=True)
 class Watch:
-    """The watch of a study with a build whose binary is replaced from time to time."""
+    """Watches a study with builds whose binaries are replaced from time to time."""
 
     runs_file: RunsFile
     study: str
@@ -66,24 +66,24 @@ class Watch:
         return checkout.install_newest(branch, paths[0])
 
     def measure(self, runner: Runner, note: str, say: Say) -> int:
-        """Measures builds that were replaced, on an occasion of their own; if a step seems changed, on another
-        occasion, from newly loaded tables. Returns the exit code.
+        """Measures the replaced builds on an occasion of their own and, if a step may have changed, on a second
+        occasion with newly loaded tables. Returns the exit code.
 
-        An occasion that was stopped is continued: finished rounds of the newest version count.
+        A stopped occasion continues with its finished rounds.
         """
-        with runner.measuring(self.study):  # so that no build is replaced while another process measures it
+        with runner.measuring(self.study):  # no build is replaced while another process measures it
             for build in rebuilds.moving(self.runs_file, self.study):
                 spec = self.runs_file.builds[build]
                 engine_of(spec).source(build, spec).renew(build, say)
         if tries.is_first(self.runs_file, self.study, self.data, note, say):
-            say(f"{self.study}: the build as it is now is kept, as the base; it is measured when it is another one")
+            say(f"{self.study}: the current build is copied, as the base; it is measured once it is replaced")
             return 0
         code = self._measure(runner, note, another=self._is_new())
         suspected = self.changes().filter(state="suspected") if not code else None
         if suspected is None or suspected.is_empty():
             return code
         steps = ", ".join(suspected["step"].unique(maintain_order=True))
-        say(f"{self.study}: {steps} may have changed; measured once more, from newly loaded tables")
+        say(f"{self.study}: {steps} may have changed; measuring again with newly loaded tables")
         return self._measure(runner, note, another=True)
 
     def _measure(self, runner: Runner, note: str, *, another: bool) -> int:
@@ -91,7 +91,7 @@ class Watch:
         return run_study(self.runs_file, self.study, data=self.data, runner=runner, **how)  # type: ignore[arg-type]
 
     def _is_new(self) -> bool:
-        """True if the study has duets, but none with the newest versions of all rebuilt builds: then an occasion
+        """True if the study has duets, but none with the newest versions of all rebuilt builds; an occasion then
         begins."""
         folder, host = StudyFolder.of(self.data, self.study), this_host()
         known = rebuilds.known_versions(folder.path, self.runs_file, self.study, host)
@@ -101,7 +101,7 @@ class Watch:
         return bool(duets) and not any(newest <= set(duet.sides) for duet in duets)
 
     def changes(self) -> pl.DataFrame:
-        """All differences that were seen (`stats.watched`), with the `remark` of those that are acknowledged."""
+        """All differences that `stats.watched` finds, with the `remark` of acknowledged ones."""
         study = load(self.study, self.data)
         build_of = {version.name: version.build for version in study.card.builds}
         steps = study.steps["step"].unique(maintain_order=True).to_list()
@@ -120,8 +120,8 @@ class Watch:
         return seen.join(remarks, on=["build", "step"], how="left", maintain_order="left")
 
     def open(self) -> pl.DataFrame:
-        """The changes that nobody has acknowledged. A change against the base is left out if a version has an
-        unacknowledged change of the same step and metric against the version before it."""
+        """The unacknowledged changes. A change against the base is left out if an open change against the version
+        before has the same build, step and metric."""
         changes = self.changes().filter(pl.col("remark").is_null(), state="changed")
         alone = changes.filter(against="last").select("build_of", "step", "metric")
         added_up = changes.filter(against="base").join(alone, on=alone.columns, how="anti")
@@ -133,7 +133,7 @@ class Watch:
         named = [row for row in rows.to_dicts() if any(fnmatchcase(row["step"], step) for step in steps)]
         if not named:
             known = ", ".join(rows["step"].unique(maintain_order=True)) or "none"
-            fix = f"name one of: {known}" if rows.height else f"see all of it: rqps show {self.study}"
+            fix = f"name one of: {known}" if rows.height else f"see the comparisons: rqps show {self.study}"
             raise RqpsError(f"{self.study}: no open change of {', '.join(steps)}", fix=fix)
         entries = [{"study": self.study, **row, "remark": remark} for row in named]
         before = read_text(self.file) if self.file.is_file() else HEAD
@@ -144,7 +144,8 @@ class Watch:
 
 
 def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
-    """The watch of a study. Refuses a study that no build moves in, or whose rounds give no verdicts."""
+    """The watch of a study. Refuses a study without a build that may be replaced, or whose rounds give no
+    verdicts."""
     spec = study_of(runs_file, study)
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused
@@ -158,13 +159,13 @@ def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
 def _refusal(runs_file: RunsFile, study: str, spec: StudySpec) -> tuple[str, str] | None:
     if spec.budget is not None or not spec.rounds or spec.rounds < ROUNDS_FOR_A_VERDICT:
         fewest = f"rounds: {ROUNDS_FOR_A_VERDICT}"
-        return "a watch takes a number of rounds, and fewer than 4 tell nothing", f"write {fewest} or more, no budget"
+        return "a watch needs a number of rounds, and verdicts need at least 4", f"write {fewest} or more, no budget"
     if spec.hosts:
-        return "hosts have builds of their own, which are not watched from here", "run rqps watch on the host itself"
+        return "a host has its own builds, which only a watch on this host can see", "run rqps watch on the host"
     if spec.method == "rounds" or spec.parameters.not_sliced:
-        return "its dbms are measured one after the other, and a watch takes turns", "let it be measured in duets"
+        return "its dbms are measured one after the other, but a watch needs duets", "set `method: duet` in the study"
     if not rebuilds.moving(runs_file, study):
-        return "none of its builds moves", f"give one a place where it is rebuilt: {MOVING}"
+        return "none of its builds can be replaced", f"give a build that is rebuilt or renewed: {MOVING}"
     return None
 
 
