@@ -31,7 +31,7 @@ def cells_of(html: str) -> list[list[str]]:
 
 def _cell(style: str, text: str) -> str:
     colour = re.search(r"background-color: (#\w+)", style)
-    words = unescape(re.sub(r"<[^>]*>", "", text.replace("<br>", " / ")))
+    words = unescape(re.sub(r"<[^>]*>", "", re.sub("<br>|<span ", r" / \g<0>", text)))
     return f"{words} {COLOURS.get(colour[1], colour[1])}" if colour else words
 
 

@@ -81,7 +81,7 @@ def test_a_number_is_the_printed_one_and_ours_has_its_interval(found: Beside) ->
     table = beside_table(found)
     assert isinstance(table, GT)
     html = table.as_raw_html()
-    assert re.search(r"<b>0\.70</b><br>.*?0\.70–0\.7\d · n=6", html)
+    assert re.search(r"<b>0\.70</b><span .*?0\.70–0\.7\d · n=6", html)
     assert html.count("<tr>") == 4, "a row a step"
 
 

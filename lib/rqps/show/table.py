@@ -173,7 +173,7 @@ def pivoted(
 def two_lines(above: str, below: str, *, muted: bool = False) -> str:
     """The HTML of a cell with two lines, the lower one in smaller type."""
     ink = f"color:{MUTED};" if muted else ""
-    return f'{above}<br><span style="font-size:11px;{ink}white-space:nowrap">{below}</span>'
+    return f'{above}<span style="font-size:11px;display:block;{ink}white-space:nowrap">{below}</span>'
 
 
 def unbroken(name: str) -> str:
