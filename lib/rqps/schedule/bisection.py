@@ -1,9 +1,9 @@
-"""Finds the builds of an ordered list that changed a step, by probes that are all runs of one study.
+"""Finds the builds of an ordered list that changed a step, by probes: runs of one study.
 
 Each probe is a duet of the good end, the bad end and a candidate, or a count of the candidate's instructions. A probe
 gets more rounds until the candidate is significantly nearer to one end. A stopped bisection continues from the
-finished runs, and `rqps report` shows them. The search uses the rounds of the first occasion. On a further occasion
-only its result is measured again: both ends, and the two builds of each change.
+finished runs, which `rqps report` shows. The search uses the rounds of the first occasion. Further occasions measure
+only the result again: both ends, and the two builds of each change.
 """
 
 import math
@@ -36,7 +36,7 @@ from rqps.terminal import counted, duration, formatted
 from rqps.workloads import workload
 
 ROUNDS, MOST_ROUNDS = 4, 24
-"""Rounds of a probe by duets, and the maximum number of rounds of a candidate that stays undecided."""
+"""Rounds of a probe by duets, and the maximum number of rounds of an undecided candidate."""
 MOST_COUNTS = 4
 SIGNALS = 128
 """Exit codes of this value or more mean that a signal stopped the study."""
@@ -47,13 +47,13 @@ IN_SEARCH = pl.col("occasion") == pl.col("occasion").min().over("dbms")
 
 @dataclass
 class Bisection:
-    """The study of a bisection: its base is the good end, its dbms are the candidates measured so far."""
+    """A bisection and its study: the base is the good end, the dbms are the candidates."""
 
     runs_file: RunsFile
     study: str
     step: str
     dbms: Sequence[str]
-    """The candidates in order, the ends among them."""
+    """The candidates in order, including the ends."""
     counts: bool
     data: Path
     runner: Runner
@@ -63,9 +63,9 @@ class Bisection:
     commits: Mapping[str, str] = field(default_factory=dict)
     """Maps each build of the checkout to its commit."""
     another: bool = False
-    """True if the result is to be measured again now, on another occasion."""
+    """True if the result has to be measured again now, on another occasion."""
     stopped: int = 0
-    """The exit code of the probe that a signal stopped; 0 if no signal came."""
+    """The exit code of the probe that a signal stopped; 0 without a signal."""
 
     @property
     def spec(self) -> StudySpec:
@@ -86,7 +86,7 @@ class Bisection:
         return self.commits.get(build) or self.runs_file.builds[build].version or build
 
     def plan(self) -> str:
-        """The maximum number of probes for one change, and the time that they take at least, in words."""
+        """The maximum number of probes for one change and their minimum time, in words."""
         one = unfold(self._asked([self.dbms[0], self.dbms[-1]], 1), self.study, this_host())
         probe_s = Estimate.of(one).left_s() / (len(one) if self.counts else 1)
         seconds = self.probes * probe_s * (1 if self.counts else ROUNDS)
@@ -98,7 +98,7 @@ class Bisection:
         return f"{self.step}: {between}; {probes}{then}"
 
     def run(self) -> tuple[str, int]:
-        """Does the missing probes; returns the answer and the exit code."""
+        """Measures the missing probes; returns the result in words, and the exit code."""
         self.say(self.plan())
         again = self.another and not self._rounds().is_empty()
         search, last = Search(self.measure, self.title, self.say), len(self.dbms) - 1
@@ -119,8 +119,7 @@ class Bisection:
         return self.answer(changes), 0
 
     def answer(self, changes: Sequence[Change]) -> str:
-        """The ends and the changes in words, by all rounds: the ends got more of them while candidates were
-        measured."""
+        """The ends and the changes in words, by all rounds: the ends get further rounds with each candidate."""
         last, pairs = len(self.dbms) - 1, [(change.before, change.after) for change in changes]
         sizes = [self._size(*pair, max(len(pairs), 1)) for pair in [(0, last), *pairs]]
         ends = f"{self.title(last)} relative to {self.title(0)}: {sizes[0][0].words} of {self.what}"
@@ -138,7 +137,8 @@ class Bisection:
         return "instructions per operation" if self.counts else "throughput"
 
     def measure(self, at: int, more: bool) -> Level | None:
-        """Measures the missing rounds of a candidate, or further rounds if `more`; None if that is impossible."""
+        """Measures the missing rounds of a candidate, or further rounds if `more`; returns its level, or None if it
+        can't be measured or gets no more rounds."""
         bad, dbms = self.dbms[-1], self.dbms[at]
         if at == 0:
             return Level(0.0, 0.0)
@@ -148,7 +148,7 @@ class Bisection:
         if want > have:
             if want > most or self._occasion() > 1 or not (have or dbms == bad or self._can_start(at)):
                 return None
-            for number in [want] if have else sorted({1, want}):  # a candidate that fails or hangs does so only once
+            for number in [want] if have else sorted({1, want}):  # one round first: a candidate may fail or hang
                 self._probe(dbms, {bad: of_bad + number - have, dbms: number})
                 if self._done(dbms) <= (have if more else 0):
                     if dbms != bad:
@@ -160,20 +160,20 @@ class Bisection:
         return level
 
     def _probe(self, dbms: str, wanted: Mapping[str, int]) -> None:
-        """Measures the rounds that a candidate lacks beside both ends, or counts its instructions."""
+        """Measures the missing rounds of a candidate together with both ends, or counts its instructions."""
         names = [self.dbms[0], dbms] if self.counts else [self.dbms[0], self.dbms[-1], dbms]
         self._run(self._asked(names, wanted[dbms] if self.counts else 1), wanted=wanted)
 
     def _count(self, change: Change) -> None:
-        """Counts the instructions of both sides of a change that duets found, to name the functions that changed."""
+        """Counts the instructions of the two builds of a change, to name the functions that changed."""
         pair = (self.dbms[change.before], self.dbms[change.after])
         self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
         asked = self._asked(pair, 1, {"base": pair[0], "instructions_rounds": 1})
-        self._run(asked, wanted=dict.fromkeys(pair, 1))  # their duets are measured already
+        self._run(asked, wanted=dict.fromkeys(pair, 1))  # the duets of both are measured already
 
     def _measure_again(self, changes: Sequence[Change], now: bool) -> None:
-        """Measures both ends of the list and the builds around each change on the further occasions that the study
-        asks for; with `now`, on one more occasion, at once."""
+        """Measures both ends and the two builds of each change on the further occasions of the study; with `now`, on
+        one more occasion, at once."""
         places = {0, len(self.dbms) - 1, *(at for change in changes for at in (change.before, change.after))}
         self.say(self.answer(changes))
         names = [self.dbms[at] for at in sorted(places)]
@@ -181,24 +181,24 @@ class Bisection:
         self._run(self._asked(names, ROUNDS, {"occasions": occasions, "twin": False}), another=now)
 
     def _run(self, asked: RunsFile, **how: Any) -> None:
-        """Measures missing runs of the study, reduced as in `asked`; raises `Stopped` if a signal stopped it."""
+        """Measures the missing runs of the study as `asked` describes it; raises `Stopped` after a signal."""
         code = run_study(asked, self.study, data=self.data, runner=self.runner, **how)
         if code >= SIGNALS:
             self.stopped = code
             raise Stopped
 
     def _occasion(self) -> int:
-        """The occasion under way. After the first one, the search is over and gets no more rounds."""
+        """The number of the occasion under way. After the first occasion, the search gets no more rounds."""
         return StudyFolder.of(self.data, self.study).measured(this_host()).occasion
 
     def _why(self, *names: str) -> str:
-        """The error of the latest failed run of a dbms: of the first one in the list that has a failed run."""
+        """The error of the latest failed run of the first of these dbms that has one; empty if none has."""
         failures = map(StudyFolder.of(self.data, self.study).failure_of, names)
         return next((f": {error_in(failure)}" for failure in failures if failure), "")
 
     def _can_start(self, at: int) -> bool:
-        """True if a candidate can be built, its tables can be loaded, and no run of it failed before; otherwise says
-        what is wrong."""
+        """True if a candidate can be built, its tables can be loaded, and no run of it failed before; otherwise
+        reports the reason."""
         dbms = self.dbms[at]
         if failure := StudyFolder.of(self.data, self.study).failure_of(dbms):
             self.say(f"{self.title(at)} is skipped: its run failed before; remove {failure} to try it again")
@@ -214,17 +214,17 @@ class Bisection:
         return True
 
     def _build(self, dbms: str) -> None:
-        """Builds the commit of a candidate, if it is one; from then on the candidate is a build at a path."""
+        """Builds a candidate that is a commit; from then on, the candidate is a build at a path."""
         build, _ = build_and_config(dbms)
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
-            installed = spec.copied_to(Path(str(spec.path)))  # its build never changes: no copy is made
+            installed = spec.copied_to(Path(str(spec.path)))  # the build of a commit never changes, and needs no copy
             builds = {**self.runs_file.builds, build: installed}
             self.runs_file = self.runs_file.model_copy(update={"builds": builds})
 
     def _asked(self, dbms: Sequence[str], number: int, changes: Mapping[str, Any] = MappingProxyType({})) -> RunsFile:
-        """The contents of runs.yaml, the study reduced to one occasion of these dbms and to `number` rounds or
-        counts; `changes` are further keys. Commits among the dbms are built."""
+        """The contents of runs.yaml, with the study reduced to one occasion of these dbms and `number` rounds or
+        counts; `changes` sets further keys of the study. Builds the commits among the dbms."""
         for name in dbms:
             self._build(name)
         rounds = {"rounds": 0, "instructions_rounds": number} if self.counts else {"rounds": number}
@@ -233,7 +233,7 @@ class Bisection:
         return self.runs_file.with_study(self.study, own)
 
     def _rounds(self) -> pl.DataFrame:
-        """The rounds of the step relative to the good end; empty before the first round."""
+        """The ratios of the step to the good end, round by round; empty before the first round."""
         if (StudyFolder.of(self.data, self.study).path / CARD).is_file():
             study = load(self.study, self.data)
             if self.dbms[0] in set(study.runs["dbms"]):
@@ -322,9 +322,9 @@ def bisection(
     checkout: Checkout | None = None,
     another: bool = False,
 ) -> Bisection:
-    """The bisection of a step between two builds, or versions of the catalogue. The candidates are the named builds,
-    or else all versions of the catalogue between the ends; with a `checkout`, its commits. `another` measures what it
-    found once more, on another occasion."""
+    """The bisection of a step between two ends. The candidates are the builds `names`, or else all versions of the
+    catalogue between the ends, or the commits of a `checkout`. `another` measures the result again, on another
+    occasion."""
     spec = study_of(runs_file, study)
     _, config = build_and_config(spec.base)
     steps = workload(spec.workload).steps(spec.parameters)

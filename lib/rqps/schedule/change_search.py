@@ -1,6 +1,6 @@
-"""Searches candidates in order for the changes between them: the largest change first, then those on both sides.
+"""Searches ordered candidates for changes: first for the largest change, then on both sides of it.
 
-The search asks for the level of one candidate at a time, so that it measures few of them.
+Candidates are measured one at a time, and few of them.
 """
 
 import math
@@ -12,9 +12,10 @@ from rqps.engines import Say
 from rqps.terminal import counted, formatted
 
 MOST_UNDECIDED = 2
-"""Number of undecided candidates (half way between the ends) after which the search for one change ends."""
+"""Number of undecided candidates, with levels half way between the ends, after which the search for one change
+ends."""
 SHARE_WORTH_FINDING = 0.25
-"""A further change must be larger than this share of the change found before it."""
+"""A further change has to be larger than this share of the change beside which it is searched."""
 
 
 class Level(NamedTuple):
@@ -35,8 +36,7 @@ def between(before: Level, after: Level) -> Level:
 
 
 class Change(NamedTuple):
-    """A change between two candidates of the list. Candidates between these two could not be measured, or stayed
-    undecided."""
+    """A change between two candidates. All candidates between them are undecided or could not be measured."""
 
     before: int
     after: int
@@ -45,10 +45,10 @@ class Change(NamedTuple):
 
 @dataclass
 class Search:
-    """The search for the changes among candidates in order.
+    """The search for changes among ordered candidates.
 
-    `measure` takes a candidate and returns its level; with True it first measures more rounds of the candidate. It
-    returns None if the candidate can't be measured, or gets no further rounds.
+    `measure` returns the level of a candidate; its second argument asks for more rounds first. It returns None if the
+    candidate can't be measured, or gets no more rounds.
     """
 
     measure: Callable[[int, bool], Level | None]
@@ -57,8 +57,8 @@ class Search:
     levels: dict[int, Level | None] = field(default_factory=dict)
 
     def changes(self, first: int, last: int, least: float) -> Iterator[Change]:
-        """Yields the changes between two candidates that are significantly larger than `least`, in the order in which
-        the search finds them."""
+        """Yields the changes between two candidates that are significantly larger than `least`, in the order of the
+        search."""
         if last == first or not self.differ(first, last, least):
             return
         before, after = self._located(first, last)
@@ -68,7 +68,7 @@ class Search:
         yield from self.changes(after, last, least)
 
     def settle(self, last: int) -> None:
-        """Measures the bad end until it differs significantly from the good end, or no more rounds are possible."""
+        """Measures the bad end until it differs significantly from the good end, or gets no more rounds."""
         while not self.differ(0, last, 0.0) and (more := self.measure(last, True)):
             self.levels[last] = more
 
@@ -86,13 +86,14 @@ class Search:
         return self.levels[candidate]
 
     def _end(self, candidate: int) -> Level:
-        """The level of one of the two ends, which were measured before the search."""
+        """The level of a candidate that has been measured."""
         level = self.level(candidate)
         assert level is not None
         return level
 
     def _located(self, first: int, last: int) -> tuple[int, int]:
-        """The two candidates to which bisection narrows a difference: each probe keeps the half with more of it."""
+        """The two candidates to which a bisection narrows a change: each probe keeps the half with more of the
+        change."""
         undecided = 0
         while (untested := self._untested(first, last)) and undecided < MOST_UNDECIDED:
             candidate = min(untested, key=lambda at: abs(at - (first + last) / 2))
@@ -110,11 +111,12 @@ class Search:
         return first, last
 
     def _untested(self, first: int, last: int) -> list[int]:
-        """The candidates between these two, without those that can't be measured or stayed undecided."""
+        """The candidates between these two, except those that are undecided or could not be measured."""
         return [at for at in range(first + 1, last) if self.levels.get(at, True)]
 
     def _nearer_to_last(self, first: int, candidate: int, last: int) -> bool | None:
-        """True if a candidate is significantly nearer to the last one, False if to the first; None if undecided."""
+        """True if a candidate is significantly nearer to the last one, False if nearer to the first; None if
+        undecided."""
         level = self.level(candidate)
         while level:
             before, after = self._end(first), self._end(last)
