@@ -169,7 +169,7 @@ def test_a_busy_host_refuses_and_a_run_without_its_manifest_is_not_published(
     assert not job.folder.exists()
     job = one_run.job_of("sysbench", "demo", "my8033.ps0", **asked)  # type: ignore[arg-type]
     monkeypatch.setattr(one_run, "measure_into_folder", lambda _: None)
-    with pytest.raises(RqpsError, match="without having written a manifest"):
+    with pytest.raises(RqpsError, match="ended without a manifest"):
         one_run.measure(job)
     [failure] = (data / "raw").rglob("failure.json")
     assert "manifest" in json.loads(failure.read_text())["error"]
