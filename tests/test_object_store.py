@@ -125,6 +125,6 @@ def test_a_table_that_was_not_sent_to_the_bucket_is_named(endpoint: str, packed:
 
 @pytest.mark.parametrize("place", ["s3://benchmarks/releases.rqps", "https://example.invalid/releases.rqps"])
 def test_a_packed_file_is_not_read_over_the_network(place: str) -> None:
-    with pytest.raises(RqpsError, match="can.t be read from a URL") as caught:
+    with pytest.raises(RqpsError, match="be read from a URL") as caught:
         rqps.load(place)
     assert "download" in caught.value.fix
