@@ -1,9 +1,13 @@
 """Waits of real servers: all time of the threads that serve clients is recorded, and waits have the right stack."""
 
+import subprocess
+from collections.abc import Iterator
+
 import polars as pl
 import pytest
 import rqps
 from live_study import Place
+from rqps.measure.perf_events import TRACING
 from rqps.pages import waiting as page
 from rqps.profile import waits
 from rqps.show.claims import wrong
@@ -37,6 +41,16 @@ studies:
 """
 SLEEPS = {"my": "SLEEP", "pg": "pg_sleep"}
 LOCKS = {"my": "lock_wait_suspend_thread", "pg": "ProcSleep"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracepoints() -> Iterator[None]:
+    """Mounts the kernel's tracepoints for these tests where the machine has not mounted them, as rqps advises."""
+    if missing := not (TRACING / "events").exists():
+        subprocess.run(["mount", "-t", "tracefs", "tracefs", str(TRACING)], check=True)
+    yield
+    if missing:
+        subprocess.run(["umount", str(TRACING)], check=True)
 
 
 @pytest.fixture(scope="module", params=["my8033.my", "pg14.pg"])
