@@ -29,7 +29,6 @@ from rqps.stats import COMPARED, THROUGHPUTS, TITLES
 from rqps.store import Study
 
 LONGEST_VALUE = 24
-NAMED, MOST_BESIDE = 3, 40
 MANY_ALIKE = 3
 """Warnings that differ only in their numbers share a row if more steps of a dbms than this have them."""
 NO_DIFFERENCE = "\0"
@@ -217,19 +216,27 @@ def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool
     return "\n\n".join(filter(None, parts))
 
 
+def _lines(rows: pl.DataFrame) -> tuple[str, list[dict[str, Any]]]:
+    """The base, and the rows of `stats.by_version` of one metric as lines: one per version and step, with the rows
+    against the `base` and the `last` version. Only the first line of a version has its date, commit and note."""
+    lines, shown = spread(rows.with_columns(pl.col("against").fill_null("base")), "against", INDEX), ""
+    for line in lines:
+        if line["build"] != shown:
+            shown = line["build"]
+            line |= {"since": _minute(line["since"]), "commit": _commit(line["revision"])}
+        else:
+            line |= dict.fromkeys(("build", "since", "commit", "note"), "")
+        line |= {side: row if (row := line.get(side)) and row["metric"] else None for side in ("base", "last")}
+    return next(iter(rows.filter(against="base")["base"]), "the base"), lines
+
+
 def _cells(rows: pl.DataFrame) -> Cells:
-    """The rows of `stats.by_version` of one metric as cells: one line per version and step; only the first line of a
-    version has its name, date and commit."""
-    base = next(iter(rows.filter(against="base")["base"]), "the base")
+    base, lines = _lines(rows)
     cells = [["build", "since", "commit", "step", f"to {base}", "to the one before"]]
-    for version in rows.partition_by("build", maintain_order=True):
-        first = version.row(0, named=True)
-        words = f"{first['build']}: {first['note']}" if first["note"] else first["build"]
-        facts = [words, _minute(first["since"]), _commit(first["revision"])]
-        for step in in_order(version["step"]):
-            by_side = {row["against"]: row for row in version.to_dicts() if row["step"] == step}
-            cells.append([*facts, step or "–", *(ratio_in_words(by_side.get(side)) for side in ("base", "last"))])
-            facts = ["", "", ""]
+    for line in lines:
+        words = f"{line['build']}: {line['note']}" if line["note"] else line["build"]
+        ratios = (ratio_in_words(line[side]) for side in ("base", "last"))
+        cells.append([words, line["since"], line["commit"], line["step"] or "–", *ratios])
     return cells
 
 
@@ -244,21 +251,10 @@ def _last_step(rows: pl.DataFrame) -> str:
 
 
 def versions_table(rows: pl.DataFrame, name: str) -> Any:
-    """The rows of `stats.by_version` of one metric as a table: one row per version and step; only the first row of a
-    version has its name, date, commit and note."""
+    """The rows of `stats.by_version` of one metric as a table: one row per version and step."""
     if rows.is_empty():
         return Nothing(["No build of this study was rebuilt."])
-    lines = spread(rows.with_columns(pl.col("against").fill_null("base")), "against", INDEX)
-    compared = rows.drop_nulls("metric")
-    shown = ""
-    for line in lines:
-        if line["build"] != shown:
-            shown = line["build"]
-            line |= {"since": _minute(line["since"]), "commit": _commit(line["revision"])}
-        else:
-            line |= dict.fromkeys(("build", "since", "commit", "note"), "")
-        line |= {side: row if (row := line.get(side)) and row["metric"] else None for side in ("base", "last")}
-    base = next(iter(compared.filter(against="base")["base"]), "the base")
+    base, lines = _lines(rows)
     return table(
         lines,
         [
@@ -274,7 +270,7 @@ def versions_table(rows: pl.DataFrame, name: str) -> Any:
         group="build_of",
         note="Verdicts from one version to the next are corrected without those of other versions; verdicts on the "
         "change from the base, with all comparisons of the study. "
-        f"{legend_of(compared)}",
+        f"{legend_of(rows.drop_nulls('metric'))}",
     )
 
 
