@@ -208,7 +208,7 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     texts = [f"<div>{difference_of(row)} {show.cut(row['part'], LONGEST_NAME)}</div>" for row in shown.to_dicts()]
     lines = shown.with_columns(pl.Series("line", texts)).group_by("step", "dbms", "by", maintain_order=True)
     rows = show.spread(lines.agg(pl.col("line").str.join()), "by", ["step", "dbms"])
-    named = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    named = stats.short_names(page.study)
     base = page.study.card.base
     note = f"{profile.operations['unit'][0]} more than {_names(page.study)[base]}, with half the 95 % interval; "
     note += "in each step of the dbms with the largest decided change."

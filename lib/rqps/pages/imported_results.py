@@ -113,7 +113,7 @@ def _floor(study: Study) -> Iterator[Clause]:
 def _named(study: Study) -> Iterator[Clause]:
     """A sentence that names the near-A/A pairs, with the median of their differences."""
     every = pairs(study).with_columns(size=pl.col("ratio").log().abs().exp())
-    short = dict(stats.names(study).select("dbms", "short").iter_rows())
+    short = stats.short_names(study)
     words = []
     for because in (NEIGHBOURS, REPEATS, BEFORE_AND_AFTER):
         rows = every.filter(because=because)

@@ -9,7 +9,7 @@ import polars as pl
 from rqps import stats
 from rqps.pages import FirstPage
 from rqps.published.insert_columns import asks_queries
-from rqps.show import Claim, Clause, Row, brackets, changes, finding, in_order, listed, phrase, rounds_of
+from rqps.show import Claim, Clause, brackets, changes, finding, in_order, listed, phrase, rounds_of
 from rqps.stats import absolute, relate_configs, tidy, usable
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.over_time import seconds_of
@@ -70,7 +70,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
         cells = {name: in_order(rows[name]) for name in ("step", "dbms")}
         claim = Claim(FRAME, cells, highest, "percent", "highest", f"{highest:.0f}")
         most.append(Clause(f"{claim.written} %", [claim]))
-    names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    names = stats.short_names(page.study)
     text = (
         "In {} up to {} of the redo log of {} is in use, so pages have to be written back to free it; of others, at "
     )
@@ -130,10 +130,6 @@ def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
     return sentences
 
 
-def _in_brackets(row: Row, form: str = "") -> str:
-    return "" if row["low"] is None else brackets(row, form, rounds=False)
-
-
 def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     """Sentences on whether the insert rate was reached: per step, by the published rule, and per second."""
     if rates.is_empty():
@@ -141,7 +137,8 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     sentences = []
     for _, missed in rates.filter(~pl.col("on_target")).group_by("host", "dbms", maintain_order=True):
         steps = [
-            f"{row['step']} {row['estimate']:,.0f} of {row['target']:,.0f} rows/s{_in_brackets(row, ',.0f')}"
+            f"{row['step']} {row['estimate']:,.0f} of {row['target']:,.0f} rows/s"
+            + ("" if row["low"] is None else brackets(row, ",.0f", rounds=False))
             for row in missed.to_dicts()
         ]
         sentences.append(

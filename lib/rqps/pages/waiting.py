@@ -27,7 +27,7 @@ def findings(study: Study) -> Sentences:
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
         return Nothing([f"No waits were recorded in this study. {advice}"])
-    names = dict(stats.names(study).select("dbms", "short").iter_rows())
+    names = stats.short_names(study)
     steps = [phrase("{}: {}", step, clause) for step, clause in _steps(of, study.card.base, names)]
     return Sentences([*steps, _left(of, names), *[ASSUMED] * (of["n"].min() == 1)])
 
@@ -38,7 +38,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     of = time_of_clients(page.study)
     if of.is_empty():
         return page
-    names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    names = stats.short_names(page.study)
     asked, row = page.study.card.asks == "waits", page.row
     if not asked and row:
         of = of.filter(host=row["host"], step=row["step"])

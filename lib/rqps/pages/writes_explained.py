@@ -29,7 +29,7 @@ def findings(study: Study) -> Sentences:
     of = stats.by_purpose(study)
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
-    names = dict(stats.names(study).select("dbms", "short").iter_rows())
+    names = stats.short_names(study)
     return Sentences([*_steps(of, study.card.base, names), _left(of, names)])
 
 
@@ -39,7 +39,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     base = page.study.card.base
     if page.study.card.asks != "writes" or (of := frame(page.study)).filter(dbms=base).is_empty():
         return page
-    names = dict(stats.names(page.study).select("dbms", "short").iter_rows())
+    names = stats.short_names(page.study)
     on_host = pl.lit("") if of["host"].n_unique() == 1 else pl.format(" on {}", "host")
     of = of.with_columns(place=pl.concat_str("step", on_host))
     most = of.filter(role="whole", dbms=base).top_k(MOST_STEPS, by="kb").select("host", "step")

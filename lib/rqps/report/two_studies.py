@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -104,7 +105,8 @@ def _tables(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]
     if not changed.is_empty():
         yield "What changed", _ratios(changed, names, "changed", Column("measure")), changed.height
     if not conditions.is_empty():
-        columns = [Column(side, name, _value) for side, name in zip(("first", "second"), names, strict=True)]
+        value = partial(show.cut, longest=LONGEST_VALUE)
+        columns = [Column(side, name, value) for side, name in zip(("first", "second"), names, strict=True)]
         if set(conditions["dbms"]) != {"all"}:
             columns.append(Column("dbms"))
         made = show.table(conditions, columns, name="changed-conditions", group="kind", rows="name")
@@ -121,10 +123,6 @@ def _ratios(rows: pl.DataFrame, names: tuple[str, str], name: str, *more: Column
     ratios = [Column(key, label, show.ratio_cell, _colour, align="center") for key, label in labels.items()]
     columns = [Column("step"), Column("dbms"), *more, *ratios]
     return show.table(cells, columns, name=f"both-{name}", note=show.legend_of(rows))
-
-
-def _value(text: str) -> str:
-    return show.cut(text, LONGEST_VALUE)
 
 
 def _colour(row: Row) -> str | None:

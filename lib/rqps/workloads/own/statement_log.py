@@ -188,7 +188,8 @@ def _of_postgres(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         elif kind == "LOG" and (by := _BY_BACKEND.match(entry)):
             statement = by[1]
         if match[1] != "DETAIL" and statement:
-            has_values = not _PLACE.search(_without_texts(statement))
+            without_texts = _TOKENS[True].sub(lambda token: token["name"] or " ", statement)
+            has_values = not _PLACE.search(without_texts)
             yield from ((text, is_whole and has_values) for text, is_whole in _one(statement, Scanner()))
             statement = ""
         kind, entry = match[1], match[2]
@@ -198,7 +199,3 @@ def _one(text: str, scanner: Scanner) -> Iterator[tuple[str, bool]]:
     """The statement of a log entry, which may have no delimiter at its end."""
     for line in statements(text.splitlines(keepends=True), scanner):
         yield line.text, not scanner.open
-
-
-def _without_texts(statement: str) -> str:
-    return _TOKENS[True].sub(lambda match: match["name"] or " ", statement)
