@@ -8,6 +8,8 @@ import nbformat
 import rqps
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps import show
+from rqps.report.render import notebook_page
+from rqps.show.flame import Drawing
 from rqps.show.renderer import bundle
 from rqps.stats import counters_over_time, throughput_over_time
 from rqps.store import write_manifest, write_study_card
@@ -40,6 +42,16 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
     )
     nbformat.write(kept, first / "notebook.ipynb")
     return data
+
+
+def page_of(folder: Path, *shown: Drawing) -> Path:
+    """The page of a notebook that shows these drawings."""
+    outputs = [[new_output("execute_result", dict(drawing._repr_mimebundle_()))] for drawing in shown]
+    cells = [new_markdown_cell("# A page"), *(new_code_cell("it", outputs=output) for output in outputs)]
+    nbformat.write(new_notebook(cells=cells), folder / "page.ipynb")
+    _, html = notebook_page(folder / "page.ipynb", study="s", lead="", home="index.html", made="today")
+    (folder / "page.html").write_text(html, encoding="utf-8")
+    return folder / "page.html"
 
 
 def only_relative_throughput(folder: Path) -> Path:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import polars as pl
 import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from rqps.report.render import notebook_page
 from rqps.show.flame import Drawing, explorer, flame_graph
+from synthetic_report import page_of
 from synthetic_tree import Stack, tree_of
 
 pytestmark = pytest.mark.page
@@ -37,17 +35,6 @@ def drawing(stacks: dict[Stack, tuple[float, float]] = STACKS, error: float = 0.
     made = flame_graph(tree_of(stacks, error), base=BASE, me=ME)
     assert isinstance(made, Drawing)
     return made
-
-
-def page_of(folder: Path, *shown: Drawing) -> Path:
-    cells = [new_markdown_cell("# A page\n\nWith drawings.")]
-    cells += [
-        new_code_cell("it", outputs=[new_output("execute_result", dict(each._repr_mimebundle_()))]) for each in shown
-    ]
-    nbformat.write(new_notebook(cells=cells), folder / "page.ipynb")
-    _, html = notebook_page(folder / "page.ipynb", study="s", lead="", home="index.html", made="today")
-    (folder / "page.html").write_text(html, encoding="utf-8")
-    return folder / "page.html"
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from rqps.show.sections import differences_table
 from rqps.stats import between_hosts, relate
 from rqps.store import Study, write_study_card
 from synthetic import Shape, card, manifest, tables, write_rows
-from synthetic_report import only_relative_throughput
-from test_one_regression import choose, executed, page_of, shown
+from synthetic_report import only_relative_throughput, page_of
+from test_one_regression import choose, executed, shown
 
 BASE, ME = "my1.base", "my2.base"
 FACTORS = {"big": 1.0, "small": 0.9, "twin": 1.0}
@@ -140,7 +140,7 @@ def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_e
 def test_the_rounds_of_a_number_lead_to_the_screen_of_its_host(
     browser: Browser, data: Path, study: Study, tmp_path: Path
 ) -> None:
-    screen = page_of(executed("synthetic", data)["screen"], tmp_path)
+    screen = page_of(tmp_path, executed("synthetic", data)["screen"])
     files: dict[str, str | None] = dict.fromkeys(study.runs["folder"])
     html, _ = rounds_page(study, *relate(study), files, Links(), made="today", screen=screen.name)
     links = re.findall(rf'<a href="{screen.name}(#[^"]*)"', html)

@@ -76,9 +76,7 @@ def done(servers: list[Server], step: str, folder: Path, **parameters: Any) -> t
     """The answers of a step, one for each server, and the slices of all."""
     workload, wanted = Sysbench(), asked(*parameters.pop("steps", (step,)), **parameters)
     with workload.generating(servers, step, wanted, seed=1, cpus=(), log=folder / f"{step}.log") as load:
-        load.wait_for_begin()
-        load.wait_for_end()
-        load.wait_until_gone()
+        load.wait_for_all()
     answers = list(workload.answers(step, wanted, load))
     slices = [
         pl.DataFrame(answer.more["slices"]).with_columns(side=pl.lit(side)) for side, answer in enumerate(answers)

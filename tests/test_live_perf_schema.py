@@ -85,9 +85,7 @@ def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> d
     with server.watching(name) as watch:
         with Generator((server,), find(name), parameters, seed=1, cpus=(), log=log, counted=True) as load:
             before = watch.begin()
-            load.wait_for_begin()
-            load.wait_for_end()
-            load.wait_until_gone()
+            load.wait_for_all()
         done = sum(second.transactions for second in read_seconds(load.lines, threads, whole_within_s=0))
         assert done >= parameters.transactions_of(find(name))
         after = watch.end(transactions=100)
@@ -215,9 +213,7 @@ def test_no_statement_of_ours_is_among_those_of_a_step(started: MeasuredServer, 
         time.sleep(0.2)  # connections that were closed before are gone
         before = watch.begin()
         with Generator((started,), find("point-query"), QUICK, seed=1, cpus=(), log=log) as load:
-            load.wait_for_begin()
-            load.wait_for_end()
-            load.wait_until_gone()
+            load.wait_for_all()
         sent = sum(second.transactions for second in read_seconds(load.lines, 1))
         after = watch.end(transactions=sent)
     digests = "SELECT digest_text FROM performance_schema.events_statements_summary_by_digest"
@@ -242,9 +238,7 @@ def test_settings_changed_in_the_middle_of_a_step_fail_it_with_both_values(
             where = "WHERE name LIKE 'stage/sql/%'"
             query(other, f"UPDATE performance_schema.setup_instruments SET enabled = 'YES' {where}")
             query(other, "UPDATE performance_schema.setup_consumers SET enabled = 'NO' WHERE name LIKE '%digest'")
-            load.wait_for_begin()
-            load.wait_for_end()
-            load.wait_until_gone()
+            load.wait_for_all()
         with pytest.raises(RqpsError) as caught:
             watch.end(transactions=1)
     assert "point-query: the performance schema was changed during the step" in caught.value.message

@@ -99,9 +99,7 @@ def do(database: Database, step: str, folder: Path, parameters: DbBenchParameter
     setup, described = find(step)
     folder_of(database, setup).mkdir(exist_ok=True)
     with Driver(database, setup, described, asked, **how(folder)) as load:
-        load.wait_for_begin()
-        load.wait_for_end()
-        load.wait_until_gone()
+        load.wait_for_all()
     return load
 
 
@@ -360,9 +358,7 @@ def test_a_db_bench_of_ones_own(short: Path, own: Database) -> None:
     asked = DbBenchParameters(keys=20_000, cache_mb=64, seconds=1)
     for step in asked.measured:
         with DbBenchSteps().generating([own], step, asked, **how(short)) as load:
-            load.wait_for_begin()
-            load.wait_for_end()
-            load.wait_until_gone()
+            load.wait_for_all()
         (answer,) = DbBenchSteps().answers(step, asked, load)
         columns = answer.columns
         assert columns["operations"] == pytest.approx(columns["operations_per_s"] * columns["elapsed_s"], rel=0.01)

@@ -13,17 +13,15 @@ import polars as pl
 import pytest
 import rqps
 from browser import DESKTOP, PHONE, Browser, Tab, opened
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from rqps import stats
 from rqps.errors import RqpsError
 from rqps.pages import one_regression as page
-from rqps.report.render import notebook_page
 from rqps.show.flame import Drawing
 from rqps.stats.status_counters import CERTAIN
 from rqps.store import write_study_card
 from rqps.study import ROUNDS_FOR_A_VERDICT
 from synthetic import Shape, card, manifest, write_run, write_study
-from synthetic_report import HOSTILE
+from synthetic_report import HOSTILE, page_of
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "data"
@@ -218,7 +216,7 @@ def test_levels_are_compared_as_levels_and_what_follows_no_operation_is_left_out
 def test_lists_choose_the_question_on_a_page_without_a_kernel(
     width: int, browser: Browser, screen: Drawing, tmp_path: Path
 ) -> None:
-    with opened(browser, page_of(screen, tmp_path), width) as tab:
+    with opened(browser, page_of(tmp_path, screen), width) as tab:
         assert shown(tab) == "update-index: my2.base against my1.base"
         choose(tab, "step", "point-query")
         assert shown(tab, step="point-query") == "point-query: my2.base against my1.base"
@@ -242,7 +240,7 @@ def test_lists_choose_the_question_on_a_page_without_a_kernel(
 @pytest.mark.page
 def test_a_page_has_the_nodes_of_one_question_and_no_id_twice(browser: Browser, tmp_path: Path) -> None:
     made = executed("where-did-it-go", SAMPLE)["screen"]
-    with opened(browser, page_of(made, tmp_path), DESKTOP) as tab:
+    with opened(browser, page_of(tmp_path, made), DESKTOP) as tab:
         drawn(tab)
         first = shown(tab)
         choose(tab, "step", "insert")
@@ -256,7 +254,7 @@ def test_a_page_has_the_nodes_of_one_question_and_no_id_twice(browser: Browser, 
 
 @pytest.mark.page
 def test_without_scripts_the_first_question_is_there(browser: Browser, screen: Drawing, tmp_path: Path) -> None:
-    with opened(browser, page_of(screen, tmp_path), DESKTOP, scripts=False):
+    with opened(browser, page_of(tmp_path, screen), DESKTOP, scripts=False):
         pass
     assert screen.html.count('<section class="rqps-question"') == 1
 
@@ -296,12 +294,3 @@ def rounds(tab: Tab) -> str:
         "[...document.querySelectorAll('.rqps-question [data-measure]')].find(table => !table.hidden).innerText"
     )
     return text
-
-
-def page_of(screen: Drawing, folder: Path) -> Path:
-    output = new_output("execute_result", dict(screen._repr_mimebundle_()))
-    cells = [new_markdown_cell("# One regression"), new_code_cell("it", outputs=[output])]
-    nbformat.write(new_notebook(cells=cells), folder / "page.ipynb")
-    _, html = notebook_page(folder / "page.ipynb", study="s", lead="", home="index.html", made="today")
-    (folder / "page.html").write_text(html, encoding="utf-8")
-    return folder / "page.html"

@@ -96,13 +96,6 @@ def test_the_interval_is_the_narrowest_of_at_least_95_percent_or_the_widest(n: i
         assert k == n // 2 or coverage(n, k + 1) < 0.95
 
 
-@settings(max_examples=30)
-@given(st.lists(values, min_size=1, max_size=3))
-def test_few_rounds_are_never_sure(found: list[float]) -> None:
-    row = compared(found)
-    assert (row.verdict, row.needs) == ("unsure", f"4 rounds: there are {len(found)}")
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -380,10 +373,15 @@ def test_rounds_that_are_missing_are_a_warning(tmp_path: Path) -> None:
     assert warned.select("dbms", "text").rows() == [("my2.ps0", "1 of 2 rounds have finished")]
 
 
+def moved(study: Study, frame: str, value: str, **cell: str) -> Study:
+    """The study with another value in the rows of a frame that belong to this cell."""
+    of_cell = pl.all_horizontal(pl.col(column) == wanted for column, wanted in cell.items())
+    now = pl.when(of_cell).then(pl.lit(value)).otherwise("value").alias("value")
+    return replace(study, **{frame: getattr(study, frame).with_columns(now)})
+
+
 def test_settings_that_differ_unasked_are_a_warning(study: Study) -> None:
-    other = (pl.col("dbms") == "my2.base") & (pl.col("name") == "query_cache_type")
-    moved = study.settings.with_columns(pl.when(other).then(pl.lit("ON")).otherwise("value").alias("value"))
-    differing = replace(study, settings=moved)
+    differing = moved(study, "settings", "ON", dbms="my2.base", name="query_cache_type")
     found = hidden_differences(differing, BASE)
     assert found.select("dbms", "name", "base_value", "value").rows() == [
         ("my2.base", "query_cache_type", "OFF", "ON")
@@ -406,16 +404,12 @@ def test_the_same_value_written_otherwise_is_no_difference(study: Study) -> None
 
 
 def test_settings_that_changed_between_rounds_are_a_warning(study: Study) -> None:
-    one = (pl.col("run") == "r02@my2.base@here") & (pl.col("name") == "query_cache_type")
-    moved = study.settings.with_columns(pl.when(one).then(pl.lit("ON")).otherwise("value").alias("value"))
-    warned = all_warnings(replace(study, settings=moved))
+    warned = all_warnings(moved(study, "settings", "ON", run="r02@my2.base@here", name="query_cache_type"))
     assert "query_cache_type differs between rounds: OFF or ON" in warned["text"].to_list()
 
 
 def test_a_machine_that_changed_between_runs_is_a_warning(study: Study) -> None:
-    one = (pl.col("run") == "r02@my2.base@here") & (pl.col("name") == "cpu.model")
-    moved = study.conditions.with_columns(pl.when(one).then(pl.lit("Other CPU")).otherwise("value").alias("value"))
-    warned = all_warnings(replace(study, conditions=moved))
+    warned = all_warnings(moved(study, "conditions", "Other CPU", run="r02@my2.base@here", name="cpu.model"))
     assert "machine cpu.model differs between runs: Synthetic CPU or Other CPU" in warned["text"].to_list()
     summary = with_warnings(compare(relative(study)), warned)
     assert summary["warnings"].list.contains("conditions").all()
