@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.build import Build
-from rqps.engines.mysql.data import origin
+from rqps.engines.mysql.data import origin_of
 from rqps.study import Option
 
 
@@ -18,19 +18,19 @@ def build(tmp_path: Path, version: str = "8.0.33", digest: str = "d1") -> Build:
 
 def test_configs_that_shape_data_alike_share_them(tmp_path: Path) -> None:
     shaping = {"innodb_file_per_table": Option(True)}
-    base = origin(build(tmp_path), shaping | {"performance_schema": Option(True)})
-    ps0 = origin(build(tmp_path), shaping | {"performance_schema": Option(False)})
+    base = origin_of(build(tmp_path), shaping | {"performance_schema": Option(True)})
+    ps0 = origin_of(build(tmp_path), shaping | {"performance_schema": Option(False)})
     assert base.folder == ps0.folder
 
 
 @pytest.mark.parametrize("option", ["innodb_page_size", "character_set_server", "innodb_file_per_table"])
 def test_an_option_that_shapes_data_separates_them(tmp_path: Path, option: str) -> None:
-    plain, other = origin(build(tmp_path), {}), origin(build(tmp_path), {option: Option("4")})
+    plain, other = origin_of(build(tmp_path), {}), origin_of(build(tmp_path), {option: Option("4")})
     assert plain.folder != other.folder
 
 
 def test_another_binary_has_its_own_data(tmp_path: Path) -> None:
-    assert origin(build(tmp_path), {}).folder != origin(build(tmp_path, digest="d2"), {}).folder
+    assert origin_of(build(tmp_path), {}).folder != origin_of(build(tmp_path, digest="d2"), {}).folder
 
 
 def test_a_copy_is_whole_and_its_own(tmp_path: Path) -> None:

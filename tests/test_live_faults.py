@@ -64,7 +64,7 @@ def test_one_that_is_killed_while_its_tables_are_loaded_keeps_its_log_and_shows_
     name, source = f"killed-{os.getpid()}", data.Origin(build, {})
     try:
         with pytest.raises(RqpsError) as caught:
-            data.loaded(source, name, killed_while_loading, print)
+            source.loaded(name, killed_while_loading, print)
         assert (
             "making data of my5624: the server my5624 ended in the middle of it, by SIGKILL" in caught.value.message
         )
@@ -92,7 +92,7 @@ def test_tables_whose_server_did_not_stop_in_order_are_not_kept(short: Path) -> 
     name, source = f"unclean-{os.getpid()}", data.Origin(build, {})
     try:
         with pytest.raises(RqpsError, match="the server did not stop in order, it ended by SIGKILL"):
-            data.loaded(source, name, kill, print)
+            source.loaded(name, kill, print)
     finally:
         for log_or_lock in source.folder.glob(f"*{name}*.*"):
             log_or_lock.unlink()
@@ -104,12 +104,12 @@ def test_a_server_that_makes_an_empty_data_directory_does_not_outlive_rqps(short
     import sys
     sys.path.insert(0, {str(Path(__file__).parent)!r})
     from pathlib import Path
-    from rqps.engines.mysql.data import _call
+    from rqps.engines.mysql.data import Origin
     from test_live_servers import prepared
     folder = Path({str(short)!r})
     build, _, _ = prepared("my5624.common", folder)
     turn()
-    _call(build, folder, ["--bootstrap"], b"SELECT SLEEP(600);")
+    Origin(build, {{}}).mysqld(folder / "data", "--bootstrap", sql=b"SELECT SLEEP(600);")
     """
     with Child(script) as child:
         child.send()

@@ -13,7 +13,6 @@ import pytest
 from live_server import run_of
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import data
 from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.events import by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
@@ -170,7 +169,7 @@ def test_every_scenario_of_a_version_shows_in_the_events_of_a_load(version: str,
             asked = named(name)
             if asked.kind != "on" or name == "all-enabled" or (version, name) in AT_START or absent(version, asked):
                 continue
-            has = data.known(server.prepared.origin, print)
+            has = server.prepared.origin.known(print)
             wanted = realise(asked, server.build, has, config=name)
             changes = updates(wanted, replace(has, instruments=now.instruments, consumers=now.consumers))
             now = replace(wanted, arguments=(), statements=tuple(changes))

@@ -18,7 +18,7 @@ from child import until
 from live_study import Place
 from rqps.engines import Start
 from rqps.engines.rocksdb.build import Build
-from rqps.engines.rocksdb.engine import Database, PreparedLibrary, known_version, locate, prepare, written_options
+from rqps.engines.rocksdb.engine import Database, PreparedLibrary, locate, prepare, source, written_options
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data, make_ready, read_job
@@ -344,7 +344,7 @@ def own(short: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
             RqpsError, match=r"builds\.own: db_bench .* was built with assertions, which cost 10 to 30 %"
         ):
             locate("own", BuildSpec(path=str(program)), print)
-        version = known_version(program.parent)
+        version = source("own", BuildSpec(path=str(program))).version
     assert version is not None
     build = Build("own", version, "of the distribution", tree, program, (str(program),), "0" * 64, environment)
     data = short / "scratch/data"

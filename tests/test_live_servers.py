@@ -19,7 +19,8 @@ from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.events import wait_for_closing
 from rqps.engines.mysql.instance import Server, query
-from rqps.engines.mysql.options import Translated, mismatches
+from rqps.engines.mysql.options import mismatches
+from rqps.engines.preparation import Translated
 from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data
 from rqps.measure.step_counters import read_counters, used_between

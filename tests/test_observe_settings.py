@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.build import locate
-from rqps.engines.mysql.data import known, origin
+from rqps.engines.mysql.data import origin_of
 from rqps.engines.mysql.instance import Connection, query, running
 from rqps.engines.mysql.reports import read_settings, read_status
 from rqps.store.schemas import SETTINGS
@@ -29,8 +29,8 @@ def server(
     """A version and a connection to a server of it with its performance schema on."""
     version: str = request.param
     build = locate(f"my{version}", BuildSpec(mysql=version), print)
-    source = origin(build, {})
-    known(source, print)
+    source = origin_of(build, {})
+    source.known(print)
     folder = tmp_path_factory.mktemp("server")
     copy_folder(source.folder / "initialised" / "data", folder / "data")
     arguments = ("--performance-schema=ON", "--innodb-buffer-pool-size=64M")

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.engines.mysql.options import Translated, argument, canonical, mismatches, translate
+from rqps.engines.mysql.options import argument, canonical, mismatches, translate
+from rqps.engines.preparation import Translated
 from rqps.errors import RqpsError
 from rqps.study import Option
 

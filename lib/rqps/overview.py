@@ -107,14 +107,12 @@ def _servers(builds: Mapping[str, BuildSpec]) -> str:
     that, as runs.yaml or the catalogue has it; whether it is fetched, size, source, how it was compiled."""
     cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
     for name, spec in builds.items():
-        engine = engine_of(spec)
-        source = engine.source(name, spec)
-        tree, size_bytes = source.present(), source.size_bytes()
-        version = (engine.known_version(tree) if tree else None) or spec.version or "-"
+        source = engine_of(spec).source(name, spec)
+        size_bytes, version = source.size_bytes(), source.version or spec.version or "-"
         size = megabytes(size_bytes) if size_bytes else "-"
         title = facts_of(spec.engine).title
         how = in_short(how_compiled(source.program)) if source.program else "-"
-        cells.append((name, title, version, "yes" if tree else "no", size, source.words, how))
+        cells.append((name, title, version, "yes" if source.program else "no", size, source.words, how))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells

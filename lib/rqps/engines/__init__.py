@@ -421,9 +421,6 @@ class Engine(Protocol):
         """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec`
         states."""
 
-    def known_version(self, tree: Path) -> str | None:
-        """The cached version of the build in a tree; None if the build was never asked for its version."""
-
     def memory_bytes(self, asked: "Asked") -> int:
         """The approximate memory of a running dbms, estimated from its options."""
 

@@ -1,14 +1,15 @@
 """A MySQL build: finds mysqld in a tree, provides the libraries that it needs, and asks it for its version."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
 from rqps.engines.sources import Sought, Source
-from rqps.engines.sources.programs import library_environment, version_of
+from rqps.engines.sources.programs import located, version_of
 
 BINARIES = (
     *("bin", "sbin", "libexec", "usr/sbin", "usr/bin"),
@@ -44,28 +45,14 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec` states."""
-    origin = source(name, spec)
-    folders = layout(tree := origin.fetch(name, say))
-    assert folders is not None  # fetching fails for a tree without mysqld
-    base, mysqld = folders
-    of_debian = origin.kind == "debian"
-    argv = sources.debian.own_loader(tree, mysqld) if of_debian else (str(mysqld),)
-    environment = {} if of_debian else library_environment(name, mysqld, say)
-    asking = ["--no-defaults", "--version"]
-    facts = sources.asked_once(mysqld, lambda: {"version": version_of(argv, asking, environment, _VERSION)})
-    sources.refuse_other_version(name, spec, origin, facts["version"])
-    return Build(
-        name=name,
-        version=facts["version"],
-        source=origin.words,
+    asking, origin = ["--no-defaults", "--version"], source(name, spec)
+    ask = partial(version_of, options=asking, pattern=_VERSION)
+    build = located(Build, name, origin, spec, ask, say)
+    base, _ = layout(build.directory) or (build.directory, None)
+    return replace(
+        build,
         directory=base,
-        program=mysqld,
-        argv=argv,
-        digest=facts["digest"],
-        environment=environment,
-        compiled=sources.how_compiled(mysqld),
-        options=(*_folder_options(base), *(DEBIAN_OPTIONS if of_debian else ())),
+        options=(*_folder_options(base), *(DEBIAN_OPTIONS if origin.kind == "debian" else ())),
         empty_data=base / EMPTY_DATA if (base / EMPTY_DATA / "ibdata1").is_file() else None,
     )
 
@@ -96,8 +83,3 @@ def _folder_options(base: Path) -> tuple[str, ...]:
     plugins = (base / name for name in PLUGINS if (base / name).is_dir())
     options = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}
     return tuple(f"--{option}={folder}" for option, folder in options.items() if folder)
-
-
-def known_version(tree: Path) -> str | None:
-    """The cached version of the server in a tree; None if the server was never asked for its version."""
-    return sources.asked_before(mysqld_in(tree)).get("version")

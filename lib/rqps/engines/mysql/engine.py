@@ -8,14 +8,15 @@ from typing import Any
 
 from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
-from rqps.engines.mysql import data, events
-from rqps.engines.mysql.build import Build, known_version, layout, locate, source
-from rqps.engines.mysql.data import Origin
+from rqps.engines.mysql import events
+from rqps.engines.mysql.build import Build, locate, source
+from rqps.engines.mysql.data import Origin, origin_of
 from rqps.engines.mysql.instance import Server, start
-from rqps.engines.mysql.options import Translated, canonical, mismatches, translate
+from rqps.engines.mysql.options import canonical, mismatches, translate
 from rqps.engines.mysql.perf_schema import absent
 from rqps.engines.mysql.reports import read_settings, read_variables, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, refuse_too_large
+from rqps.engines.preparation import Translated
 from rqps.engines.sources.programs import allocator_library, refuse_allocator, refuse_here
 from rqps.errors import RqpsError
 
@@ -24,7 +25,6 @@ __all__ = [
     "PreparedServer",
     "counted",
     "foresee",
-    "known_version",
     "locate",
     "memory_bytes",
     "prepare",
@@ -52,23 +52,19 @@ def foresee(asked: Asked) -> None:
     server, an unknown allocator, or an option that the version does not have. Until a server of this version has run
     on this machine, only options that no server known here has are errors."""
     origin = source(asked.build, asked.build_spec)
-    tree = origin.present()
-    refuse_here(asked, origin, (layout(tree) or (None, None))[1] if tree else None, locate)
-    version = (known_version(tree) if tree else None) or asked.build_spec.version
-    its_own = data.known_before(version) if version else {}
+    refuse_here(asked, origin, locate)
     if "malloc" in asked.options:
         refuse_allocator(str(asked.options["malloc"].value))
-    if variables := its_own or data.known_before(None):
-        translate(
-            asked.options, variables, dbms=asked.dbms, version=version if its_own and version else "of any version"
-        )
+    reports, version = Origin.known_before(origin.version or asked.build_spec.version)
+    if variables := {name: value for known in reports for name, value in known.variables.items()}:
+        translate(asked.options, variables, dbms=asked.dbms, version=version)
 
 
 def prepare(asked: Asked, say: Say) -> "PreparedServer":
     """Prepares the dbms of a run: fetches its build if needed, and translates its config for the build's version."""
     build = locate(asked.build, asked.build_spec, say)
-    origin = data.origin(build, asked.options)
-    has = data.known(origin, say)
+    origin = origin_of(build, asked.options)
+    has = origin.known(say)
     malloc = asked.options.get("malloc")
     allocator = (str(malloc.value), allocator_library(str(malloc.value), say)) if malloc else None
     translated = translate(asked.options, has.variables, dbms=asked.dbms, version=build.version)
@@ -113,7 +109,7 @@ class PreparedServer:
         return {"options left out": left_out or "none", "performance schema": scenario}
 
     def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
-        return data.loaded(self.origin, name, load, say)
+        return self.origin.loaded(name, load, say)
 
     def open(self, directory: Path, asked: Start) -> "MeasuredServer":
         preload = ("/usr/bin/env", f"LD_PRELOAD={self.allocator[1]}") if self.allocator else ()

@@ -4,24 +4,10 @@ The server's own `SHOW GLOBAL VARIABLES` lists the options of a version, so your
 release. This module lists only options that have another form in some versions.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
-from rqps.engines import Option
-from rqps.errors import RqpsError
-
-Value = str | int | float | bool
-
-
-@dataclass(frozen=True)
-class Translated:
-    """The options of a command line, and the variables that the server then has to report."""
-
-    arguments: tuple[str, ...] = ()
-    expected: Mapping[str, str] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    """The optional options that this version does not have."""
+from rqps.engines import Option, preparation
+from rqps.engines.preparation import Translated, Value
 
 
 def _log_bin(value: Value, _known: Mapping[str, str]) -> Translated | None:
@@ -81,31 +67,15 @@ _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def translate(asked: Mapping[str, Option], known: Mapping[str, str], *, dbms: str, version: str) -> Translated:
-    """Translates the options `asked` for a server whose variables are `known`. One error names all unknown
-    options."""
-    arguments: list[str] = []
-    expected: dict[str, str] = {}
-    left_out: list[str] = []
-    unknown: list[str] = []
-    for name, option in _with_capacity(asked, known).items():
-        special = FORMS[name](option.value, known) if name in FORMS else None
-        if special:
-            arguments += special.arguments
-            expected |= special.expected
-        elif name in known:
-            arguments.append(f"--{name.replace('_', '-')}={argument(option.value, version)}")
-            expected[name] = plain(option.value)
-        elif option.optional:
-            left_out.append(name)
-        else:
-            near = difflib.get_close_matches(name, known, n=1)
-            unknown.append(f"{name} (did you mean {near[0]}?)" if near else name)
-    if unknown:
-        raise RqpsError(
-            f"{dbms}: MySQL {version} has no option " + ", ".join(unknown),
-            fix="take it out of the config, or end its key with ? to leave it out where a version does not have it",
-        )
-    return Translated(tuple(arguments), expected, tuple(left_out))
+    """Translates the options `asked` for a server whose variables are `known`."""
+
+    def translated(name: str, value: Value) -> Translated | None:
+        if name in FORMS and (special := FORMS[name](value, known)):
+            return special
+        option = f"--{name.replace('_', '-')}={argument(value, version)}"
+        return Translated((option,), {name: plain(value)}) if name in known else None
+
+    return preparation.translate(_with_capacity(asked, known), known, translated, f"{dbms}: MySQL {version} has")
 
 
 def mismatches(expected: Mapping[str, str], reported: Mapping[str, str]) -> list[str]:

@@ -4,13 +4,14 @@ import re
 import shlex
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rqps import engines
 from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
 from rqps.engines.sources import Sought, Source
-from rqps.engines.sources.programs import library_environment, version_of
+from rqps.engines.sources.programs import located, version_of
 
 BINARIES = ("bin", "usr/lib/postgresql/*/bin", "usr/bin", "pgsql/bin", ".")
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+\.\d+(?:\.\d+)?)")
@@ -46,18 +47,9 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec` states."""
-    origin = source(name, spec)
-    program = server_in(tree := origin.fetch(name, say))
-    assert program is not None  # without a program, fetching would have failed
-    of_debian = origin.kind == "debian"
-    argv = sources.debian.own_loader(tree, program) if of_debian else (str(program),)
-    environment = {} if of_debian else library_environment(name, program, say)
-    asking, no_beta = ["--version"], "; a beta, such as 18beta1, can't be measured"
-    facts = sources.asked_once(program, lambda: {"version": version_of(argv, asking, environment, _VERSION, no_beta)})
-    sources.refuse_other_version(name, spec, origin, facts["version"])
-    how = sources.how_compiled(program)
-    return Build(name, facts["version"], origin.words, tree, program, argv, facts["digest"], environment, how)
+    no_beta = "; a beta, such as 18beta1, can't be measured"
+    ask = partial(version_of, options=["--version"], pattern=_VERSION, more=no_beta)
+    return located(Build, name, source(name, spec), spec, ask, say)
 
 
 def server_in(tree: Path) -> Path | None:
@@ -66,8 +58,3 @@ def server_in(tree: Path) -> Path | None:
         if place.is_file() and place.stat().st_mode & 0o111 and place.with_name("initdb").is_file():
             return place
     return None
-
-
-def known_version(tree: Path) -> str | None:
-    """The version of the server in a tree; None if rqps has not asked the server for it yet."""
-    return sources.asked_before(server_in(tree)).get("version")

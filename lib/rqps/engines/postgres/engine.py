@@ -10,13 +10,14 @@ from typing import Any
 
 from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
-from rqps.engines.postgres import data_directory, pg_settings
-from rqps.engines.postgres.build import Build, known_version, locate, server_in, source
+from rqps.engines.postgres import pg_settings
+from rqps.engines.postgres.build import Build, locate, source
 from rqps.engines.postgres.client import Connection
-from rqps.engines.postgres.data_directory import SHAPING, Origin
-from rqps.engines.postgres.pg_settings import Setting, Translated, canonical, mismatches, plain, translate
+from rqps.engines.postgres.data_directory import SHAPING, Origin, origin_of
+from rqps.engines.postgres.pg_settings import Setting, canonical, mismatches, plain, translate
 from rqps.engines.postgres.postmaster import Server, start
 from rqps.engines.postgres.unprivileged import server_user
+from rqps.engines.preparation import Translated
 from rqps.engines.sources.programs import refuse_here
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "PreparedServer",
     "counted",
     "foresee",
-    "known_version",
     "locate",
     "memory_bytes",
     "prepare",
@@ -70,21 +70,17 @@ def foresee(asked: Asked) -> None:
     """Raises the errors of `prepare` that can be found without fetching or starting a server."""
     server_user()
     origin = source(asked.build, asked.build_spec)
-    tree = origin.present()
-    refuse_here(asked, origin, server_in(tree) if tree else None, locate)
-    version = (known_version(tree) if tree else None) or asked.build_spec.version
-    its_own = data_directory.known_before(version) if version else {}
-    if settings := its_own or data_directory.known_before(None):
-        known_as = version if its_own and version else "of any version"
-        translate(_of_the_server(asked), settings, dbms=asked.dbms, version=known_as)
+    refuse_here(asked, origin, locate)
+    reports, version = Origin.known_before(origin.version or asked.build_spec.version)
+    if settings := {name: setting for known in reports for name, setting in known.items()}:
+        translate(_of_the_server(asked), settings, dbms=asked.dbms, version=version)
 
 
 def prepare(asked: Asked, say: Say) -> "PreparedServer":
     """Prepares the dbms of a run: fetches the build if needed, and translates the config for its release."""
     build = locate(asked.build, asked.build_spec, say)
-    origin = data_directory.origin(build, asked.options)
-    settings = data_directory.known(origin, say)
-    translated = translate(_of_the_server(asked), settings, dbms=asked.dbms, version=build.version)
+    origin = origin_of(build, asked.options)
+    translated = translate(_of_the_server(asked), origin.known(say), dbms=asked.dbms, version=build.version)
     return PreparedServer(asked.dbms, asked.config, build, origin, translated)
 
 
@@ -116,7 +112,7 @@ class PreparedServer:
         }
 
     def loaded(self, name: str, load: Callable[[Server], None], say: Say) -> Path:
-        return data_directory.loaded(self.origin, name, load, say)
+        return self.origin.loaded(name, load, say)
 
     def open(self, directory: Path, asked: Start) -> "MeasuredServer":
         server = start(self.build, directory, asked, self.translated.arguments)

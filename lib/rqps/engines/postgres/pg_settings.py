@@ -1,16 +1,14 @@
 """Translates a config's options for one release. The release's own pg_settings lists its options, so rqps keeps no
 table of them."""
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 
-from rqps.engines import Option
-from rqps.errors import RqpsError
+from rqps.engines import Option, preparation
+from rqps.engines.preparation import Translated, Value
 
-Value = str | int | float | bool
 ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 _BYTES = {"B": Decimal(1), **{f"{letter}B": Decimal(1 << 10 * (n + 1)) for n, letter in enumerate("kMGT")}}
 _MS = {"us": "0.001", "ms": "1", "s": "1000", "min": "60000", "h": "3600000", "d": "86400000"}
@@ -40,16 +38,6 @@ def settings_of(rows: list[tuple[str | None, ...]]) -> dict[str, Setting]:
         str(name): Setting(str(value or ""), unit, str(kind), tuple((choices or "").split(",")) if choices else ())
         for name, value, unit, kind, choices in rows
     }
-
-
-@dataclass(frozen=True)
-class Translated:
-    """The options for a server's command line, and the settings that the server then has to report."""
-
-    arguments: tuple[str, ...] = ()
-    expected: Mapping[str, str] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    """Options that the config marks as optional and that this release does not have."""
 
 
 def _wal_compression(text: str, known: Mapping[str, Setting]) -> tuple[str, str]:
@@ -82,34 +70,17 @@ FORMS: dict[str, Callable[[str, Mapping[str, Setting]], tuple[str, str]]] = {
 
 
 def translate(asked: Mapping[str, Option], known: Mapping[str, Setting], *, dbms: str, version: str) -> Translated:
-    """Translates the options of `asked` for a server whose settings are `known`. One error names all unknown options
-    and impossible values."""
-    arguments: list[str] = []
-    expected: dict[str, str] = {}
-    left_out: list[str] = []
-    wrong: list[str] = []
-    for name, option in asked.items():
-        text = plain(option.value)
+    """Translates the options `asked` for a server whose settings are `known`."""
+
+    def translated(name: str, value: Value) -> Translated | None:
+        text = plain(value)
         own_name, text = FORMS[name](text, known) if name in FORMS else (name, text)
-        if own_name in known:
-            try:
-                canonical(text, known[own_name])
-            except ValueError as error:
-                wrong.append(f"{name}: {error}")
-                continue
-            arguments += ("-c", f"{own_name}={text}")
-            expected[own_name] = text
-        elif option.optional:
-            left_out.append(name)
-        else:
-            near = difflib.get_close_matches(name, known, n=1)
-            wrong.append(f"no option {name}" + (f" (did you mean {near[0]}?)" if near else ""))
-    if wrong:
-        raise RqpsError(
-            f"{dbms}: PostgreSQL {version} has {'; '.join(wrong)}",
-            fix="correct the config, or end an option's key with ? to leave it out where a release does not have it",
-        )
-    return Translated(tuple(arguments), expected, tuple(left_out))
+        if own_name not in known:
+            return None
+        canonical(text, known[own_name])  # a ValueError if the setting can't have this value
+        return Translated(("-c", f"{own_name}={text}"), {own_name: text})
+
+    return preparation.translate(asked, known, translated, f"{dbms}: PostgreSQL {version} has")
 
 
 def mismatches(expected: Mapping[str, str], reported: Mapping[str, Setting]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
 from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
 from rqps.engines.sources import Sought, Source
-from rqps.engines.sources.programs import ask, compiled, library_environment
+from rqps.engines.sources.programs import ask, compiled, located
 from rqps.errors import RqpsError
 from rqps.scratch import Scratch
 
@@ -76,32 +76,18 @@ def _db_bench_in(tree: Path) -> Path | None:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    """The build that `spec` asks for, fetched if needed. Fails if its version is not the one that `spec` states."""
+    def argv(program: Path) -> tuple[str, ...]:
+        return (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
+
     origin = source(name, spec)
-    tree = origin.fetch(name, say)
-    program = origin.sought.in_tree(tree)
-    assert program is not None  # without a program, fetching would have failed
-    argv = (str(program),) if program.name == DB_BENCH else (str(driver(say)), str(program))
-    environment = library_environment(name, program, say) if program.name == DB_BENCH else {}
-    facts = sources.asked_once(program, lambda: _facts(program, argv, environment), say)
-    sources.refuse_other_version(name, spec, origin, facts["version"])
+    build = located(Build, name, origin, spec, _facts, say, argv)
+    facts = sources.asked_before(build.program)
     if facts["assertions"]:
         raise RqpsError(
-            f"builds.{name}: {program.name} of {origin.words} was built with assertions, which cost 10 to 30 %",
+            f"builds.{name}: {build.program.name} of {origin.words} was built with assertions, which cost 10 to 30 %",
             fix="build it as a release: make DEBUG_LEVEL=0 db_bench, or cmake -DCMAKE_BUILD_TYPE=Release",
         )
-    return Build(
-        name=name,
-        version=facts["version"],
-        source=origin.words,
-        directory=tree,
-        program=program,
-        argv=argv,
-        digest=facts["digest"],
-        words=facts["words"],
-        environment=environment,
-        compiled=sources.how_compiled(program),
-    )
+    return replace(build, words=facts["words"])
 
 
 def driver(say: Say) -> Path:
@@ -109,14 +95,9 @@ def driver(say: Say) -> Path:
     return compiled(Path(__file__).with_name("driver.c"), DRIVER_FLAGS, ("-ldl", "-lpthread", "-lm"), say)
 
 
-def known_version(tree: Path) -> str | None:
-    """The cached version of the library or db_bench in a tree; None if it was never asked for its version."""
-    program = _db_bench_in(tree) or _library_in(tree)
-    return sources.asked_before(program).get("version")
-
-
-def _facts(program: Path, argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
+def _facts(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
     """The version of a build, whether it has assertions, and facts about it in words."""
+    program = Path(argv[-1])
     content = program.read_bytes()
     output, log = _asked(argv, environment)
     version = _VERSION.search(log)

@@ -14,13 +14,13 @@ from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
 from rqps.engines.cache import cache_dir, made_once
 from rqps.engines.rocksdb import flags
-from rqps.engines.rocksdb.build import Build, known_version, locate, source
+from rqps.engines.rocksdb.build import Build, locate, source
 from rqps.engines.rocksdb.flags import Flags, plain
 from rqps.engines.sources.programs import ask, refuse_here
 from rqps.errors import RqpsError, no_room
 
-__all__ = ["Database", "PreparedLibrary", "known_version", "locate", "memory_bytes", "prepare", "prepared", "source"]
-__all__ += ["counted", "foresee"]
+__all__ = ["Database", "PreparedLibrary", "counted", "foresee", "locate", "memory_bytes", "prepare", "prepared"]
+__all__ += ["source"]
 
 counted = Counted("one_operation", "client")
 """Our driver's function for one operation. db_bench has no such function, so its instructions are not counted."""
@@ -47,10 +47,7 @@ def memory_bytes(asked: Asked) -> int:
 def foresee(asked: Asked) -> None:
     """Raises the errors of `prepare` that can be found without fetching or starting anything: a path without a
     library, and flags that db_bench does not have."""
-    origin = source(asked.build, asked.build_spec)
-    tree = origin.present()
-    program = origin.sought.in_tree(tree) if tree else None
-    refuse_here(asked, origin, program if isinstance(program, Path) else None, locate)
+    refuse_here(asked, source(asked.build, asked.build_spec), locate)
     for name in asked.options:
         flags.flag_of(name, asked.dbms)
 

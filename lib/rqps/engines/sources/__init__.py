@@ -226,6 +226,11 @@ class Source:
             return self.sought.in_tree(folder) if (folder := self.folder) else None
         return None
 
+    @property
+    def version(self) -> str | None:
+        """The cached version of the program; None if it was never asked for its version."""
+        return asked_before(self.program).get("version")
+
     def present(self) -> Path | None:
         """The tree, if it is on this machine already."""
         return self.folder if self.program else None

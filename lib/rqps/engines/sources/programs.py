@@ -11,15 +11,17 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
-from rqps.engines import ALLOCATORS, Say
+from rqps.engines import ALLOCATORS, Build, Say
 from rqps.engines.asked import Asked, BuildSpec
 from rqps.engines.cache import cache_dir, made_once, sha256, short_key
-from rqps.engines.sources import Source, debian
+from rqps.engines.sources import Source, asked_once, debian, how_compiled, refuse_other_version
 from rqps.errors import RqpsError, instead
 
 SECONDS_TO_ANSWER = 60
 Locate = Callable[[str, BuildSpec, Say], object]
+Located = TypeVar("Located", bound=Build)
 OLDEST_SYSBENCH = (1, 0, 18)
 COMPILERS = ("cc", "gcc", "clang")
 
@@ -42,12 +44,12 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
 
 def version_of(
     argv: Sequence[str],
-    options: Sequence[str],
     environment: Mapping[str, str],
+    options: Sequence[str],
     pattern: re.Pattern[str],
     more: str = "",
-) -> str:
-    """The version that a server prints when it is called with `options`: the first group of `pattern`. If it prints
+) -> dict[str, str]:
+    """The `version` that a server prints when it is called with `options`: the first group of `pattern`. If it prints
     none, the error's fix ends with `more`."""
     try:
         answer = ask([*argv, *options], environment)
@@ -60,7 +62,7 @@ def version_of(
             f"{argv[-1]} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
             fix=f"make this work first: {' '.join([*argv, *options])}{more}",
         )
-    return version[1]
+    return {"version": version[1]}
 
 
 def answer_of(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -205,13 +207,46 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
 
-def refuse_here(asked: Asked, origin: Source, program: Path | None, locate: Locate) -> None:
+def refuse_here(asked: Asked, origin: Source, locate: Locate) -> None:
     """Refuses a path without a build, and a build on this machine whose version is not the one that runs.yaml states.
     The version is checked only if all libraries of the program are on this machine, so that nothing is fetched."""
     if origin.kind in ("path", "on_path"):
         origin.fetch(asked.build, lambda _: None)
-    if program and not missing_libraries(program, _search(_beside(program))):
+    if (program := origin.program) and not missing_libraries(program, _search(_beside(program))):
         locate(asked.build, asked.build_spec, lambda _: None)
+
+
+def located(
+    kind: type[Located],
+    name: str,
+    origin: Source,
+    asked: BuildSpec,
+    ask: Callable[[Sequence[str], Mapping[str, str]], Mapping[str, Any]],
+    say: Say,
+    argv: Callable[[Path], tuple[str, ...]] | None = None,
+) -> Located:
+    """The build of a source, fetched if needed. Fails if its version is not the one that runs.yaml states. `ask`
+    finds out the facts about the program, of which `version` is one; `argv` returns the beginning of its command
+    line, by default the program itself or, for a package of Debian, a loader of its own."""
+    tree = origin.fetch(name, say)
+    program = origin.sought.in_tree(tree)
+    assert program is not None  # without a program, fetching would have failed
+    own_loader = argv is None and origin.kind == "debian"
+    command = argv(program) if argv else debian.own_loader(tree, program) if own_loader else (str(program),)
+    environment = library_environment(name, program, say) if command == (str(program),) else {}
+    facts = asked_once(program, lambda: ask(command, environment), say)
+    refuse_other_version(name, asked, origin, facts["version"])
+    return kind(
+        name=name,
+        version=facts["version"],
+        source=origin.words,
+        directory=tree,
+        program=program,
+        argv=command,
+        digest=facts["digest"],
+        environment=environment,
+        compiled=how_compiled(program),
+    )
 
 
 def allocator_library(name: str, say: Say) -> Path:
