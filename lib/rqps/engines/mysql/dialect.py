@@ -9,12 +9,12 @@ from typing import Any
 import pymysql
 
 from rqps.engines import Access
-from rqps.engines.mysql import innodb
+from rqps.engines.mysql.innodb import eager, left, read_debt, wake_purge
 from rqps.engines.mysql.instance import Connection, Server, query
 from rqps.engines.mysql.reports import check_connections, explain, explain_all, plan_row, read_status
 from rqps.engines.sources.fetching import size_bytes
 
-__all__ = ["access", "check_connections", "query"]
+__all__ = ["access", "check_connections", "query", "read_debt"]
 
 STORED_BY = "innodb"
 NUMBERED, NEXT_NUMBER = "int primary key auto_increment", "null"
@@ -185,11 +185,6 @@ def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  #
     return size_bytes(server.directory / schema)
 
 
-def read_debt(connection: Connection) -> dict[str, Any]:
-    """The server's debt, as the columns of the table `engine`."""
-    return innodb.read_debt(connection)
-
-
 def settling(
     server: Server,
     tables: Sequence[str],
@@ -199,15 +194,15 @@ def settling(
     limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Recomputes the statistics of these tables and makes the server work off its debt. Until it is closed, the
-    generator yields the debt, and a message that is empty once the debt is within the limits of `innodb.left`.
-    `change` has the column and the key for `innodb.wake_purge`."""
-    with closing(server.connect()) as connection, innodb.eager(connection, PUBLISHED if published else None):
+    generator yields the debt, and a message that is empty once the debt is within the limits of `left`.
+    `change` has the column and the key for `wake_purge`."""
+    with closing(server.connect()) as connection, eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")
         if int(query(connection, "SELECT @@log_bin")[0][0]):  # the binary logs of earlier writes are no longer needed
             query(connection, "PURGE BINARY LOGS BEFORE NOW()")
         while True:
-            debt = innodb.read_debt(connection)
-            yield debt, innodb.left(debt)
+            debt = read_debt(connection)
+            yield debt, left(debt)
             if not published:
-                innodb.wake_purge(connection, tables[0], *change)
+                wake_purge(connection, tables[0], *change)
