@@ -1,6 +1,7 @@
 """Parts of an operation's cost add up to what was measured, whatever the stacks."""
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,7 @@ from polars.testing import assert_frame_equal
 from rqps.profile import instruction_costs, stack_costs
 from rqps.profile.components import OTHER, component_of, components
 from rqps.profile.costs import COSTS, NOT_SAMPLED
-from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, Path, instructions_of, stacks_of, steps_of
+from synthetic_stacks import NS_A_SAMPLE, OPERATIONS, POINT, instructions_of, stacks_of, steps_of
 
 # Of every component a name, and names of none.
 FRAMES = [
@@ -23,7 +24,7 @@ paths = st.lists(st.sampled_from(FRAMES), min_size=1, max_size=8).map(tuple)
 profiles = st.dictionaries(paths, st.integers(1, 1000), min_size=1, max_size=30)
 
 
-def of_both(old: dict[Path, int], new: dict[Path, int], cost_us: float) -> pl.DataFrame:
+def of_both(old: Mapping[Any, int], new: Mapping[Any, int], cost_us: float) -> pl.DataFrame:
     """Costs of an operation on two releases that need the same time for it."""
     sides = {"my1.base": old, "my2.base": new}
     stacks = [stacks_of(dbms, 1, samples) for dbms, samples in sides.items()]
@@ -153,6 +154,21 @@ def test_instructions_are_per_operation_and_exact() -> None:
         (["connection", "dispatch_command", "malloc"], "allocator", None, 0.5),
     ]
     assert costs["cost"].sum() * OPERATIONS == sum(counts.values())
+
+
+@pytest.mark.parametrize(("of_old", "ends"), [("hash (inlined)", {"hash_[i]"}), ("hash", {"hash", "look_up"})])
+def test_inlined_functions_are_parts_if_all_runs_have_them(of_old: str, ends: set[str]) -> None:
+    """The old run has an inlined function or a call. As some run has no inlined function, the new run shows none."""
+    new = {("do_command", "look_up", "hash (inlined)"): 4}
+    costs = of_both({("do_command", "look_up", of_old): 4}, new, 1.0)
+    assert set(costs["stack"].list.last()) == ends
+    assert costs["cost"].to_list() == pytest.approx([1.0, 1.0])
+
+
+def test_an_inlined_function_has_the_component_of_its_name() -> None:
+    called, inlined = ({("do_command", f"row_search_mvcc{end}"): 4} for end in ("", " (inlined)"))
+    assert of_both(called, called, 1.0)["component"].unique().to_list() == ["InnoDB rows and versions"]
+    assert of_both(inlined, inlined, 1.0)["component"].unique().to_list() == ["InnoDB rows and versions"]
 
 
 def test_the_made_up_point_query_is_sorted_as_it_was() -> None:

@@ -12,7 +12,9 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 UNKNOWN = "unknown"
 FRAME_POINTER_SHARE = 0.4
@@ -26,7 +28,12 @@ ALLOCATORS = {"jemalloc": b"<jemalloc>", "tcmalloc": b"tcmalloc: ", "mimalloc": 
 """Maps each allocator to a string in the programs that are linked with it."""
 INSTRUMENTED = (b"__gcov_", b"__llvm_profile_")
 
+DEBUG = Path("/usr/lib/debug")
 _COMPRESSED = 0x800
+_NOT_IN_FILE = 8
+"""The type of the sections whose content is not in the file, SHT_NOBITS."""
+_LOAD = 1
+"""The type of the segments that are loaded into memory, PT_LOAD."""
 _COMPILER = re.compile(
     r"clang version (?P<clang>\d+(\.\d+)+)|GCC: .*?(?P<gcc>\d+\.\d+\.\d+)|GNU \S+ (?P<gnu>\d+\.\d+\.\d+)"
 )
@@ -133,6 +140,43 @@ def functions(program: Path) -> list[str]:
     return _Elf(program.read_bytes()).functions()
 
 
+class DebugFile(NamedTuple):
+    """The file that has the debug information of a program."""
+
+    path: Path | None
+    """None if the debug information is not on this machine."""
+    segments: tuple[tuple[int, int, int], ...] = ()
+    """The offset in the program's file, the size and the address of each part that is loaded."""
+    ignored: str = ""
+    """Files of debug information that are damaged or belong to another build of the program, and why."""
+
+
+@cache
+def debug_file(program: Path) -> DebugFile:
+    """The debug information of a program: in its own file, or in a file for its build id, or in the file that its
+    debug link names. The last two must have the program's build id."""
+    elf = _Elf(program.read_bytes())
+    segments = tuple(elf.segments())
+    if elf.has_debug_information():
+        return DebugFile(program, segments)
+    own, link = elf.build_id(), text_at(elf.section(".gnu_debuglink") or b"\0", 0)
+    folders = (program.parent, program.parent / ".debug", DEBUG / str(program.parent).lstrip("/"))
+    files = [DEBUG / ".build-id" / own[:2] / f"{own[2:]}.debug"] * bool(own)
+    others = []
+    for file in [*files, *(folder / link for folder in folders if link)]:
+        if not file.is_file() or file == program:
+            continue
+        try:
+            debug = _Elf(file.read_bytes())
+        except (ValueError, IndexError, struct.error):
+            others.append(f"{file} is damaged")
+            continue
+        if own and debug.build_id() == own and debug.has_debug_information():
+            return DebugFile(file, segments)
+        others.append(f"{file} has build id {debug.build_id() or 'none'}, the program {own or 'none'}")
+    return DebugFile(None, segments, "; ".join(others))
+
+
 def text_at(content: bytes, start: int) -> str:
     """The text from `start` to the next zero byte."""
     return content[start : content.find(b"\0", start)].decode(errors="replace")
@@ -155,8 +199,26 @@ class _Elf:
         if name not in self._headers:
             return b""
         _, kind, flags, _, start, size = self._headers[name]
-        content = b"" if kind == 8 else self._content[start : start + size]  # SHT_NOBITS: not in the file
+        content = b"" if kind == _NOT_IN_FILE else self._content[start : start + size]
         return zlib.decompress(content[24:]) if flags & _COMPRESSED else content
+
+    def has_debug_information(self) -> bool:
+        return ".debug_info" in self._headers and self._headers[".debug_info"][1] != _NOT_IN_FILE
+
+    def build_id(self) -> str:
+        """The build id in hexadecimal; empty if the linker wrote none."""
+        return self.section(".note.gnu.build-id")[16:].hex()
+
+    def segments(self) -> Iterator[tuple[int, int, int]]:
+        """Yields the offset in the file, the size and the address of each loaded segment."""
+        (start,), (size, count) = (
+            struct.unpack_from("<Q", self._content, 32),
+            struct.unpack_from("<2H", self._content, 54),
+        )
+        for at in range(start, start + count * size, size):
+            kind, _, offset, address, _, length = struct.unpack_from("<2I4Q", self._content, at)
+            if kind == _LOAD:
+                yield offset, length, address
 
     def strings(self, name: str) -> list[str]:
         return [text.decode(errors="replace") for text in self.section(name).split(b"\0") if text]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rqps.store.schemas import CALLERS
+from rqps.measure.inlined import Inlined
+from rqps.store.schemas import CALLERS, INLINED
 
 UNKNOWN = "[unknown]"
 KERNEL = "[kernel]"
@@ -103,6 +104,8 @@ class Folded:
     """Number of blocks of lines that are not samples."""
     cut_off: bool = False
     """True if the text ends in the middle of a sample."""
+    inlined: Inlined | None = None
+    """The program whose inlined functions are added to the stacks. Then the addresses of its leaves count, too."""
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """Maps the hash of the callers' lines to the callers' frames, root first."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)
@@ -118,7 +121,7 @@ class Folded:
             self._add_odd(block)
             return
         path = hash(callers)
-        key = who, event, _without_address(leaf), path
+        key = who, event, leaf if self._has_inlined(leaf) else _without_address(leaf), path
         count = self.counts.get(key)
         if count is None:
             count = self.counts[key] = [0, 0]
@@ -129,9 +132,20 @@ class Folded:
     def _read_path(self, path: int, callers: bytes) -> None:
         """Parses the lines of a path, nearest caller first, unless the path with this hash is known."""
         if path not in self._paths:
-            nearest_first = filter(None, callers.split(b"\n"))
-            frames = [self._frame(_without_address(line)) for line in nearest_first]
-            self._paths[path] = tuple(reversed(frames))
+            root_first = reversed(list(filter(None, callers.split(b"\n"))))
+            self._paths[path] = tuple(frame for line in root_first for frame in self._frames_of(line, 1))
+
+    def _has_inlined(self, line: bytes) -> bool:
+        return self.inlined is not None and line.endswith(self.inlined.ending)
+
+    def _frames_of(self, line: bytes, back: int = 0) -> tuple[Frame, ...]:
+        """The frame of a line, and those of the functions that are inlined there. A caller's address is that of the
+        instruction after its call, so the call is at least one byte `back`."""
+        frame = self._frame(_without_address(line))
+        if self.inlined is None or not self._has_inlined(line):
+            return (frame,)
+        names = self.inlined.at(int(line[:ADDRESS_COLUMNS], 16) - back)
+        return frame, *(Frame(f"{name}{INLINED}", frame.module) for name in names)
 
     def _add_odd(self, block: bytes) -> None:
         """Handles an unusual block: without callers, without a stack, or with perf's own lines before it."""
@@ -164,7 +178,7 @@ class Folded:
         for (who, event, leaf, callers), (samples, weight) in self.counts.items():
             frames = self._paths[callers]
             if leaf:
-                frames = (*frames, self._frame(leaf))
+                frames = (*frames, *(self._frames_of(leaf) if self._has_inlined(leaf) else (self._frame(leaf),)))
             count = merged.setdefault((threads[who], events[event], frames), [0, 0])
             count[0] += samples
             count[1] += weight

@@ -10,6 +10,7 @@ import polars as pl
 
 from rqps.engines import Opened
 from rqps.errors import RqpsError
+from rqps.measure.inlined import inlined
 from rqps.measure.recording import Recorded, Recording, Sampling, recording, said_by_perf, start_perf
 from rqps.measure.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
 from rqps.measure.threads import (
@@ -83,12 +84,15 @@ class Profiling:
         `known` has the engine's patterns of the roles of threads."""
         assert isinstance(self._what, Sampling)
         self.recording.finish()
-        folded = read(self.recording.data, self._pids, self._placement.observer_cpus)
-        stacks = list(folded.stacks())
+        cpus, program = self._placement.observer_cpus, self._server.build.program
+        with inlined(program, cpus) as functions:
+            folded = read(self.recording.data, self._pids, cpus, into=Folded(inlined=functions))
+            stacks = list(folded.stacks())
         sampled = [stack for stack in stacks if stack.event != CALLERS]
         elapsed_s, sampled_s = (self.recording.ended_ns - self._origin_ns) / 1e9, self.recording.sampled_s
-        expected = Expected(self._pids[0], self._server.build.program.name, elapsed_s, sampled_s, server_cpu_s)
-        return self._by_role(step, stacks, known, weaknesses(sampled, folded, self._what, expected))
+        expected = Expected(self._pids[0], program.name, elapsed_s, sampled_s, server_cpu_s)
+        warnings = [*weaknesses(sampled, folded, self._what, expected), *filter(None, [functions.doubt])]
+        return self._by_role(step, stacks, known, warnings)
 
     def _by_role(self, step: str, stacks: Sequence[Stack], known: Roles, warnings: Iterable[str]) -> Profile:
         """Replaces the threads of stacks by their roles, and copied stacks by the paths that they show."""
@@ -142,8 +146,8 @@ def read(
     fields: Sequence[str] = (f"--fields={FIELDS}",),
     into: Folded | None = None,
 ) -> Folded:
-    """Reads perf's samples of these processes, or of all processes if `pids` is empty. Inlined functions are left
-    out: looking them up takes minutes."""
+    """Reads perf's samples of these processes, or of all processes if `pids` is empty. perf itself does not look up
+    inlined functions: it takes minutes."""
     what = ("--no-inline", "--show-lost-events", *fields, *(f"--pid={','.join(map(str, pids))}" for _ in pids[:1]))
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:

@@ -17,6 +17,8 @@ from rqps.engines import ENGINES, facts_of, table
 
 KERNEL_MARK = "_[k]"
 """Suffix of the names of kernel functions: the kernel's mutex_lock is not the server's."""
+INLINED_MARK = "_[i]"
+"""Suffix of the names of inlined functions, as other programs for flame graphs write it."""
 OTHER = "other"
 _LAYERS: dict[str, Any] = dict.fromkeys(("engine", "component", "layer"), pl.String)
 
@@ -115,7 +117,9 @@ def claim(engine: str, name: str, last_resort: bool = False) -> str | None:
     (None, 'kernel: network', 'libraries')
     """
     server, kernel = _patterns(engine, last_resort)
-    return kernel.find(name.removesuffix(KERNEL_MARK)) if name.endswith(KERNEL_MARK) else server.find(name)
+    if name.endswith(KERNEL_MARK):
+        return kernel.find(name.removesuffix(KERNEL_MARK))
+    return server.find(name.removesuffix(INLINED_MARK))
 
 
 def component_of(engine: str, stack: Sequence[str]) -> str:

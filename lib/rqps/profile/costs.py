@@ -11,9 +11,10 @@ from typing import Any
 import polars as pl
 
 from rqps.profile.broken_stacks import repaired
-from rqps.profile.components import KERNEL_MARK, OTHER, claim, renames
+from rqps.profile.components import INLINED_MARK, KERNEL_MARK, OTHER, claim, renames
 from rqps.profile.names import of_the_c_library, readable
 from rqps.stats.metrics import COUNTED, usable
+from rqps.store.schemas import INLINED
 
 _COLUMNS: dict[str, Any] = {  # maps columns to polars types; the class of these types is not public
     "host": pl.String,
@@ -42,7 +43,7 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
     `steps` are the steps of the same runs. A step with errors or without operations gives no cost.
     """
     measured = _per_operation(steps, pl.col("server_cpu_s") * 1e6)
-    rows, named = named_stacks(repaired(stacks.lazy().collect()))
+    rows, named = named_stacks(repaired(_inlined_in_all(stacks.lazy().collect())))
     weighed = rows.join(measured.drop("engine"), on=["run", *_KEYS], maintain_order="left")
     weight = pl.when(pl.col("weight").sum().over("run", "step") > 0).then("weight").otherwise("samples")
     share = weight / weight.sum().over("run", "step")
@@ -83,9 +84,11 @@ def frame_name(engine: str, raw: str, in_kernel: bool) -> str:
     """The readable name of a function; an older name is replaced by the current one.
 
     >>> from rqps.engines import ENGINES
-    >>> frame_name(ENGINES[0], "mutex_lock", True)
-    'mutex_lock_[k]'
+    >>> frame_name(ENGINES[0], "mutex_lock", True), frame_name(ENGINES[0], "hash(char const*) (inlined)", False)
+    ('mutex_lock_[k]', 'hash_[i]')
     """
+    if raw.endswith(INLINED):
+        return frame_name(engine, raw.removesuffix(INLINED), in_kernel) + INLINED_MARK
     name = readable(raw)
     if in_kernel:
         return name + KERNEL_MARK
@@ -99,6 +102,17 @@ def frame_name(engine: str, raw: str, in_kernel: bool) -> str:
 
 def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
     return usable(steps).select("run", *_KEYS, "engine", (total / pl.col("operations")).alias("per_operation"))
+
+
+def _inlined_in_all(stacks: pl.DataFrame) -> pl.DataFrame:
+    """The stacks without inlined functions, unless all runs have some: where debug information is missing, the cost
+    of an inlined function is in the function that contains it, so the two can't be compared."""
+    inlined = pl.element().str.ends_with(INLINED)
+    have = stacks.filter(pl.col("frames").list.eval(inlined).list.any())["run"].n_unique()
+    if have in (0, stacks["run"].n_unique()):
+        return stacks
+    places = pl.col("frames").list.eval((~inlined).arg_true())
+    return stacks.with_columns(pl.col("frames", "modules").list.gather(places))
 
 
 def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -170,8 +184,9 @@ def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
     table = renames(engine)
     left_out, passed = {*table.starts, *table.layers}, {_NAMELESS, *table.passed}
     columns = [
-        (name, kernel, name in left_out, name in passed, claim(engine, name), claim(engine, name, True))
+        (name, kernel, bare in left_out, bare in passed, claim(engine, name), claim(engine, name, True))
         for name, kernel in ((frame_name(engine, text, kernel), kernel) for text, kernel in raw)
+        for bare in [name.removesuffix(INLINED_MARK)]
     ]
     flags = dict.fromkeys(("kernel", "left_out", "passed"), pl.Boolean)
     schema = {"name": pl.String, **flags, "component": pl.String, "last": pl.String}

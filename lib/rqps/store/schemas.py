@@ -147,6 +147,10 @@ _STACK: Columns = {
     "modules": pl.List(pl.String),  # the file of each frame: the program, libc.so.6, [kernel]
 }
 
+INLINED = " (inlined)"
+"""The end of the names of inlined functions in `frames`, as perf writes them. The frame before is the function whose
+code contains them."""
+
 CALLERS = "callers"
 """The event of rows in `stacks` without a cost (weight 0): each is an observed call path to its last frame. These
 paths complete broken stacks."""

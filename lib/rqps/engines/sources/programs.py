@@ -25,7 +25,7 @@ Located = TypeVar("Located", bound=Build)
 OLDEST_SYSBENCH = (1, 0, 18)
 COMPILERS = ("cc", "gcc", "clang")
 
-_VERSION = re.compile(r"(?:perf version |valgrind-|(?:sysbench|Chromium|Chrome)\D* )(\d+(?:\.\d+)+)")
+_VERSION = re.compile(r"(?:perf version |valgrind-|LLVM version |(?:sysbench|Chromium|Chrome)\D* )(\d+(?:\.\d+)+)")
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -103,6 +103,11 @@ def perf(say: Say = print) -> Tool:
     fix = "install perf and try again: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
     # Ubuntu's perf is a script that needs exactly the kernel's version.
     return installed("perf") or private("linux-perf", "usr/bin/perf*", say, fix)
+
+
+def symbolizer() -> Tool | None:
+    """llvm-symbolizer, if it is on PATH. It answers hundreds of times as fast as the addr2line that perf asks."""
+    return installed("llvm-symbolizer", *(f"llvm-symbolizer-{version}" for version in range(30, 10, -1)))
 
 
 def valgrind(say: Say = print) -> Tool:
