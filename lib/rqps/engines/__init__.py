@@ -238,6 +238,11 @@ ALL_COUNTS = Counters()
 PROCESS_BYTES = "process_bytes_written"
 """The counter in the table `status` of the bytes that the engine's processes wrote, according to the kernel. An
 engine has it only if it reads this number together with its status."""
+LATCH = "latch."
+"""The beginning of the names, in the table `status`, of counts of threads that waited for a latch, an engine's own
+mutex or rw-lock: `latch.os_waits.NAME`."""
+SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
+"""The counts of threads that found a latch taken, that looked again, and that went to sleep."""
 Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
 """A function that computes the KB that an engine wrote in a step, by purpose. It takes the growth of each status
 counter in the step, and each counter's value at its end. Purposes that the release does not count are left out."""

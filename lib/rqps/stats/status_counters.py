@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rqps.engines import ENGINES, facts_of
+from rqps.engines import ENGINES, LATCH, OS_WAITS, SPIN_ROUNDS, SPIN_WAITS, facts_of
 from rqps.stats.metrics import usable
 from rqps.stats.verdict import false_shares
 
@@ -64,17 +64,44 @@ def status_changes(
     )
 
 
+def latch_waits(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """One row per host, step, dbms and latch with the means of the rounds per operation: spin waits, spin rounds and
+    OS waits; null if the engine does not count them. Latches that no thread waited for have no row."""
+    latches = (
+        status.lazy()
+        .filter(pl.col("name").str.starts_with(LATCH))
+        .with_columns(
+            quantity=pl.col("name").str.extract(r"^\w+\.(\w+)"),
+            latch=pl.col("name").str.replace(r"^\w+\.\w+\.", ""),
+            value=pl.col("value").cast(pl.Int64),
+        )
+    )
+    # An engine may list a latch only after the first wait for it.
+    growth = [(pl.col("value") * sign).filter(moment=moment).sum() for moment, sign in (("after", 1), ("before", -1))]
+    done = _between_readings(steps).select("run", "step", "position", "operations")
+    cell = ["host", "position", "step", "dbms"]
+    grown = latches.group_by("host", "run", "step", "dbms", "latch", "quantity").agg(growth=growth[0] + growth[1])
+    rounds = grown.collect().join(done, on=["run", "step"])
+    number = rounds.group_by(cell).agg(n=pl.col("run").n_unique())
+    per_operation = pl.col("growth") / pl.col("operations")
+    sums = rounds.with_columns(per_operation).group_by(*cell, "latch", "quantity").agg(pl.col("growth").sum())
+    means = sums.join(number, on=cell).with_columns(pl.col("growth") / pl.col("n"))
+    wide = means.pivot("quantity", index=[*cell, "latch", "n"], values="growth")
+    absent = [pl.lit(None, pl.Float64).alias(name) for name in _LATCH_COUNTS if name not in wide.columns]
+    order = pl.max_horizontal(_LATCH_COUNTS)
+    wide = wide.with_columns(absent).filter(order > 0).with_columns(order=order)
+    wide = wide.sort(*cell, "order", "latch", descending=[False] * 4 + [True, False])
+    return wide.select("host", "step", "dbms", "latch", *_LATCH_COUNTS, "n")
+
+
+_LATCH_COUNTS = (SPIN_WAITS, SPIN_ROUNDS, OS_WAITS)
 _NUMBERS = ("value", "growth", "operations", "per_s")
 
 
 def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """One row per dbms, step, round and counter, without the engine's constants: the `value` that is compared and,
     for a count, its `growth` in the step."""
-    # Counters are read before the warm-up, whose operations are not counted: it is assumed to have the step's rate.
-    warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
-    done = usable(steps).select(
-        "run", "step", "engine", operations=pl.col("operations") * warmed, elapsed_s=pl.col("elapsed_s") * warmed
-    )
+    done = _between_readings(steps).select("run", "step", "engine", "operations", "elapsed_s")
     value = pl.col("value").cast(pl.Float64, strict=False)
     moments = (value.filter(pl.col("moment") == moment).first().alias(moment) for moment in ("before", "after"))
     kind = pl.coalesce(map(_kind_in, ENGINES))
@@ -96,6 +123,13 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
         .select("dbms", "host", "step", "round", "name", "kind", *_NUMBERS)
         .collect()
     )
+
+
+def _between_readings(steps: pl.DataFrame) -> pl.DataFrame:
+    """The usable steps with operations and time from the first reading to the last. The first reading is before the
+    warm-up, whose operations are not counted: it is assumed to have the step's rate."""
+    warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
+    return usable(steps).with_columns(pl.col("operations", "elapsed_s") * warmed)
 
 
 def _kind_in(engine: str) -> pl.Expr:

@@ -11,9 +11,9 @@ from rqps.engines.mysql.reports import (
     Found,
     explained,
     memory_status,
+    read_further_status,
     read_setup,
     read_status,
-    read_written,
     schema_rows,
 )
 from rqps.engines.mysql.scenario import Realised, built_in, is_always_on
@@ -83,7 +83,7 @@ class StepWatch:
                 yield f"{name} grew by {lost}: those were not recorded"
 
     def _read(self) -> dict[str, str]:
-        status = read_status(self._connection) | read_written(self._connection)
+        status = read_status(self._connection) | read_further_status(self._connection)
         status |= seen_from_outside(self._server.pid, self._server.directory)
         events = recorded(self._connection, self._asked) if self._asked else {}
         return status | {f"{STATUS}{name}": str(count) for name, count in events.items()}

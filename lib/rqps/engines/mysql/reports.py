@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +12,7 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
+from rqps.engines import LATCH, OS_WAITS, SPIN_ROUNDS, SPIN_WAITS
 from rqps.engines.asked import Connections
 from rqps.engines.mysql.instance import Connection, query
 from rqps.engines.mysql.perf_schema import State
@@ -23,6 +24,11 @@ Plan = dict[str, Any]
 LONGEST_STATEMENT = 300
 _FILE = "wait/io/file/"
 _REDO = re.compile(r"Log sequence number\s+(\d+)")
+_SPINS = re.compile(r"^(Mutex|RW-\w+) spin(?: wait)?s (\d+), rounds (\d+), OS waits (\d+)", re.MULTILINE)
+_RESERVED = re.compile(r"^OS WAIT ARRAY INFO: reservation count (\d+)", re.MULTILINE)
+_OF_LATCH = {"calls": SPIN_WAITS, "spins": SPIN_ROUNDS, "waits": OS_WAITS, "os_waits": OS_WAITS}
+"""Maps the counters in SHOW ENGINE INNODB MUTEX to those in the table `status`. `calls` are only the calls that found
+the mutex taken."""
 _TABLE_OR_PART = re.compile(r"(?P<table>\w+)\.(.*\.)?memory")
 _FORBIDDEN = {code for name, code in vars(ER).items() if name.endswith("ACCESS_DENIED_ERROR")}
 
@@ -198,14 +204,29 @@ def _switches(row: Row) -> str:
     return ", ".join(f"{name} {row[name]}" for name in ("enabled", "timed", "history") if name in row) or "watched"
 
 
-def read_written(connection: Connection) -> dict[str, str]:
-    """The counters that SHOW GLOBAL STATUS lacks: the redo log's sequence number and, if the performance schema
-    instruments files, the bytes written to each kind of files."""
-    match = _REDO.search(str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2]))
+def read_further_status(connection: Connection) -> dict[str, str]:
+    """The counters that SHOW GLOBAL STATUS lacks: the redo log's sequence number, the waits for InnoDB's latches and,
+    if the performance schema instruments files, the bytes written to each kind of files."""
+    report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])
+    match = _REDO.search(report)
     columns = "event_name, sum_number_of_bytes_write AS written"
     rows = schema_rows(connection, "file_summary_by_event_name", "WHERE sum_number_of_bytes_write > 0", columns)
     files = {f"{FILES}{str(row['event_name']).removeprefix(_FILE)}": str(row["written"]) for row in rows}
-    return files | ({REDO_LSN: match[1]} if match else {})
+    latches = waits_for_latches(report, query(connection, "SHOW ENGINE INNODB MUTEX"))
+    return files | latches | ({REDO_LSN: match[1]} if match else {})
+
+
+def waits_for_latches(report: str, mutexes: Iterable[tuple[Any, ...]]) -> dict[str, str]:
+    """The waits for all latches and for each kind, from SHOW ENGINE INNODB STATUS, and for single latches, from the
+    rows of SHOW ENGINE INNODB MUTEX. Latches of one name are added up."""
+    counts = Counter({f"{LATCH}{OS_WAITS}.all": int(number) for number in _RESERVED.findall(report)})
+    for kind, *numbers in _SPINS.findall(report):
+        for quantity, number in zip((SPIN_WAITS, SPIN_ROUNDS, OS_WAITS), numbers, strict=True):
+            counts[f"{LATCH}{quantity}.all {kind.lower()}"] += int(number)
+    for _, name, text in mutexes:
+        for counter, number in re.findall(r"(\w+)=(\d+)", text):
+            counts[f"{LATCH}{_OF_LATCH[counter]}.{name.lower()}"] += int(number)
+    return {name: str(count) for name, count in counts.items()}
 
 
 def memory_status(connection: Connection) -> dict[str, int]:
