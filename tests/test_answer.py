@@ -14,7 +14,7 @@ import synthetic_scenarios
 from rqps import stats
 from rqps.report.first_page import Answer, answer
 from rqps.report.index import facts_of
-from rqps.stats.metrics import INSTRUCTIONS
+from rqps.stats.metrics import INSTRUCTIONS, THROUGHPUT
 from rqps.store import write_study_card
 
 ROOT = Path(__file__).parent.parent
@@ -38,16 +38,17 @@ def notebooks(*names: str) -> list[Path]:
 def test_the_largest_sure_change_comes_first_with_its_interval(write: Callable[[Path], Path], tmp_path: Path) -> None:
     in_all, most, cpu, configs, last = answer_of(write(tmp_path)).sentences
     over = r"Over 2 single-client steps \(point-query, update-index\) MySQL 2\.0\.0 delivers (29|30)\.\d % less "
-    assert re.match(rf"{over}throughput than 1\.0\.0 \(geometric means, ± 0\.\d %, 6 rounds\)\.", in_all)
+    assert re.match(rf"{over}throughput than 1\.0\.0 \(geometric means, ± 0\.\d points, 6 rounds\)\.", in_all)
     assert re.search(r" regressed most: 2\.0\.0 −(29|30)\.\d % \(−", most)
     assert ", 6 rounds), CPU per operation +4" in most
-    assert most.endswith("; over all configs, 4 of 4 comparisons regressed."), "the first sentence has one config"
-    assert re.match(r"(point-query|update-index) on 2\.0\.0: \+\d+\.\d+ µs \(\+", cpu)
+    assert most.endswith("; without other configs, 2 of 2 comparisons regressed.")
+    of_base = r" of CPU per operation \(1\.0\.0 uses \d+\.\d+ µs\), "
+    assert re.match(rf"(point-query|update-index) on 2\.0\.0: \+\d+\.\d+ µs \(\+[^)]*\){of_base}", cpu)
     assert re.search(r" \+\d+\.\d+ in user space and [+−]\d+\.\d+ in the kernel", cpu)
     assert re.match(
         r"With performance schema off, .* to 1\.0\.0: 2\.0\.0 recovers from −\d+\.\d % to −(19|20)\.\d %\.", configs
     )
-    assert last.startswith("All comparisons are conclusive; the smallest change of throughput that they show is ")
+    assert last.startswith("All comparisons are conclusive; the smallest decided change of throughput is ")
 
 
 def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path: Path) -> None:
@@ -65,11 +66,10 @@ def test_what_throughput_leaves_open_is_said_by_the_cpu_of_an_operation(tmp_path
     assert " 2.0.0 is inconclusive against 1.0.0 (geometric means, ± " in in_all
     assert " regressed most: 2.0.0 +4" in most
     assert " % of CPU per operation (+4" in most
-    assert "throughput" not in most
+    counts = "2 of 2 comparisons are inconclusive, of which cost per operation decides 2: "
+    assert most.endswith(f"{counts}point-query of 2.0.0 and update-index of 2.0.0 more expensive.")
     assert " on 2.0.0: +" in cpu
-    assert last == (
-        "All comparisons are conclusive; 4 of 4 are decided by cost per operation (throughput is inconclusive there)."
-    )
+    assert last == "All comparisons are conclusive by throughput or by cost."
 
 
 def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
     in_all, counts, *_, last = answer_of(tmp_path).sentences
     assert "2.0.0 is inconclusive against 1.0.0" in in_all
     assert counts == (
-        "No change is shown, neither in throughput nor in cost per operation: 4 of 4 comparisons are inconclusive."
+        "No change is shown, neither in throughput nor in cost per operation: 2 of 2 comparisons are inconclusive."
     )
-    assert last.startswith("Inconclusive: 4 of 4 comparisons (point-query of 2.0.0, ")
+    assert last.startswith("Inconclusive: 2 of 2 comparisons (point-query of 2.0.0 and ")
     assert last.endswith("; a verdict takes 4 rounds: there are 2.")
 
 
@@ -98,12 +98,10 @@ def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path)
 def test_a_study_of_profiles_names_functions(samples: Path) -> None:
     found = answer_of(samples, "where-did-it-go", WHERE)
     in_all, by_work, by_release, most, where, *_ = found.sentences
-    assert re.search(r" of MySQL 9\.7\.4: point queries \+2\d\.\d %, .*, writes \+1\d\.\d %\.$", by_work)
+    assert re.search(r" of MySQL 9\.7\.4: point-query \+2\d\.\d %, .*, writes \+1\d\.\d %\.$", by_work)
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
-    assert by_release.startswith("By release: CPU per operation +")
-    assert re.search(r": −[\d.]+ points at 5\.6\.24, \+[\d.]+ at 8\.0\.33, −", by_release), (
-        "in the order of the releases"
-    )
+    assert by_release.startswith("By release, each since the one measured before: CPU per operation +")
+    assert re.search(r": −[\d.]+ at 5\.6\.24, \+[\d.]+ at 8\.0\.33, −", by_release), "in the order of the releases"
     assert most.startswith("point-query regressed most: 9.7.4 +26.8 % of CPU per operation (")
     assert re.search(r"Components, in µs: .* Functions, in µs: .*; all others", where)
     assert found.tables[0][0] == "Where the time goes"
@@ -167,7 +165,7 @@ def test_bytes_have_their_change_and_its_purposes(samples: Path) -> None:
 @pytest.mark.parametrize(
     ("study", "page", "rounds", "words"),
     [
-        ("where-did-it-go", "flamegraph_breakdown", 2, "By release: CPU per operation +"),
+        ("where-did-it-go", "flamegraph_breakdown", 2, "By release, each since the one"),
         ("ps-cost-insert", "perf_schema_overhead", 1, "CPU per operation against the performance schema off "),
         ("writes-of-inserts", "writes_explained", 1, "Written per operation by 5.7.22 (1 round): "),
     ],
@@ -199,7 +197,10 @@ def test_a_redo_log_that_only_some_fill_is_a_warning(samples: Path) -> None:
     """With half the rows, 5.6.24 does not fill it, and l.i2 has the opposite verdict."""
     page = "insert_benchmark_report"
     (warning,) = [text for text in answer_of(samples, "insert-releases-cpu", (page,)).sentences if "redo log" in text]
-    assert warning.startswith("In l.i1 and l.i2 up to 77 % of the redo log of 5.6.24 is in use, ")
+    assert warning.startswith("In l.i1 and l.i2 up to 77 % of the redo log of 5.6.24 is in use (of others, at most ")
+    assert re.search(
+        r" Without l\.i1 and l\.i2, 8\.0\.33 is at −3\d\.\d % and 9\.7\.4 is at −2\d\.\d % over ", warning
+    )
     assert not any("redo log" in text for text in answer_of(samples, "ps-cost-insert", (page,)).sentences)
 
 
@@ -225,3 +226,79 @@ def test_one_line_says_what_it_was_measured_on(tmp_path: Path) -> None:
         "5 s a step · 1,000 rows · machine, ? CPUs, 0 GB · 6 rounds in random order · 4 of 4 comparisons decided "
         "for this hour"
     )
+
+
+VERDICTS = {"slower": "(?:regressed|are slower)", "faster": "(?:improved|are faster)"}
+VERDICTS |= {"same": r"(?:is|are) unchanged \(within 2 %\)", "unsure": "(?:is|are) inconclusive"}
+
+
+@pytest.mark.parametrize("study", ["pg-insert", "point-lookups", "pg-releases-since-16", "mysql-history-timed"])
+def test_verdicts_are_counted_as_the_table_marks_them(study: str, samples: Path) -> None:
+    """Of the dbms and steps of the first sentence; what cost per operation decides is named beside them."""
+    found = rqps.load(study, samples)
+    rounds, compared = stats.relate(found)
+    shown = answer(found, rounds, compared, []).sentences
+    (says,) = [text for text in shown if re.search(r" \d+ of \d+ comparisons (?!\()", text)]
+    without = [step for steps in stats.left_out(found).values() for step in steps]
+    alike = pl.col("dbms").str.ends_with(found.card.base.partition(".")[2])
+    rows = compared.filter(alike, ~pl.col("step").is_in(without), metric=THROUGHPUT)
+    for verdict, words in VERDICTS.items():
+        marked = rows.filter(verdict=verdict).height
+        counted = re.search(rf" (\d+)(?: of {rows.height} comparisons)? {words}", says)
+        assert int(counted[1] if counted else 0) == marked
+    by_cost = stats.deciding(compared.filter(alike, ~pl.col("step").is_in(without)))
+    by_cost = by_cost.filter(pl.col("metric") != THROUGHPUT, pl.col("verdict") != "unsure")
+    assert (f", of which cost per operation decides {by_cost.height}: " in says) == bool(by_cost.height)
+    assert all(f"{step} of " in says for step in by_cost["step"])
+
+
+def test_a_larger_change_that_is_inconclusive_stands_beside_the_decided_one(samples: Path) -> None:
+    shown = answer_of(samples, "pg-releases-since-16").sentences
+    (says,) = [text for text in shown if "range-covered-si regressed: 18.6 −3.5 %" in text]
+    assert " (larger, but inconclusive: 17.0 −4.2 %)" in says
+
+
+def test_points_of_a_release_are_those_that_the_table_shows_also_where_the_base_is_not_the_first(
+    samples: Path,
+) -> None:
+    found = rqps.load("mysql-history-timed", samples)
+    shown = answer_of(samples, "mysql-history-timed").sentences
+    (says,) = [text for text in shown if text.startswith("By release, ")]
+    assert re.search(r" throughput −\d+\.\d points of 5\.6\.24 from 5\.5\.34 to 9\.7\.4: ", says)
+    means = stats.means_to_base(found).filter(metric=THROUGHPUT)
+    ratios = {found.card.base: 1.0, **dict(means.select("dbms", "estimate").iter_rows())}
+    names = {short: dbms for dbms, short in stats.short_names(found).items()}
+    before = dict(zip(stats.releases(found)[1:], stats.releases(found), strict=False))
+    points = re.findall(r"([+−][\d.]+) at (\d[\d.]+\d)", says)
+    assert len(points) > 2
+    for written, release in points:
+        dbms = names[release]
+        assert float(written.replace("−", "-")) == pytest.approx(
+            100 * (ratios[dbms] - ratios[before[dbms]]), abs=0.051
+        )
+
+
+def test_scenarios_that_are_inconclusive_are_those_against_off(samples: Path) -> None:
+    """Not the comparisons of releases with the base."""
+    found = answer_of(samples, "ps-by-release", ("perf_schema_overhead",)).sentences
+    assert found[1].startswith("Highest cost: everything enabled on 9.7.4 in point-query, +38.3 % (")
+    assert ", throughput −19.8 % (−" in found[1]
+    says = "Costs that are inconclusive: 1 of 24 comparisons (update-index of the default instruments on 5.6.14)."
+    assert found[-1].startswith(says)
+
+
+def test_each_option_of_a_build_has_its_own_effect(samples: Path) -> None:
+    shown = answer_of(samples, "pg-compiler-builds", ("compiler_builds",)).sentences
+    assert shown[1].startswith(
+        "Each option by itself (geometric means): clang in place of gcc −2.1 % (−3.1 to −1.2 %) "
+    )
+    assert "; LTO +7.0 % (+6.6 to +7.3 %) with gcc -O3, PGO and +8." in shown[1]
+    assert shown[2].endswith(", which is measured here: a best case.")
+
+
+def test_two_layouts_answer_with_their_difference(samples: Path) -> None:
+    first, *_ = answer_of(samples, "pg-layouts", ("compiler_builds",)).sentences
+    assert first.startswith(
+        "Two builds of equal code differ in throughput, in 19 of 20 cases, by less than 3.2 % in "
+    )
+    assert first.endswith("; in range-covered-si, they differ no more than the base from itself.")

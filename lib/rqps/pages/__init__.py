@@ -31,8 +31,10 @@ class FirstPage:
     explanation: str = ""
     measure: str = THROUGHPUT
     """The metric of the headline."""
-    warnings: tuple[str, ...] = ()
-    """Sentences on states of the servers that may cause a difference."""
+    notes: tuple[str, ...] = ()
+    """Sentences that follow the headline: the parts of its answer, or states of the servers that affect it."""
+    conclusive: str = ""
+    """A sentence on inconclusive comparisons, if the headline has other comparisons than those with the base."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

@@ -1,15 +1,21 @@
-"""The page on builds by compiler and option: published statements, and the pairs of builds that test them."""
+"""The page on builds by compiler, option and layout: published statements and the pairs of builds that test them, the
+effect of each option, and how much two layouts differ."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
 from rqps import stats
-from rqps.show import Clause, Sentences, comparison, finding, listed, phrase
+from rqps.pages import FirstPage
+from rqps.show import Claim, Clause, Sentences, change_of, comparison, finding, in_order, joined, listed, phrase
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
-FRAME = "pairs of flavours"
+FRAME, EFFECTS, LUCK = "pairs of flavours", "effects of options", "luck of layouts"
+"""The names of the frames from which the numbers in this page's sentences are recomputed."""
+OPTIONS = {"family": "compiler", "optimization": "optimization", "pgo": "PGO", "lto": "LTO"}
+"""Maps columns of flavours in which two builds of a pair differ to the words for them."""
 NO_FLAVOURS = "The programs of this study show no two builds of one version with different compilers or options."
 NO_PAIRS = "No two builds of this study differ in compiler, LTO or profile alone."
 TRAINED_BY = "sysbench"
@@ -104,3 +110,89 @@ def _findings(tested: pl.DataFrame) -> Iterator[Clause]:
             for row in rows
         ]
         yield finding(phrase("“{}”: {}: {}", statement, outcomes, listed(numbers)))
+
+
+def effects(study: Study) -> pl.DataFrame:
+    """One row per pair of flavours that differ in one option alone: the geometric mean of throughput over the steps,
+    the `option`, its value `to` in me and `instead` in the base, and the flavour `beside` it, which both share."""
+    flavours = stats.flavours(study).select("host", "dbms", "version", "config", *OPTIONS, "native")
+    frames = []
+    for option in OPTIONS if flavours.height else ():
+        common = [name for name in flavours.columns if name not in ("dbms", option)]
+        both = flavours.join(flavours, on=common, suffix="_me", maintain_order="left_right")
+        order = "clang" if option == "family" else ""
+        later = pl.col(f"{option}_me") == order if order else pl.col(f"{option}_me") > pl.col(option)
+        words = [
+            pl.when(pl.col(name) == "yes").then(pl.lit(OPTIONS[name])) for name in ("lto", "pgo") if name != option
+        ]
+        named = [name for name in ("family", "optimization") if name != option]
+        beside = pl.concat_str(pl.concat_str(named, separator=" "), *words, separator=", ", ignore_nulls=True)
+        rows = both.filter(later, pl.col("dbms") != pl.col("dbms_me"))
+        columns = {"base": "dbms", "dbms": "dbms_me", "instead": option, "to": f"{option}_me"}
+        frames.append(rows.select("host", option=pl.lit(option), beside=beside, **columns))
+    if not frames or (asked := pl.concat(frames)).is_empty():
+        return pl.DataFrame()
+    means = stats.means_of_pairs(study, asked).filter(metric=THROUGHPUT)
+    return asked.join(means, on=["host", "base", "dbms"], maintain_order="left")
+
+
+def luck_of_layouts(ratios: pl.DataFrame, twins: pl.DataFrame) -> pl.DataFrame:
+    """One row per step, metric and dbms of a study whose rounds have other layouts: the number of `layouts`, the
+    standard deviations in percent of the ratios (`spread`) and of the base's ratios to its twin (`noise`), and the
+    part of the spread that the twin does not have: `two_layouts`."""
+    keys, spread = ["host", "step", "metric"], pl.col("ratio").log().std() * 100
+    noise = twins.group_by(keys).agg(noise=spread)
+    luck = ratios.group_by(*keys, "dbms", maintain_order=True).agg(
+        layouts=pl.col("layout").n_unique(), rounds=pl.len(), spread=spread
+    )
+    luck = luck.filter(pl.col("rounds") > 1).join(noise, on=keys, how="left", maintain_order="left")
+    return luck.with_columns(two_layouts=(pl.col("spread") ** 2 - pl.col("noise") ** 2).clip(0).sqrt())
+
+
+def luck(study: Study) -> pl.DataFrame:
+    """The luck of the layouts of a study, and `reach`: 1 plus twice the share by which two layouts differ."""
+    judged = stats.health(study)
+    layouts = study.runs.drop_nulls("layout").select("layout", base_run="run")
+    frames = (frame.join(layouts, on="base_run", maintain_order="left") for frame in (judged.rounds, judged.itself))
+    return luck_of_layouts(*frames).with_columns(reach=1 + pl.col("two_layouts") / 50)
+
+
+def on_first_page(page: FirstPage) -> FirstPage:
+    """Makes the difference between two layouts the headline of a study with layouts. To other studies of builds, adds
+    a sentence on the effect of each option."""
+    if page.study.runs["layout"].n_unique() > 1:
+        return replace(page, headline=_of_layouts(luck(page.study)) or page.headline)
+    rows = effects(page.study)
+    if rows.is_empty() or stats.asks(page.study) != "builds":
+        return page
+    return replace(page, notes=(*page.notes, *_of_options(page.study, rows)))
+
+
+def _of_options(study: Study, rows: pl.DataFrame) -> Iterator[Clause]:
+    parts = []
+    for option in in_order(rows["option"]):
+        of_option = rows.filter(option=option).to_dicts()
+        switch = of_option[0]["to"] == "yes"
+        what = OPTIONS[option] if switch else f"{of_option[0]['to']} in place of {of_option[0]['instead']}"
+        changes = [phrase("{} with {}", change_of(row, EFFECTS), row["beside"]) for row in of_option]
+        parts.append(phrase("{} {}", what, listed(changes)))
+    yield finding(phrase("Each option by itself (geometric means): {}", joined("; ", parts)))
+    if "pgo" in set(rows["option"]) and TRAINED_BY in set(study.runs["workload"]):
+        yield finding(f"The profile of PGO was collected under {TRAINED_BY}, which is measured here: a best case")
+
+
+def _of_layouts(rows: pl.DataFrame) -> Clause:
+    parts, hidden = [], []
+    known = rows.filter(pl.col("layouts") > 1, metric=THROUGHPUT).drop_nulls("reach")
+    for row in known.sort("reach", descending=True, maintain_order=True).to_dicts():
+        written = f"{100 * (row['reach'] - 1):.1f} %"
+        cell = {name: row[name] for name in ("host", "step", "metric", "dbms")}
+        claims = [Claim(LUCK, cell, row["reach"], "reach", written=written)]
+        parts += [Clause(f"{written} in {row['step']}", claims)] * (row["reach"] > 1)
+        hidden += [row["step"]] * (row["reach"] == 1)
+    if not parts:
+        return Clause("")
+    text = "Two builds of equal code differ in throughput, in 19 of 20 cases, by less than {}: twice the spread of "
+    text += "the ratios of {} pairs of layouts beyond that of the base against itself"
+    noise = f"in {listed(hidden)}, they differ no more than the base from itself" if hidden else ""
+    return finding(phrase(text, listed(parts), known["layouts"][0]), noise)

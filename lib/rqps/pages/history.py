@@ -8,7 +8,7 @@ import polars as pl
 from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
-from rqps.show import Clause, Sentences, came_from, finding, listed, phrase, rounds_of
+from rqps.show import Clause, Sentences, came_from, few_rounds, finding, listed, phrase
 from rqps.show.mean_parts import by_work, came_from_steps, one_step
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
@@ -26,7 +26,7 @@ HEADS = {
     "estimate": "change, %",
     "low": "from, %",
     "high": "to, %",
-    "points": "points of the first",
+    "points": "points of the base",
     "certainty": "certainty, %",
     "resolves": "smallest to be named, %",
 }
@@ -43,8 +43,8 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 
 def findings(study: Study) -> Sentences:
-    """A sentence on the mean over the steps, one on each step that changed, the largest change first, and one on all
-    flat courses."""
+    """Sentences on the mean over the steps and on the releases that changed it, one on each step that changed, the
+    largest change first, and one on all flat courses."""
     none = "There are fewer than three releases with a measure."
     of_courses: list[str] = [*_in_mean(study), *_changed(study), *_flat(study)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * once(study)])
@@ -63,7 +63,7 @@ def once(study: Study) -> bool:
 
 
 def _in_mean(study: Study) -> Iterator[Clause]:
-    """A sentence for the geometric mean over the steps, if it changed."""
+    """Sentences on the geometric mean over the steps, if it changed, and on the releases that changed it."""
     course, names = stats.courses_of(study), stats.short_names(study)
     full = dict(stats.names(study).select("dbms", "name").iter_rows())
     without = {step for steps in stats.left_out(study).values() for step in steps}
@@ -75,21 +75,24 @@ def _in_mean(study: Study) -> Iterator[Clause]:
         means = stats.means(study).filter(relation="base", **of_metric)
         mean = means.filter(stats.OVER_ALL, pl.col("dbms").is_in([row["first"], row["last"]])).row(-1, named=True)
         of_mean = changes.filter(step=stats.ALL_STEPS).to_dicts()
-        clause = came_from_steps(row, of_mean, by_step, mean, names, full[row["last"]])
+        total, by_release = came_from_steps(row, of_mean, by_step, mean, names, full[row["last"]])
         from_first = means.filter(base=row["first"], dbms=row["last"])
         works = by_work(from_first)
-        parts = (phrase("by kind of work, {}", works) if works else "", one_step(from_first))
-        yield finding(clause, *parts, place=row["host"] * several)
+        parts = (one_step(from_first, names[row["last"]]), phrase("by kind of work, {}", works) if works else "")
+        yield finding(total, *parts, place=row["host"] * several)
+        yield finding(by_release, place=row["host"] * several)
 
 
 def _changed(study: Study) -> Iterator[Clause]:
     """A sentence for each step that changed, the largest change first."""
     course, names = stats.courses_of(study), stats.short_names(study)
     several = course.summary["host"].n_unique() > 1
-    for row in _not_flat(course.summary).filter(pl.col("step") != stats.ALL_STEPS).to_dicts():
+    rows = _not_flat(course.summary).filter(pl.col("step") != stats.ALL_STEPS)
+    for place, row in enumerate(rows.to_dicts()):
+        most = " changed most" * (place == 0 < rows.height - 1 and rows["metric"].n_unique() == 1)
         cell = {name: row[name] for name in ("host", "step", "metric")}
         clause = came_from(row, course.changes.filter(**cell).to_dicts(), names)
-        yield finding(phrase("{}: {}", row["step"], clause), place=row["host"] * several)
+        yield finding(phrase("{}{}: {}", row["step"], most, clause), place=row["host"] * several)
 
 
 def _not_flat(summary: pl.DataFrame) -> pl.DataFrame:
@@ -114,9 +117,10 @@ def on_first_page(page: FirstPage) -> FirstPage:
     if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
     of_all = [*_in_mean(page.study)]
-    first, *others = [*of_all, *_changed(page.study), *_flat(page.study), ""]
+    first, *others = [*of_all, *_changed(page.study), *_flat(page.study), "", ""]
     if not first:
         return page
-    rounds = f"Each release was counted in {rounds_of(stats.courses_of(page.study).points['n'])}."
-    headline = phrase("{} {}", first, ASSUMED if once(page.study) else rounds)
-    return replace(page, headline=headline, explanation=others[0] if of_all else "", row=None)
+    few = few_rounds(stats.courses_of(page.study).points["n"])
+    headline = phrase("{} {}", first, ASSUMED) if once(page.study) else phrase("{}{}", first, few)
+    explanation = phrase("{} {}", *others[:2]) if of_all else ""
+    return replace(page, headline=headline, explanation=explanation, row=None)

@@ -9,7 +9,8 @@ import polars as pl
 from rqps import stats
 from rqps.pages import FirstPage
 from rqps.published.insert_columns import asks_queries
-from rqps.show import Claim, Clause, brackets, changes, finding, in_order, listed, phrase, rounds_of
+from rqps.show import Claim, Clause, Row, brackets, changes, finding, in_order, listed, phrase, rounds_of
+from rqps.show.words import change
 from rqps.stats import absolute, relate_configs, tidy, usable
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.over_time import seconds_of
@@ -18,7 +19,9 @@ from rqps.store.read import Study, load
 
 ON_TARGET = 0.95
 """The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
-FRAME = "redo log"
+FRAME, WITHOUT = "redo log", "means without full logs"
+MOST_NAMED = 4
+"""Maximum number of dbms whose mean the warning names."""
 FULL_LOG = 75
 """The percentage of the redo log in use, between two checkpoints, from which InnoDB writes pages back to free it."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
@@ -71,12 +74,24 @@ def on_first_page(page: FirstPage) -> FirstPage:
         claim = Claim(FRAME, cells, highest, "percent", "highest", f"{highest:.0f}")
         most.append(Clause(f"{claim.written} %", [claim]))
     names = stats.short_names(page.study)
-    text = (
-        "In {} up to {} of the redo log of {} is in use, so pages have to be written back to free it; of others, at "
-    )
-    text += "most {}. The difference is therefore not due to code alone: a larger log may change it"
-    warning = finding(phrase(text, listed(steps), most[0], listed([names[one] for one in dbms]), most[1]))
-    return replace(page, warnings=(*page.warnings, warning))
+    text = "In {} up to {} of the redo log of {} is in use (of others, at most {}): from {} % on, InnoDB writes "
+    text += "pages back to free it, so the size of the log may cause a part of the difference{}"
+    without = means_without_full_logs(page.study).filter(~pl.col("dbms").is_in(dbms), metric=THROUGHPUT)
+    means = [phrase("{} is at {}", names[row["dbms"]], _mean_of(row)) for row in without.head(MOST_NAMED).to_dicts()]
+    rest = phrase(". Without {}, {} over the other steps", listed(steps), listed(means)) if means else ""
+    parts = (listed(steps), most[0], listed([names[one] for one in dbms]), most[1], FULL_LOG, rest)
+    return replace(page, notes=(*page.notes, finding(phrase(text, *parts))))
+
+
+def _mean_of(row: Row) -> Clause:
+    cell, written = {name: row[name] for name in ("host", "metric", "base", "dbms")}, change(row["estimate"])
+    return Clause(written, [Claim(WITHOUT, cell, row["estimate"], written=written)])
+
+
+def means_without_full_logs(study: Study) -> pl.DataFrame:
+    """Geometric means over the steps in which no dbms has a full redo log."""
+    full = redo_use(study).filter(pl.col("percent") >= FULL_LOG)
+    return stats.over_steps(stats.relate(study)[0], {**stats.left_out(study), "": in_order(full["step"])})
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:

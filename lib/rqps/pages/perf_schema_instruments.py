@@ -53,20 +53,24 @@ def largest(costs: pl.DataFrame) -> Clause:
         )
 
     all_enabled = first.row(0, named=True)
+
+    def share(row: Row) -> str:
+        return f" ({100 * row[column] / all_enabled[column]:.0f} %)"
+
     all_adds = phrase("Of the {} that {part} adds to {step}", amount(all_enabled, {"level": 0}), **all_enabled)
     parts = first.filter(pl.col("level") > 0)
     rows = (parts if _counted(first) else parts.filter(verdict="slower")).sort(column, descending=True).to_dicts()
     if not rows:
         return finding(f"{all_adds}, no part has a conclusive cost")
     kind = next((row for row in rows if row["level"] == 1), rows[0])
-    most = phrase(
-        "{}, {} costs most: {} per operation", all_adds, kind["part"], amount(kind, {"level": kind["level"]})
-    )
+    text = "{}, {} costs most: {} per operation{}"
+    most = phrase(text, all_adds, kind["part"], amount(kind, {"level": kind["level"]}), share(kind))
     singles = [row for row in rows if row["level"] > 1 and not {"%", ","} & set(row["part"])]
     if not singles:
         return finding(most)
     of_singles = {"part": [row["part"] for row in singles]}
-    return finding(most, phrase("of single instruments, {}: {}", singles[0]["part"], amount(singles[0], of_singles)))
+    text = "of single instruments, which are parts of such groups, {} costs most: {}{}"
+    return finding(most, phrase(text, singles[0]["part"], amount(singles[0], of_singles), share(singles[0])))
 
 
 def on_first_page(page: FirstPage) -> FirstPage:

@@ -10,8 +10,8 @@ from rqps import show, stats
 from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
 from rqps.pages import FirstPage
 from rqps.show import Clause, amount, change_of, changes, finding, in_order, joined, listed, phrase
-from rqps.show.sentences import CHANGED
-from rqps.stats.metrics import CPU, INSTRUCTIONS
+from rqps.show.sentences import CELL, CHANGED
+from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.scenarios import ranked, scenario_costs, scenario_rounds
 from rqps.store.read import Study
 from rqps.terminal import counted
@@ -75,9 +75,10 @@ def on_first_page(page: FirstPage) -> FirstPage:
     return replace(
         page,
         headline=_headline(page.study, _named(cpu)),
-        explanation=_others(cpu) or (_most(sure) if sure.height else ""),
+        explanation=_others(cpu) or (_most(sure, costs) if sure.height else ""),
         row=next(sure.iter_rows(named=True), None),
         measure=CPU,
+        conclusive=_conclusive(_named(cpu)),
     )
 
 
@@ -128,18 +129,17 @@ def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
 
 
 def _counted(costs: pl.DataFrame) -> Clause:
-    """A sentence on the change in instructions by the defaults and by the most expensive other scenario, in the step
-    in which the defaults cost most; counts of few rounds have no verdicts."""
+    """A sentence on the change in instructions by the defaults and by each other scenario, the most expensive first,
+    in the step in which the defaults cost most; counts of few rounds have no verdicts."""
     rows = _named(costs).drop("verdict").with_columns(place="release")
     of_steps = rows.group_by("step").agg(pl.col("estimate").filter(scenario=DEFAULT).mean())
     step = of_steps.sort("estimate", descending=True, nulls_last=True)["step"][0]
     rows = rows.filter(step=step)
-    most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"].head(1)
-    chosen = [name for name in (DEFAULT, *most) if name in set(rows["scenario"])]
+    most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
+    chosen = [name for name in (DEFAULT, *in_order(most)) if name in set(rows["scenario"])]
     parts = [phrase("{} {}", subject_of(name), changes(rows.filter(scenario=name), "on", FRAME)) for name in chosen]
     text = f"Instructions per operation of {step} against the performance schema off"
-    rounds = f"Each was counted in {show.rounds_of(rows['n'])}."
-    return phrase("{} {}", finding(phrase("{}: {}", text, joined("; ", parts))), rounds)
+    return phrase("{}{}", finding(phrase("{}: {}", text, joined("; ", parts))), show.few_rounds(rows["n"]))
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
@@ -152,12 +152,27 @@ def _others(cpu: pl.DataFrame) -> Clause:
     return finding(phrase("In {}, each against off: {}", first["step"][0], costs))
 
 
-def _most(sure: pl.DataFrame) -> Clause:
-    """A sentence on the first row of `sure`, the most expensive scenario with a verdict."""
+def _most(sure: pl.DataFrame, costs: pl.DataFrame) -> Clause:
+    """A sentence on the first row of `sure`, the most expensive scenario with a verdict, and on its throughput."""
     row = sure.row(0, named=True)
     where = f"{subject_of(row['scenario'])} on {row['release']} in {row['step']}"
     added = amount(row, "+,.2f", "µs", "added", frame=FRAME)
-    return finding(phrase("Most: {}, {}, {}", where, change_of(row, FRAME), added))
+    cell = {name: row[name] for name in CELL} | {"metric": THROUGHPUT}
+    beside = [phrase(", throughput {}", change_of(one, FRAME)) for one in costs.filter(**cell).to_dicts()]
+    text = "Highest cost: {}, {} of CPU per operation, {}{}"
+    return finding(phrase(text, where, change_of(row, FRAME), added, joined("", beside)))
+
+
+def _conclusive(costs: pl.DataFrame) -> Clause:
+    """A sentence on the scenarios whose cost is inconclusive."""
+    several = costs["build"].n_unique() > 1
+    names = {
+        dbms: subject_of(scenario) + f" on {release}" * several
+        for dbms, scenario, release in costs.select("dbms", "scenario", "release").iter_rows()
+    }
+    of = {"metric": CPU, "against": OFF, "dbms": in_order(costs["dbms"]), "step": in_order(costs["step"])}
+    unsure = show.inconclusive(costs, FRAME, names, of)
+    return finding(phrase("Costs that are inconclusive: {}", unsure)) if unsure else Clause("")
 
 
 def _by_place(costs: pl.DataFrame) -> Clause:

@@ -72,10 +72,10 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
         explanation = phrase("{} on {}: {}", row["step"], short[row["dbms"]], page.explanation)
     if row and row["n"] == 1 and ASSUMED not in explanation:
         headline = phrase("{} {}", headline, ASSUMED)
-    conclusive = Clause("") if _only_counted(study, decided) else _conclusive(decided, short)
+    conclusive = Clause("") if _only_counted(study, decided) else page.conclusive or _conclusive(overall)
     last = (conclusive, steps_left_out(study), not_measured(study))
     plans = other_plans(stats.plan_changes(study), short)
-    sentences = tuple(filter(None, (*plans, headline, *others, explanation, *page.warnings, *causes, *last)))
+    sentences = tuple(filter(None, (*plans, headline, *page.notes, *others, explanation, *causes, *last)))
     done = {step: does(study.card.workload, step, study.card.parameters) for step in in_order(study.steps["step"])}
     done = {step: shorten(text, LONGEST_STATEMENT) for step, text in done.items() if text}
     html = [(heading, table.as_raw_html()) for heading, table in page.tables]
@@ -117,11 +117,15 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
     change = amount(cpu, form, "µs", frame="differences")
     where = f"{row['step']} on {short[row['dbms']]}"
     if cpu["verdict"] in ("same", "unsure"):
-        return finding(phrase("CPU per operation does not explain {}: {}", where, change))
+        same = f"unchanged within {percent(study.card.smallest_effect)}"
+        says = same if cpu["verdict"] == "same" else "inconclusive"
+        return finding(phrase("{}: CPU per operation is {}: {}", where, says, change))
+    before = formatted(cpu["base_estimate"], form.lstrip("+"))
+    of_base = Clause(before, [claim_of(cpu, before, "base_estimate", "differences")])
     parts = [(by_metric[metric], formatted(by_metric[metric]["estimate"], form)) for metric in (USER_CPU, KERNEL_CPU)]
     shares = [Clause(written, [claim_of(part, written, frame="differences")]) for part, written in parts]
-    text = "{}: {} of CPU per operation, {} in user space and {} in the kernel"
-    return finding(phrase(text, where, change, *shares))
+    text = "{}: {} of CPU per operation ({} uses {} µs), {} in user space and {} in the kernel"
+    return finding(phrase(text, where, change, short[row["base"]], of_base, *shares))
 
 
 def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
@@ -129,26 +133,22 @@ def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
     return study.card.rounds == 0 and bool((decided["n"] < ROUNDS_FOR_A_VERDICT).all())
 
 
-def _conclusive(decided: pl.DataFrame, short: Mapping[str, str]) -> Clause:
-    """A sentence on the inconclusive comparisons and the number of comparisons that a cost decides; if all are
-    conclusive, also on the smallest change of throughput."""
-    costs = decided.filter(pl.col("metric") != THROUGHPUT, pl.col("verdict") != "unsure")
-    by_cost = {name: costs[name].unique(maintain_order=True).to_list() for name in ("metric", "verdict")}
-    text = f"{costs.height} of {decided.height} are decided by cost per operation (throughput is inconclusive there)"
-    otherwise = Clause(text, [counted_rows("decided", costs.height, **by_cost)] if costs.height else [])
-    otherwise = otherwise if costs.height else Clause("")
-    if unsure := inconclusive(decided, "decided", short):
-        return finding(phrase("Inconclusive: {}{}{}", unsure, ". " if otherwise else "", otherwise))
-    none = [counted_rows("decided", 0, verdict="unsure")]
-    if decided.height < 2:
+def _conclusive(overall: Overall) -> Clause:
+    """A sentence on the inconclusive comparisons; if all are conclusive, on the smallest change of throughput."""
+    judged = overall.judged
+    of, by_cost = overall.cells(judged), not judged.filter(pl.col("metric") != THROUGHPUT).is_empty()
+    if unsure := inconclusive(judged, "decided", overall.short, of):
+        return finding(phrase("Inconclusive{}: {}", " by throughput and by cost" * by_cost, unsure))
+    none = [counted_rows("decided", 0, **of, verdict="unsure")]
+    if judged.height < 2:
         return Clause("", none)
-    changes = decided.filter(pl.col("verdict").is_in(list(CHANGED)), metric=THROUGHPUT).sort("size").head(1)
     least = Clause("")
-    for size in changes["size"]:
-        of_changes = {"metric": THROUGHPUT, "verdict": list(CHANGED)}
+    for size in judged.filter(pl.col("verdict").is_in(list(CHANGED)), metric=THROUGHPUT).sort("size").head(1)["size"]:
+        of_changes = {**of, "metric": THROUGHPUT, "verdict": list(CHANGED)}
         claim = Claim("decided", of_changes, size, "size", "lowest", percent(size - 1))
-        least = Clause(f"the smallest change of throughput that they show is {claim.written}", [claim])
-    return finding(Clause("All comparisons are conclusive", none), otherwise, least)
+        least = Clause(f"the smallest decided change of throughput is {claim.written}", [claim])
+    every = Clause(f"All comparisons are conclusive{' by throughput or by cost' * by_cost}", none)
+    return finding(every, least)
 
 
 def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> str:

@@ -7,10 +7,22 @@ from functools import cached_property
 import polars as pl
 
 from rqps import stats
-from rqps.show import Claim, Clause, Row, few_rounds, finding, joined, listed, phrase, rounds_of, verdict_counts
+from rqps.show import (
+    Claim,
+    Clause,
+    Row,
+    few_rounds,
+    finding,
+    in_order,
+    joined,
+    listed,
+    phrase,
+    rounds_of,
+    verdict_counts,
+)
 from rqps.show.mean_parts import by_work, key_of, one_step, signed
 from rqps.show.sentences import CELL, CHANGED, DIFFERS, IN_WORDS, REGRESSED, came_from, counted_rows, in_one
-from rqps.show.words import change, change_interval
+from rqps.show.words import change, change_interval, smallest_effect, verdict_words
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import ALL_PARTS, OVER_ALL
 from rqps.store.read import Study
@@ -19,7 +31,11 @@ from rqps.terminal import counted
 
 MOST_NAMED = 4
 """Maximum number of names in a list of dbms or steps; of a longer list, the number is given."""
+FEWEST_BROUGHT = 4
+"""Minimum number of releases for a sentence on the changes between them; of fewer, the first sentence says all."""
 _NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
+_NOUNS = {"releases": "releases", "breakdown": "releases", "builds": "builds"}
+"""Maps kinds of questions to the word for several of the dbms that are compared."""
 _MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
 _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
 
@@ -70,6 +86,15 @@ class Overall:
         sentence and, if there are means, in the steps of the means."""
         of_others = self.compared.filter(pl.col("dbms").is_in(self.others), base=self.base)
         return of_others.filter(pl.col("step").is_in(self.steps)) if self.steps else of_others
+
+    @cached_property
+    def judged(self) -> pl.DataFrame:
+        """The comparisons that the sentences count, each with the measure that decides it: those of `extremes`."""
+        return self.decided.join(self.extremes.select(CELL[:-1]).unique(), on=CELL[:-1], how="semi")
+
+    @cached_property
+    def within(self) -> str:
+        return smallest_effect(self.compared)
 
     @cached_property
     def hosts(self) -> list[str]:
@@ -125,7 +150,7 @@ class Overall:
         ordered = {dbms: place for place, dbms in enumerate(self.others)}
         rows = rows.sort(pl.col("dbms").replace_strict(ordered, return_dtype=pl.Int32))
         verb, less, more = IN_WORDS[self.metric]
-        base = self.short[self.base]
+        base = in_one(self.short[self.base])
         groups = [
             ("slower", less if self.metric == THROUGHPUT else more),
             ("faster", more if self.metric == THROUGHPUT else less),
@@ -139,9 +164,12 @@ class Overall:
         for verdict, verbs in _NO_CHANGE.items():
             if alike := [self._undecided(row, frame) for row in rows.filter(verdict=verdict).to_dicts()]:
                 names = listed(alike) if len(alike) <= MOST_NAMED else joined("", [f"{len(alike)} others"])
-                clauses.append(phrase("{} {} {}", names, verbs[len(alike) > 1], base))
+                within = f" within {self.within}" * (verdict == "same")
+                clauses.append(phrase("{} {} {}{}", names, verbs[len(alike) > 1], base, within))
         clauses[0] = phrase("{}{}", over, clauses[0])
-        return finding(phrase("{} ({})", joined("; ", clauses), self._exactness(rows, frame)), place=self.place(host))
+        text = phrase("{} ({})", joined("; ", clauses), self._exactness(rows, frame))
+        named, of_named = self._named(host)
+        return finding(text, one_step(of_named, self.short.get(named, "")), place=self.place(host))
 
     def _what_if(self) -> list[Clause]:
         """A sentence on the change that a what-if tries, for each comparison with the base; empty for other
@@ -159,7 +187,7 @@ class Overall:
                 text = "{} {}s {} {} than on {}{}{}"
                 texts.append(phrase(text, head, verb, _share(row, "compared"), what, base, reach, self._beside(row)))
             else:
-                says = "is unchanged" if row["verdict"] == "same" else "is inconclusive"
+                says = f"is unchanged within {self.within}" if row["verdict"] == "same" else "is inconclusive"
                 claim = counted_rows("compared", 1, **key_of(row, "compared"), verdict=row["verdict"])
                 texts.append(Clause(f"{head} {says} against {base}{reach}", [claim]))
             texts[-1] = finding(texts[-1], place=place)
@@ -188,8 +216,10 @@ class Overall:
         by_size = sorted(rows, key=lambda row: abs(row["estimate"] - 1))
         of = f"all {len(rows)}" if len(rows) == len(self.others) else f"{len(rows)} of {len(self.others)}"
         (least, of_least), (most, of_most) = ((row["dbms"], _share(row, frame)) for row in (by_size[0], by_size[-1]))
-        text = f"{{}} {verb} {{}} ({names[least]}) to {{}} ({self.short[most]}) {what}"
-        return phrase(text, f"{of} dbms", of_least, of_most)
+        last = [row for row in rows if [row["dbms"]] == self.last and row["dbms"] not in (least, most)]
+        text = f"{{}} {verb} {{}} ({names[least]}) to {{}} ({self.short[most]}) {what}{{}}"
+        of_last = phrase(", {} {}", self.short[last[0]["dbms"]], _share(last[0], frame)) if last else ""
+        return phrase(text, f"{of} {_NOUNS.get(self.asks, 'dbms')}", of_least, of_most, of_last)
 
     def _exactness(self, rows: pl.DataFrame, frame: str) -> Clause:
         kind = "geometric means, " if frame == "means" else ""
@@ -203,36 +233,42 @@ class Overall:
             half,
             "half",
             "highest",
-            f"{100 * (half - 1):.1f} %",
+            f"{100 * (half - 1):.1f} points",
         )
         return Clause(f"{kind}± {claim.written}, {rounds_of(rows['n'])}", [claim])
 
     def _by_clients(self, host: str) -> Clause | None:
-        """A sentence with the mean for each number of clients, of the dbms whose overall mean is farthest from 1."""
-        rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
-        by_clients = rows.drop_nulls("clients")
-        if by_clients.is_empty():
-            return None
-        far = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs()).row(-1, named=True)
+        """A sentence with the mean for each number of clients, of the dbms of `_named`."""
+        dbms, rows = self._named(host)
         parts = [
             phrase("{} with {}", signed(row, "means"), counted(row["clients"], "client"))
-            for row in by_clients.filter(dbms=far["dbms"]).sort("clients").to_dicts()
+            for row in rows.drop_nulls("clients").sort("clients").to_dicts()
         ]
-        what = self._measure()
-        return finding(phrase("By clients, the {} of {}: {}", what, self.full[far["dbms"]], listed(parts)))
+        if not parts:
+            return None
+        return finding(phrase("By clients, the {} of {}: {}", self._measure(), self.full[dbms], listed(parts)))
 
     def _by_work(self, host: str) -> Clause | None:
-        """A sentence on the last release or, in other studies, the dbms whose mean is farthest from 1: its means by
-        kind of work if these disagree or a step differs from its kind, and the step that makes most of its mean."""
+        """A sentence with the means by kind of work of the dbms of `_named`, if these disagree or a step differs from
+        its kind."""
+        dbms, rows = self._named(host)
+        if not (works := by_work(rows)):
+            return None
+        says = phrase("By kind of work, the {} of {}: {}", self._measure(), self.full[dbms], works)
+        return finding(says, place=self.place(host))
+
+    @cached_property
+    def last(self) -> list[str]:
+        """The last release, in a study of releases."""
+        return stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []
+
+    def _named(self, host: str) -> tuple[str, pl.DataFrame]:
+        """The dbms that sentences on parts of the mean are about, with its means: the last release or, in other
+        studies, the dbms whose mean is farthest from 1."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_distance = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs())["dbms"].to_list()
-        last = stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []
-        dbms = next((dbms for dbms in (*last, *by_distance[-1:]) if dbms in by_distance), "")
-        of_dbms, who = rows.filter(dbms=dbms), self.full.get(dbms, "")
-        works = by_work(of_dbms)
-        says = phrase("By kind of work, the {} of {}: {}", self._measure(), who, works) if works else ""
-        parts = [*filter(None, [says, one_step(of_dbms, f" of {who}" * (not works))])]
-        return finding(*parts, place=self.place(host)) if parts else None
+        dbms = next((dbms for dbms in (*self.last, *by_distance[-1:]) if dbms in by_distance), "")
+        return dbms, rows.filter(dbms=dbms)
 
     def _measure(self) -> str:
         return "throughput" if self.metric == THROUGHPUT else "CPU per operation"
@@ -240,14 +276,11 @@ class Overall:
     def _extremes(self) -> Clause:
         """A sentence on the largest regression and the largest improvement, in the same metric, and on the number of
         each verdict."""
-        changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
-        total = self.decided.height
-        words = DIFFERS if self.older else REGRESSED
-        counts = verdict_counts(self.decided["verdict"], "decided", changed=words) if total > 1 else Clause("")
-        counts = phrase("{}{}", "over all configs, " * (set(self.decided["dbms"]) > set(self.others)), counts)
+        changes = self.judged.filter(pl.col("verdict").is_in(list(CHANGED)))
         if changes.is_empty():
-            says = verdict_counts(self.decided["verdict"], frame="decided")
+            says = verdict_counts(self.judged["verdict"], "decided", self.cells(self.judged), within=self.within)
             return finding(phrase("No change is shown, neither in throughput nor in cost per operation: {}", says))
+        counts = self._counts() if self.judged.height > 1 else Clause("")
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
         rows = [self._by_size(order[0])]
@@ -255,10 +288,44 @@ class Overall:
             rows.append(self._by_size(order[1], rows[0][0]["metric"]))
         return finding(*map(self._most, filter(None, rows)), counts)
 
+    def cells(self, rows: pl.DataFrame) -> dict[str, list[str]]:
+        """The steps, bases and dbms of rows, for claims on their number."""
+        return {name: in_order(rows[name]) for name in ("step", "base", "dbms")}
+
+    def _counts(self) -> Clause:
+        """The number of each verdict by the headline's measure, as tables show them, and the inconclusive comparisons
+        that cost per operation decides."""
+        rows = self.extremes.filter(metric=self.metric)
+        if rows.height < self.judged.height:  # some were not measured in this metric
+            rows, frame, of = self.judged, "decided", self.cells(self.judged)
+        else:
+            frame, of = "compared", self.cells(rows) | {"metric": [self.metric]}
+        words = DIFFERS if self.older else REGRESSED
+        if self.older and self.metric == CPU:
+            words = {way: (f"is {word}", f"are {word}") for way, word in verdict_words(CPU).items() if way in CHANGED}
+        counts = verdict_counts(rows["verdict"], frame, of, words, self.within)
+        without = "without other configs, " * (set(self.decided["dbms"]) > set(self.judged["dbms"]))
+        return phrase("{}{}{}", without, counts, self._by_cost() if frame == "compared" else "")
+
+    def _by_cost(self) -> Clause:
+        """Names the comparisons that are inconclusive by throughput and decided by cost per operation."""
+        by_cost = self.judged.filter(pl.col("verdict") != "unsure", pl.col("metric") != THROUGHPUT)
+        if by_cost.is_empty() or self.metric != THROUGHPUT:
+            return Clause("")
+        parts = []
+        for verdict, word in (verdict_words(CPU) | {"same": "unchanged"}).items():
+            rows = by_cost.filter(verdict=verdict)
+            cells = [(row["step"], in_one(self.short[row["dbms"]])) for row in rows.head(MOST_NAMED).to_dicts()]
+            named = [f"{step} of {dbms}" for step, dbms in cells]
+            named += [f"{rows.height - MOST_NAMED} more"] * (rows.height > MOST_NAMED)
+            of = self.cells(rows) | {"metric": rows["metric"].unique().to_list(), "verdict": verdict}
+            parts += [Clause(f"{listed(named)} {word}", [counted_rows("decided", rows.height, **of)])] * bool(named)
+        return phrase(", of which cost per operation decides {}: {}", by_cost.height, listed(parts))
+
     def worst(self) -> Row | None:
         """The comparison with the largest change in the more frequent direction, or else in the other direction; None
         if nothing changed."""
-        changes = self.decided.filter(pl.col("verdict").is_in(list(CHANGED)))
+        changes = self.judged.filter(pl.col("verdict").is_in(list(CHANGED)))
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         for verdict in ("slower", "faster") if slower >= faster else ("faster", "slower"):
             if rows := self._by_size(verdict):
@@ -283,7 +350,8 @@ class Overall:
         dbms, several = self.short[row["dbms"]], len(rows) > 1
         says = f"{CHANGED[verdict]}{' most' * several}: {dbms}"
         if row["dbms"] in self.older:
-            says = f"is {_BEFORE[verdict, row['metric']][several]} in the older {dbms}:"
+            older = f"{dbms}, which is older than {self.short[self.base]}"
+            says = f"is {_BEFORE[verdict, row['metric']][several]} in {older}:"
         what = "" if row["metric"] == THROUGHPUT else " of CPU per operation"
         place = f" on {row['host']}" if len(self.hosts) > 1 else ""
         beside = self._beside(row)
@@ -293,7 +361,16 @@ class Overall:
             *(row["step"], says, signed(row, "compared"), what, place),
             *(_reach(row), beside, f", and {alike} about as much" * bool(alike)),
         )
-        return Clause(text, [*text.claims, most])
+        return Clause(phrase("{}{}", text, beyond := self._beyond(row)), [*text.claims, *beyond.claims, most])
+
+    def _beyond(self, row: Row) -> Clause:
+        """Names the dbms with a larger change in the same step and direction that is inconclusive, if any."""
+        cell = {name: row[name] for name in ("host", "step", "metric")}
+        estimate, is_less = pl.col("estimate"), row["estimate"] < 1
+        further = estimate < row["estimate"] if is_less else estimate > row["estimate"]
+        rows = self.extremes.filter(further, verdict="unsure", **cell).to_dicts()
+        named = [phrase("{} {}", in_one(self.short[one["dbms"]]), signed(one, "compared")) for one in rows]
+        return phrase(" (larger, but inconclusive: {})", listed(named)) if named else Clause("")
 
     def _about_as_much(self, row: Row, others: Sequence[Row]) -> str:
         """Names the comparisons whose interval overlaps the interval of `row`: by step if all have the same dbms as
@@ -306,7 +383,11 @@ class Overall:
         names = [{"step": other["step"], "dbms": in_one(self.short[other["dbms"]])} for other in overlaps]
         common = [name for name in ("step", "dbms") if all(other[name] == row[name] for other in overlaps)]
         named = [" of ".join(text for name, text in one.items() if name not in common[:1]) for one in names]
-        return listed(named) if len(named) <= MOST_NAMED else f"{len(named)} others"
+        if len(named) <= MOST_NAMED:
+            return listed(named)
+        steps = in_order(other["step"] for other in overlaps)
+        of = listed(steps) if len(steps) <= MOST_NAMED else f"{len(steps)} steps"
+        return f"{len(named)} other comparisons of {of}"
 
     def _beside(self, row: Row) -> Clause:
         """The change in the other metric, if any: in CPU if `row` is on throughput, else in throughput."""
@@ -323,12 +404,15 @@ class Overall:
         course = of_host.filter(pl.col("step").is_in([stats.ALL_STEPS, *self.steps[: len(self.steps) == 1]]))
         if self.asks not in ("releases", "breakdown") or course.is_empty() or course["course"][0] == "flat":
             return None
+        if course["first"][0] == self.base and len(stats.releases(self.study)) < FEWEST_BROUGHT:
+            return None
         row = course.row(0, named=True)
         cell = {name: row[name] for name in ("host", "step", "metric")}
         changes = stats.courses_of(self.study).changes.filter(**cell).to_dicts()
         says = came_from(row, changes, self.short)
         few = few_rounds(stats.courses_of(self.study).points.filter(**cell)["n"])
-        return phrase("{}{}", finding(phrase("By release: {}", says), place=self.place(host)), few)
+        text = "By release, each since the one measured before: {}"
+        return phrase("{}{}", finding(phrase(text, says), place=self.place(host)), few)
 
     def _configs(self, host: str) -> Iterator[Clause]:
         """Sentences on configs that the first sentence does not compare: the gain or loss of each within its
@@ -351,7 +435,7 @@ class Overall:
     def _moved(self, row: Row, to_base: Mapping[str, Row]) -> Clause:
         who = self.short[row["base"]]
         if row["verdict"] not in CHANGED:
-            says = {"unsure": "is inconclusive", "same": "is unchanged"}[row["verdict"]]
+            says = {"unsure": "is inconclusive", "same": f"changes by less than {self.within}"}[row["verdict"]]
             of_verdict = counted_rows("means", 1, **key_of(row, "means"), verdict=row["verdict"])
             return Clause(f"{who} {says} ({change_interval(row)})", [of_verdict])
         before, after = to_base.get(row["base"]), to_base.get(row["dbms"])

@@ -118,7 +118,7 @@ def _head(rows: pl.DataFrame) -> str:
     takes = f"; a verdict takes {ROUNDS_FOR_A_VERDICT} rounds" if few else ""
     return (
         f"{TITLES.get(metric, metric)} relative to {base}: means of {rounds_of(rows['n'])}{half}; "
-        f"{signs['slower']} worse, {signs['faster']} better, = the same, ~ unsure{takes}"
+        f"{signs['slower']} worse, {signs['faster']} better, = the same, ~ unsure, by wider intervals{takes}"
     )
 
 

@@ -47,7 +47,7 @@ class Claim:
     column: str = "estimate"
     reading: Reading = "value"
     written: str = ""
-    """The number as written in the sentence: `0.82x`, `11 %` (a change from 1), `8.95 µs`."""
+    """The number as written in the sentence: `0.82x`, `11 %` or `11 points` (a change from 1), `8.95 µs`."""
 
     def recomputed(self, frame: pl.DataFrame) -> float | None:
         """The number computed from the frame; None if no row matches or the matching rows disagree."""
@@ -138,7 +138,7 @@ def _agrees(written: str, number: float) -> bool:
         return False
     text = match[0].replace(",", "").replace("−", "-")
     value, half_digit = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
-    if "%" in written:
+    if "%" in written or "points" in written:
         number = 100 * (number - 1)
     if text[0] not in "+-":
         number = abs(number)

@@ -2,17 +2,15 @@
 releases and steps that changed it."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import polars as pl
 
-from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
+from rqps.show.claims import Claim, Clause, joined, phrase
 from rqps.show.sentences import CELL, CHANGED, IN_WORDS, claim_of, counted_rows, listed, with_changes
-from rqps.show.words import Row, change, in_order
-from rqps.stats.metrics import THROUGHPUTS
+from rqps.show.words import Row, change, change_interval
 from rqps.stats.summary import MEANS, OVER_ALL
 from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted
@@ -25,34 +23,47 @@ if the verdict on the rest is `same`."""
 def by_work(of_dbms: pl.DataFrame) -> Clause:
     """The mean of each kind of work, from the rows of `stats.means` of one dbms and metric, each with the step that
     differs from the others of its kind: `writes −8.2 % (insert alone +31.0 %), the same for point queries`. Kinds
-    agree if their intervals overlap and their verdicts do not differ; then only kinds with such a step are named."""
+    agree if their intervals overlap and their verdicts do not differ; then only kinds with such a step are named. A
+    kind with one step has the step's name."""
     rows = of_dbms.drop_nulls("work").to_dicts()
     overlap = all(_overlap(one, other) for one, other in combinations(rows, 2))
     if overlap and len({row["verdict"] for row in rows} - {"unsure"}) < 2:
         rows = [row for row in rows if row["apart"]]
-    parts = [phrase("{} {}{}", row["work"], signed(row), _apart(row)) for row in rows if _shown(row)]
+    parts = [phrase("{} {}{}", _work(row), signed(row), _beside(row)) for row in rows if _shown(row)]
     for verdict, words in (("same", "the same"), ("unsure", "inconclusive")):
         alike = [row for row in rows if row["verdict"] == verdict and not _shown(row)]
-        named = listed([phrase("{}{}", row["work"], _apart(row)) for row in alike])
+        named = listed([phrase("{}{}", _work(row), _beside(row)) for row in alike])
         claims = [counted_rows("means", 1, **key_of(row), verdict=verdict) for row in alike]
         parts += [Clause(f"{words} for {named}", [*named.claims, *claims])] * bool(alike)
     return joined(", ", parts)
 
 
+def _work(row: Row) -> str:
+    return str(row["only"] or row["work"])
+
+
+def _beside(row: Row) -> Clause:
+    """The interval of an inconclusive mean, and the step that differs from the others of its kind of work, in
+    brackets; empty if there is neither."""
+    is_open = row["verdict"] == "unsure" and (not _shown(row) or (row["low"] or 0) < 1 < (row["high"] or 0))
+    texts = [*filter(None, [change_interval(row) * is_open, _apart(row)])]
+    return phrase(" ({})", joined("; ", texts)) if texts else Clause("")
+
+
 def _apart(row: Row) -> Clause:
-    """The step that differs from the others of its kind of work, in brackets; empty if there is none."""
+    """The step that differs from the others of its kind of work; empty if there is none."""
     if row["apart"] is None:
         return Clause("")
     written = change(row["apart_estimate"])
     of_step = {name: row["apart" if name == "step" else name] for name in CELL}
     claim = Claim("compared", of_step, row["apart_estimate"], written=written)
     is_apart = counted_rows("means", 1, **key_of(row), apart=row["apart"])
-    return Clause(f" ({row['apart']} alone {written})", [claim, is_apart])
+    return Clause(f"{row['apart']} alone {written}", [claim, is_apart])
 
 
-def one_step(of_dbms: pl.DataFrame, whose: str = "") -> Clause:
-    """The step that makes most of a mean's change, and the mean without it, from the rows of `stats.means` of one
-    dbms and metric; empty if there is no such step."""
+def one_step(of_dbms: pl.DataFrame, who: str) -> Clause:
+    """The mean of a dbms without the step that makes most of its change, from the rows of `stats.means` of this dbms
+    and one metric: `without scan, 8.0 is at −1.1 %`. Empty if there is no such step."""
     means = [of_dbms.filter(part).to_dicts() for part in (OVER_ALL, pl.col("without").is_not_null())]
     if not all(means):
         return Clause("")
@@ -61,58 +72,57 @@ def one_step(of_dbms: pl.DataFrame, whose: str = "") -> Clause:
     most = MOST_LEFT_IF_SAME if rest["verdict"] == "same" else MOST_LEFT
     if not _shown(mean) or total == 0 or left / total > most:  # the rest may have gone the other way
         return Clause("")
-    return phrase("{} alone makes most of the mean{}: without it {}", rest["without"], whose, signed(rest))
+    return phrase("without {}, {} is at {}", rest["without"], who, signed(rest))
 
 
 def came_from_steps(
     course: Row, changes: Sequence[Row], by_step: pl.DataFrame, mean: Row, names: Mapping[str, str], last: str
-) -> Clause:
-    """A clause on the course of a geometric mean: the total change, and for each release that changed the mean, the
-    number of steps that the release changed. `by_step` has the changes of the mean's steps, `mean` is the row of
-    `stats.means` of one of the releases, and `last` is the full name of the last release.
+) -> tuple[Clause, Clause]:
+    """Two clauses on the course of a geometric mean: the total change; and the releases that changed the mean, each
+    with the step that it changed most in the same direction. `by_step` has the changes of the mean's steps, `mean` is
+    the row of `stats.means` of one of the releases, and `last` is the full name of the last release.
 
-    >>> cell = {"host": "vm", "metric": "operations_per_s"}
+    >>> cell = {"host": "vm", "metric": "operations_per_s", "base": "a"}
     >>> course = {**cell, "step": "all steps", "first": "a", "last": "b", "estimate": 0.9, "course": "steps"}
-    >>> change = {"dbms": "b", "until": "b", "points": -10.0}
-    >>> by_step = pl.DataFrame({"step": ["scan", "load"], "dbms": ["b", "b"], "way": ["down", "up"]})
+    >>> course |= {"points": -10.0}
+    >>> change = {"dbms": "b", "points": -10.0, "way": "down"}
+    >>> rows = {"step": ["scan", "load"], "dbms": ["b", "b"], "way": ["down", "up"], "points": [-30.2, 9.0]}
+    >>> by_step = pl.DataFrame(rows).with_columns(host=pl.lit("vm"), metric=pl.lit("operations_per_s"))
     >>> mean = dict.fromkeys(MEANS) | {"steps": 3}
     >>> came_from_steps(course, [change], by_step, mean, {"a": "5.6", "b": "8.0"}, "Toy 8")
     ... # doctest: +NORMALIZE_WHITESPACE
-    'Over 3 steps Toy 8 delivers 10.0 % less throughput than 5.6 (geometric mean): 8.0 made 1 step slower and 1 faster
-     (−10.0 points in the mean)'
+    ('Over 3 steps Toy 8 delivers 10.0 % less throughput than 5.6 (geometric mean)',
+     'By release, each since the one measured before: 8.0 −10.0 points (most: scan −30.2)')
     """
-    of_metric = {name: course[name] for name in ("host", "metric")}
-    throughput = course["metric"] in THROUGHPUTS
-    ways = {"up": "faster", "down": "slower"} if throughput else {"up": "more expensive", "down": "cheaper"}
-    steps, of_steps = mean["steps"], in_order(by_step["step"])
-
-    of_releases: list[list[tuple[str, int]]] = []
 
     def at(row: Row, points: Clause, first: bool) -> Clause:
-        parts: list[Clause] = []
-        counts = Counter(by_step.filter(dbms=row["dbms"])["way"].sort()).most_common()
-        for way, count in counts:
-            every = "both" if count == 2 else f"all {count}"
-            who = every if count == steps > 1 else str(count)
-            who += f" step{'s' * (count > 1)}" * (first and not parts)
-            of_release = {**of_metric, "dbms": row["dbms"], "step": of_steps, "way": way}
-            parts.append(Clause(f"{who} {ways[way]}", [counted_rows("changes", count, **of_release)]))
-        again = counts in of_releases[-1:] and [count for _, count in counts] == [steps]
-        of_releases.append(counts)
-        who, moved = names[row["dbms"]], phrase("{}{}", points, " points in the mean" * first)
-        if again:
-            return Clause(f"{who} too ({moved})", claims_of(*parts, moved))
-        return phrase("{} made {} ({})", who, listed(parts), moved) if parts else phrase("{} at {}", moved, who)
+        of_base = f" of {names[course['base']]}" * (course["first"] != course["base"])
+        most = _most(by_step.filter(dbms=row["dbms"], way=row["way"]))
+        return phrase("{} {}{}{}", names[row["dbms"]], points, f" points{of_base}" * first, most)
 
     verb, less, more = IN_WORDS[course["metric"]]
-    written = change(course["estimate"]).lstrip("+−")
+    written, over = change(course["estimate"]).lstrip("+−"), counted(mean["steps"], "step")
     share = Clause(written, [claim_of(course, written, frame="courses")])
-    over = counted(steps, "step")
     what = less if course["estimate"] < 1 else more
     text = "Over {} {} {}s {} {} than {} (geometric mean)"
     head = phrase(text, over, last, verb, share, what, names[course["first"]])
-    number_of_steps = Claim("means", key_of(mean), steps, "steps", written=over)
-    return with_changes(Clause(head, [*head.claims, number_of_steps]), course, changes, at)
+    number_of_steps = Claim("means", key_of(mean), mean["steps"], "steps", written=over)
+    by_release = Clause("The mean drifts over many releases")
+    if course["course"] != "drift":
+        by_release = with_changes("By release, each since the one measured before", course, changes, at)
+    return Clause(head, [*head.claims, number_of_steps]), by_release
+
+
+def _most(alike: pl.DataFrame) -> Clause:
+    """The step with the largest change, among the steps that a release changed in one direction, in brackets."""
+    if alike.is_empty():
+        return Clause("")
+    up = alike["way"][0] == "up"
+    row = alike.sort("points", descending=up, maintain_order=True).row(0, named=True)
+    written = f"{row['points']:+.1f}".replace("-", "−")
+    of_release = {name: row[name] for name in ("host", "metric", "dbms", "way")} | {"step": alike["step"].to_list()}
+    claim = Claim("changes", of_release, row["points"], "points", "highest" if up else "lowest", written)
+    return Clause(f" (most: {row['step']} {written})", [claim])
 
 
 def _shown(row: Row) -> bool:

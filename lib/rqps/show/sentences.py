@@ -9,7 +9,6 @@ name of a `frame`, its clause has claims about that frame; without a name, its n
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -38,8 +37,8 @@ REGRESSED = {verdict: (word, word) for verdict, word in CHANGED.items()}
 DIFFERS = {verdict: (f"is {verdict}", f"are {verdict}") for verdict in CHANGED}
 """Words for a dbms older than the base: it is slower or faster, but did not regress or improve."""
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
-MOST_CHANGES = 4
-"""Maximum number of changes of a course that a sentence names."""
+MOST_CHANGES = 7
+"""Maximum number of changes of a course that a sentence names, if more than one would be left."""
 LEAST_REST = 0.15
 """Minimum rest of a total change, in percentage points, that a sentence names: a smaller rest may be due to
 rounding."""
@@ -134,18 +133,22 @@ def verdict_counts(
     frame: str = "",
     rows: dict[str, Any] | None = None,
     changed: Mapping[str, tuple[str, str]] = MappingProxyType(REGRESSED),
+    within: str = "",
 ) -> Clause:
     """The number of comparisons for each verdict. With a `frame`, each number is a claim: the number of its rows that
-    have the verdict and match `rows`. `changed` has the words for one and for several changes.
+    have the verdict and match `rows`. `changed` has the words for one and for several changes, `within` the smallest
+    effect that matters.
 
-    >>> verdict_counts(["slower"] * 14 + ["faster"] * 2 + ["unsure"] * 4)
-    '14 of 20 comparisons regressed, 2 improved, 4 are inconclusive'
+    >>> verdict_counts(["slower"] * 14 + ["same"] * 2 + ["unsure"] * 4, within="2 %")
+    '14 of 20 comparisons regressed, 2 are unchanged (within 2 %), 4 are inconclusive'
     >>> verdict_counts(["unsure"])
     'the comparison is inconclusive'
     """
     counts = Counter(verdicts)
     total = counts.total()
     words = {**changed, **_COUNTED}
+    if within:
+        words["same"] = tuple(f"{words_of} (within {within})" for words_of in words["same"])  # type: ignore[assignment]
     parts = [(counts[word], words[word][counts[word] > 1]) for word in VERDICTS if counts[word]]
     claims = [counted_rows(frame, counts[word], **(rows or {}), verdict=word) for word in VERDICTS] if frame else []
     if total == 0:
@@ -162,14 +165,20 @@ def counted_rows(frame: str, count: int, **rows: Any) -> Claim:
     return Claim(frame, rows, count, reading="count")
 
 
-def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, str] | None = None) -> Clause:
-    """The number of unsure comparisons, the names of the first few, and the number of rounds that would settle them.
+def inconclusive(
+    compared: pl.DataFrame,
+    frame: str = "",
+    names: Mapping[str, str] | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
+) -> Clause:
+    """The number of unsure comparisons, the names of the first few, and the number of rounds that would decide them.
+    With a `frame`, the numbers are claims on its rows that match `rows`.
 
     >>> columns = {"dbms": "my80.z", "verdict": "unsure", "needs": "about so many rounds", "n": 6}
     >>> inconclusive(pl.DataFrame({"step": ["a", "b", "c"], "rounds_needed": [7.0, 50.0, 99.0], **columns}))
     ... # doctest: +NORMALIZE_WHITESPACE
-    '3 of 3 comparisons (a of my80.z, b of my80.z and c of my80.z); 7 to 50 rounds in all would settle 2,
-     1 takes more than 60'
+    '3 of 3 comparisons (a of my80.z, b of my80.z and c of my80.z). 7 to 50 rounds in place of 6 would decide 2 of
+     them, 1 needs more than 60'
     """
     unsure = compared.filter(verdict="unsure")
     if unsure.is_empty():
@@ -178,20 +187,24 @@ def inconclusive(compared: pl.DataFrame, frame: str = "", names: Mapping[str, st
     cells = unsure.select("step", "dbms").head(MOST_NAMED)
     named = [f"{step} of {in_one(names.get(dbms, dbms))}" for step, dbms in cells.iter_rows()]
     named += [f"{unsure.height - MOST_NAMED} more"] * (unsure.height > MOST_NAMED)
-    claims = [counted_rows(frame, unsure.height, verdict="unsure"), counted_rows(frame, compared.height)]
+    of = [{**rows, "verdict": "unsure"}, rows] if frame else []
+    counts = (unsure.height, compared.height)
+    claims = [counted_rows(frame, count, **one) for one, count in zip(of, counts, strict=False)]
     text = f"{unsure.height} of {counted(compared.height, 'comparison')} ({listed(named)})"
     too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("rounds_needed").is_null()
     takes = [f"a verdict takes {needs}" for needs in in_order(unsure.filter(too_few)["needs"])]
-    needed = unsure.filter(~too_few)["rounds_needed"]
-    within = [round(rounds) for rounds in needed if rounds <= MOST_ROUNDS_WORTH_NAMING]
-    beyond = len(needed) - len(within)
-    settled = [f"{rounds_of(within)} in all would settle {len(within)}"] if within else []
+    open_ = unsure.filter(~too_few)
+    within = [round(rounds) for rounds in open_["rounds_needed"] if rounds <= MOST_ROUNDS_WORTH_NAMING]
+    beyond = open_.height - len(within)
+    now = rounds_of(open_["n"]).removesuffix("s").removesuffix(" round")
+    which = [f"{len(within)} of them", str(beyond)] if unsure.height > 1 else ["it", "it"]
+    decided = [f"{rounds_of(within)} in place of {now} would decide {which[0]}"] if within else []
     if beyond:
         rounds = "" if within else " rounds"
-        settled.append(f"{beyond} {'takes' if beyond == 1 else 'take'} more than {MOST_ROUNDS_WORTH_NAMING}{rounds}")
-    if unsure.height == 1:
-        settled = [text.replace(" settle 1", " settle it").replace("1 takes", "it takes") for text in settled]
-    return Clause("; ".join(filter(None, chain([text], takes, [", ".join(settled)]))), claims if frame else ())
+        needs = "needs" if beyond == 1 else "need"
+        decided.append(f"{which[1]} {needs} more than {MOST_ROUNDS_WORTH_NAMING}{rounds}")
+    text, more = "; ".join([text, *takes]), ", ".join(decided)
+    return Clause(f"{text}. {more[0].upper()}{more[1:]}" if more else text, claims)
 
 
 def few_rounds(counts: Iterable[int]) -> str:
@@ -227,13 +240,15 @@ def change_of(row: Row, frame: str = "") -> Clause:
 
 def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
     """The changes of compared rows in percent, each followed by the preposition `at` and the row's `place`; then the
-    places whose verdict is same, and those whose verdict is unsure. Without verdicts, all changes are listed. `frame`
-    is the frame of the claims, if any.
+    places whose verdict is same, and those whose verdict is unsure, with their intervals. Without verdicts, all
+    changes are listed. `frame` is the frame of the claims, if any.
 
     >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
     >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]
     >>> changes(pl.DataFrame([{**row, "verdict": verdict, "place": place} for verdict, place in places]), "for")
-    '+36.0 % (+35.0 to +37.1 %) for scan, less than 2 % for insert, inconclusive for update and delete'
+    ... # doctest: +NORMALIZE_WHITESPACE
+    '+36.0 % (+35.0 to +37.1 %) for scan, less than 2 % for insert, inconclusive for update (+35.0 to +37.1 %) and
+     delete (+35.0 to +37.1 %)'
     """
     has_verdicts = "verdict" in rows.columns
     decided = rows.filter(pl.col("verdict").is_in(list(CHANGED))) if has_verdicts else rows
@@ -243,34 +258,38 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
         cells = ({name: row[name] for name in CELL if name in row} for row in alike)
         claims = [counted_rows(frame, 1, **cell, verdict=verdict) for cell in cells] if frame else []
         if alike:
-            places = listed([row["place"] for row in alike])
-            parts.append(Clause(f"{words.format(smallest_effect(rows))} {at} {places}", claims))
+            reach = [f" ({change_interval(row)})" * (verdict == "unsure") for row in alike]
+            places = listed([f"{row['place']}{end}" for row, end in zip(alike, reach, strict=True)])
+            before = "for" if at == "by" and verdict == "unsure" else at
+            parts.append(Clause(f"{words.format(smallest_effect(rows))} {before} {places}", claims))
     return joined(", ", parts)
 
 
 def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> Clause:
-    """A clause on the releases at which a course changed, in order, each in percentage points of the first release.
-    Of many changes it names the largest. The rest is the change between releases that are on one level.
+    """A clause on the releases at which a course changed, in order: the difference of each from the release measured
+    before it, in percentage points of the base. Of many changes it names the largest.
 
-    >>> course = {"metric": "operations_per_s", "first": "a", "last": "d", "estimate": 0.76, "course": "steps"}
-    >>> changes = [{"dbms": "b", "until": "b", "points": -25.9}, {"dbms": "c", "until": "d", "points": 1.9}]
-    >>> came_from(course, changes, {"a": "5.6", "b": "8.0.12", "c": "8.0.31", "d": "9.7"})
-    'throughput −24.0 % from 5.6 to 9.7: −25.9 points at 8.0.12, +1.9 at 8.0.31 (one level up to 9.7)'
-    >>> came_from(course | {"estimate": 0.77}, changes[:1], {"a": "5.6", "b": "8.0.12", "d": "9.7"})
-    'throughput −23.0 % from 5.6 to 9.7: −25.9 points at 8.0.12, +2.9 elsewhere'
-    >>> came_from(course | {"course": "drift"}, [], {"a": "5.6", "d": "9.7"})
+    >>> course = {"metric": "operations_per_s", "base": "a", "first": "a", "last": "d", "course": "steps"}
+    >>> course |= {"estimate": 0.76, "points": -24.0}
+    >>> changes = [{"dbms": "b", "points": -25.9}, {"dbms": "c", "points": 1.9}]
+    >>> names = {"a": "5.6", "b": "8.0.12", "c": "8.0.31", "d": "9.7"}
+    >>> came_from(course, changes, names)
+    'throughput −24.0 % from 5.6 to 9.7: −25.9 points at 8.0.12, +1.9 at 8.0.31'
+    >>> came_from(course | {"base": "b"}, changes[:1], names)
+    'throughput −24.0 points of 8.0.12 from 5.6 to 9.7: −25.9 at 8.0.12, +1.9 elsewhere'
+    >>> came_from(course | {"course": "drift"}, [], names)
     'throughput −24.0 % from 5.6 to 9.7, as a drift over many releases'
     """
-    written = change(course["estimate"])
-    total = Clause(written, [claim_of(course, written, frame="courses")])
+    of_base = course["first"] == course["base"]
+    written = change(course["estimate"]) if of_base else _signed(course["points"])
+    total = Clause(written, [claim_of(course, written, "estimate" if of_base else "points", "courses")])
     what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
+    unit = "" if of_base else f" points of {names[course['base']]}"
 
     def at(row: Row, points: Clause, first: bool) -> Clause:
-        one_level = row["until"] != row["dbms"] and len(changes) <= MOST_CHANGES
-        level = f" (one level up to {names[row['until']]})" * one_level
-        return phrase("{}{} at {}{}", points, " points" * first, names[row["dbms"]], level)
+        return phrase("{}{} at {}", points, " points" * (first and of_base), names[row["dbms"]])
 
-    head = phrase("{} {} from {} to {}", what, total, names[course["first"]], names[course["last"]])
+    head = phrase("{} {}{} from {} to {}", what, total, unit, names[course["first"]], names[course["last"]])
     return with_changes(head, course, changes, at)
 
 
@@ -279,18 +298,24 @@ def with_changes(head: str, course: Row, changes: Sequence[Row], at: Callable[[R
     points, and whether it is the first that is named."""
     if course["course"] == "drift":
         return phrase("{}, as a drift over many releases", head)
-    largest = sorted(changes, key=lambda row: -abs(row["points"]))[:MOST_CHANGES]
+    many = len(changes) > MOST_CHANGES + 1
+    largest = sorted(changes, key=lambda row: -abs(row["points"]))[: MOST_CHANGES if many else None]
     parts: list[str] = []
     for row in (row for row in changes if row in largest):
-        points = f"{row['points']:+.1f}".replace("-", "−")
+        points = _signed(row["points"])
         parts.append(at(row, Clause(points, [claim_of(row, points, "points", "changes")]), not parts))
-    if smaller := [row for row in changes if row not in largest]:
-        points = f"{sum(row['points'] for row in smaller):+.1f}".replace("-", "−")
-        parts.append(Clause(f"{points} in {counted(len(smaller), 'smaller change')}"))
-    rest = 100 * (course["estimate"] - 1) - sum(row["points"] for row in changes)
+    if many:
+        smaller = [row for row in changes if row not in largest]
+        points = _signed(sum(row["points"] for row in smaller))
+        parts.append(Clause(f"{points} in {len(smaller)} smaller changes"))
+    rest = course["points"] - sum(row["points"] for row in changes)
     if abs(rest) >= LEAST_REST:
-        parts.append(Clause(f"{rest:+.1f} elsewhere".replace("-", "−")))
+        parts.append(Clause(f"{_signed(rest)} elsewhere"))
     return phrase("{}: {}", head, joined(", ", parts))
+
+
+def _signed(points: float) -> str:
+    return f"{points:+.1f}".replace("-", "−")
 
 
 def added(row: Row) -> str:

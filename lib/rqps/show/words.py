@@ -257,7 +257,7 @@ def legend_of(compared: pl.DataFrame) -> str:
     if compared.is_empty():
         return ""
     signs = f"▲ surely higher, ▼ surely lower, = within {smallest_effect(compared)}, ? inconclusive"
-    return f"{signs}; by intervals wider than those shown, so that all on a page hold together."
+    return f"{signs}. Verdicts use wider intervals than those shown, corrected for the number of comparisons."
 
 
 def smallest_effect(compared: pl.DataFrame) -> str:

@@ -55,7 +55,8 @@ _SCHEMAS: tuple[dict[str, Any], ...] = (
     {"rank": pl.Int32, "dbms": pl.String, "n": pl.Int32, **_NUMBERS, "level": pl.Float64},
     {"rank": pl.Int32, **dict.fromkeys(("before", "dbms", "until", "earliest", "latest"), pl.String)}
     | {**_NUMBERS, "points": pl.Float64, "way": pl.String, "certainty": pl.Float64},
-    {"course": pl.String, "first": pl.String, "last": pl.String, **_NUMBERS, "resolves": pl.Float64},
+    {"course": pl.String, "first": pl.String, "last": pl.String, **_NUMBERS}
+    | {"points": pl.Float64, "resolves": pl.Float64},
 )
 
 
@@ -67,13 +68,14 @@ class Courses(NamedTuple):
     95 % interval, and the `level` of the course at this release, which is constant between two changes."""
     changes: pl.DataFrame
     """One row per change. `estimate` is the ratio of the level after the change to the level before it, with an
-    interval; `points` is the change in percentage points of the first release, `way` is up or down. The change most
-    likely lies between the releases `before` and `dbms`, with the probability `certainty`; with 95 % probability, one
-    of the releases from `earliest` to `latest` brought it. `until` is the last release before the next change."""
+    interval, and `way` is up or down; `points` is the difference between the ratios of `dbms` and `before` to the
+    base, as tables show them, in percentage points. The change most likely lies between the releases `before` and
+    `dbms`, with the probability `certainty`; with 95 % probability, one of the releases from `earliest` to `latest`
+    brought it. `until` is the last release before the next change."""
     summary: pl.DataFrame
     """One row per host, step and metric: `course` is `flat`, `steps` or `drift`; `estimate` is the ratio of the last
-    release to the first, as tables show it, with an interval; `resolves` is the smallest change that would be named
-    if only the last release had it."""
+    release to the first, as tables show it, with an interval, and `points` their difference in percentage points of
+    the base; `resolves` is the smallest change that would be named if only the last release had it."""
 
 
 class Stretches(NamedTuple):
@@ -148,7 +150,7 @@ class _Course:
     errors: Floats
     freedom: float
     shown: Floats
-    """The logarithms of the ratios to the first release, as tables show them."""
+    """The logarithms of the ratios to the base, as tables show them."""
 
     def described(self, coverage: float) -> tuple[Iterator[dict[str, Any]], ...]:
         """Rows of the frames `points`, `changes` and `summary`. The penalty of a change follows from `coverage`: a
@@ -162,16 +164,19 @@ class _Course:
         half = STUDENT.quantile(self.freedom, COVERAGE) * math.hypot(*errors)
         return {name: float(np.exp(value + way * half)) for name, way in zip(_NUMBERS, (0, -1, 1), strict=True)}
 
+    def _between(self, start: int, end: int) -> float:
+        """The difference between the ratios of two releases, in percentage points of the base."""
+        return float(100 * (np.exp(self.shown[end]) - np.exp(self.shown[start])))
+
     def _points(self, stretches: Stretches) -> Iterator[dict[str, Any]]:
         levels = np.exp(stretches.levels - self.values[0])
         for rank, dbms in enumerate(self.dbms):
             errors = (self.errors[rank], self.errors[0]) if rank else (0.0, 0.0)
-            ratio = self._interval(self.shown[rank], *errors)
+            ratio = self._interval(self.shown[rank] - self.shown[0], *errors)
             yield {"rank": rank, "dbms": dbms, "n": self.rounds[rank], **ratio, "level": float(levels[rank])}
 
     def _changes(self, stretches: Stretches) -> Iterator[dict[str, Any]]:
         ends = (0, *stretches.starts, len(self.dbms))
-        levels = np.exp(stretches.levels - stretches.levels[0])
         for begin, start, end in zip(ends, ends[1:], ends[2:], strict=False):
             chances = self._chances(begin, end)
             certain = np.argsort(-chances)
@@ -180,13 +185,13 @@ class _Course:
             sides = (self.errors[begin:start], self.errors[start:end])
             named = {"before": start - 1, "dbms": start, "until": end - 1}
             named |= {"earliest": min(places), "latest": max(places)}
-            points = float(100 * (levels[start] - levels[start - 1]))
+            change = stretches.levels[start] - stretches.levels[start - 1]
             yield {
                 "rank": start,
                 **{name: self.dbms[at] for name, at in named.items()},
-                **self._interval(stretches.levels[start] - stretches.levels[start - 1], *map(_of_mean, sides)),
-                "points": points,
-                "way": "up" if points > 0 else "down",
+                **self._interval(change, *map(_of_mean, sides)),
+                "points": self._between(start - 1, start),
+                "way": "up" if change > 0 else "down",
                 "certainty": float(chances[start - begin - 1]),
             }
 
@@ -205,8 +210,8 @@ class _Course:
         begin = max((start for start in starts if start < len(levels) - 1), default=0)
         resolves = math.expm1(quantile * math.hypot(self.errors[-1], _of_mean(self.errors[begin:-1])))
         ends = {"course": course, "first": self.dbms[0], "last": self.dbms[-1]}
-        ratio = self._interval(self.shown[-1], self.errors[0], self.errors[-1])
-        return ends | ratio | {"resolves": max(resolves, LEAST)}
+        ratio = self._interval(self.shown[-1] - self.shown[0], self.errors[0], self.errors[-1])
+        return ends | ratio | {"points": self._between(0, -1), "resolves": max(resolves, LEAST)}
 
 
 def _of_mean(errors: Floats) -> float:
@@ -239,7 +244,7 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str
     own = zip(dbms, levels - levels[dbms.index(base)], strict=True)
     shown = np.array([math.log(estimates[name]) if name in estimates else level for name, level in own])
     errors = np.sqrt(squares / freedom / counts)
-    return _Course(dbms, counts.tolist(), levels, errors, freedom, shown - shown[0])
+    return _Course(dbms, counts.tolist(), levels, errors, freedom, shown)
 
 
 def _without_luck(values: Floats) -> tuple[Floats, Floats]:

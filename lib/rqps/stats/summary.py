@@ -23,6 +23,8 @@ ALL_PARTS = dict.fromkeys(PARTS)
 OVER_ALL = pl.all_horizontal(pl.col(*PARTS).is_null())
 MEANS = ("host", "metric", "relation", "base", "dbms", *PARTS, "steps")
 """Columns that identify a mean. `relation` is `base` or `config` (within a build)."""
+MOST_OF_TWO = 2 / 3
+"""Minimum share of the change of two steps that one of them makes if it stands apart from the other."""
 FEWEST_WITHOUT_ONE = 3
 """Minimum number of steps for a mean without one of them."""
 
@@ -63,7 +65,8 @@ def means(study: Study) -> pl.DataFrame:
     base over the `PARTS` of the steps: for each number of clients and each kind of work if there are several, and
     without the step that moves its mean the most. Verdicts are corrected for multiple comparisons within each of
     these sets. `half` is 1 plus half the width of the interval. For a kind of work, `apart` names the step that
-    stands apart from the others of its kind, if there is one, and `apart_estimate` is its ratio.
+    stands apart from the others of its kind, if there is one, and `apart_estimate` is its ratio; `only` names the
+    one step of a kind that has a single step.
     """
     timed = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
     frames = [*_means(study, timed), *_means(study, with_counts(measured(study, (INSTRUCTIONS,)), study))]
@@ -86,10 +89,14 @@ def _means(study: Study, values: pl.DataFrame) -> Iterator[pl.DataFrame]:
     of_works = of_works.drop_nulls("work").sort("table_position", maintain_order=True)
     if of_works["work"].n_unique() > 1:
         keys = ["host", "metric", "base", "dbms", "work"]
+        one_step = of_works.group_by(keys).agg(only=pl.col("step").unique()).filter(pl.col("only").list.len() == 1)
         of_work = means_of(of_works, "base", by="work")
-        yield of_work.join(apart(of_works, keys), on=keys, how="left", maintain_order="left")
+        for more in (apart(of_works, keys), one_step.with_columns(pl.col("only").list.first())):
+            of_work = of_work.join(more, on=keys, how="left", maintain_order="left")
+        yield of_work
     else:
-        yield over_all[0].clear().with_columns(apart=pl.lit(None, pl.String), apart_estimate=pl.lit(None, pl.Float64))
+        names = {"apart": pl.String, "apart_estimate": pl.Float64, "only": pl.String}
+        yield over_all[0].clear().with_columns(pl.lit(None, dtype).alias(name) for name, dtype in names.items())
     yield means_of(_without_one(to_base, over_all[0]), "base", by="without")
 
 
@@ -121,22 +128,27 @@ def apart(paired: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     A mean does not describe such a step. Its whole interval lies outside the range in which the other steps, by their
     spread, would have one more step like them: Student's prediction interval of 95 %, corrected for the number of
     steps. Differences below the smallest effect that matters are no spread, so that steps that agree closely do not
-    make a small difference stand out.
+    make a small difference stand out. Of two steps, one stands apart if it makes most of the change of
+    both.
     """
     of_steps = STUDENT.estimate(paired, [*keys, "smallest_effect", "step"], "ratio")
     log, others = pl.col("estimate").log(), pl.len().over(keys) - 1
     middle = (log.sum().over(keys) - log) / others
     squares = (log**2).sum().over(keys) - log**2 - others * middle**2
     spread = pl.max_horizontal((squares.clip(0) / (others - 1)).sqrt(), "smallest_effect")
-    several = of_steps.with_columns(others=others, middle=middle, spread=spread).filter(pl.col("others") > 1)
+    every = of_steps.with_columns(others=others, middle=middle, spread=spread, sum=log.sum().over(keys))
+    several, pairs = every.filter(pl.col("others") > 1), every.filter(pl.col("others") == 1)
     counts = several["others"].unique()
     quantiles = {count: STUDENT.quantile(count - 1, 1 - (1 - COVERAGE) / (count + 1)) for count in counts}
     quantile = pl.col("others").replace_strict(quantiles, return_dtype=pl.Float64)
     reach = quantile * pl.col("spread") * (1 + 1 / pl.col("others")).sqrt()
     nearest = pl.max_horizontal(pl.col("low").log() - pl.col("middle"), pl.col("middle") - pl.col("high").log())
     far = several.with_columns(beyond=nearest - reach).filter(pl.col("beyond") > 0)
-    by_distance = far.sort("beyond", descending=True, maintain_order=True)
-    return by_distance.unique(keys, keep="first").select(*keys, apart="step", apart_estimate="estimate")
+    by_distance = far.sort("beyond", descending=True, maintain_order=True).unique(keys, keep="first")
+    nearest_to_1 = pl.min_horizontal(pl.col("low", "high").log() * pl.col("sum").sign())
+    makes_most = log * pl.col("sum").sign() > pl.col("sum").abs() * MOST_OF_TWO
+    of_pairs = pairs.filter(nearest_to_1 > pl.col("smallest_effect"), makes_most)
+    return pl.concat(rows.select(*keys, apart="step", apart_estimate="estimate") for rows in (by_distance, of_pairs))
 
 
 def means_of(paired: pl.DataFrame, relation: str, *, by: str = "") -> pl.DataFrame:

@@ -205,8 +205,8 @@ const MARKUP = `<style class="sheet"></style>
 <nav class="path" aria-label="Zoomed into"></nav>
 <div class="graph" tabindex="0" role="application" aria-roledescription="flame graph"><canvas class="canvas"></canvas>
 </div><div class="tip" hidden></div>
-<p class="keys">Click or Enter zooms in, Escape goes back, arrows move, / searches, Enter there steps through. Of a function
-that was clicked, all calls from everywhere can be shown: those of it, and those that it makes.</p>
+<p class="keys">Click or Enter zooms in, Escape goes back, arrows move, / searches, Enter there steps through the
+matches. For a clicked function, two links show all that calls it, and all that it calls, merged from everywhere.</p>
 <p class="said" aria-live="polite"></p>`;
 
 function make(tag, text = "", ...inside) {
@@ -263,6 +263,6 @@ function legend(tree) {
   const kind = (sign, colours) =>
     colours.map((colour, i) => patch(`${sign} ${ranges[i]} %`, colour, i === 2 ? "#ffffff" : LOOK.ink));
   const none = patch("within error", LOOK.grey);
-  const what = `Difference in % of all that ${tree.base} costs. ▲ and an edge above: costs more; ▼ and one below: costs less.`;
+  const what = `Difference in % of all that ${tree.base} costs. ▲, line at the top: costs more; ▼, line at the bottom: costs less.`;
   return [...kind("▼", LOOK.less).reverse(), none, ...kind("▲", LOOK.more), make("p", what)];
 }

@@ -19,10 +19,10 @@ from rqps.show.words import Sentences
 PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3
 PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js", "questions.js")
 HOW = (
-    "Below a function stand those that it calls. A box is as wide as its cost in {unit}, the mean of both sides, so "
-    "that what is new and what is gone are there too. Its colour is the difference: orange with an edge above costs "
-    "more, blue-green with an edge below costs less, grey is no difference, or one within its error. The widths "
-    "“only in” show the frames that one side has and the other has not."
+    "The functions that a function calls are drawn below it. The width of a box is its cost in {unit}, the mean of "
+    "both sides, so frames that only one side has are drawn, too. Its colour shows the difference: orange with a "
+    "line at the top costs more, blue-green with a line at the bottom costs less, grey is unchanged within the "
+    "error. In the list of widths, “only in …” shows the frames that only one side has."
 )
 NO_PROGRAM = "The flame graph is drawn by a script, which does not run here: trust the notebook, or render the page."
 _HERE = Path(__file__).parent
@@ -69,7 +69,7 @@ def folded_of(fold_below: float | None) -> str:
     """A sentence on the limit below which frames are folded into one frame; empty without such a limit."""
     if not fold_below:
         return ""
-    return f"Frames of less than {100 * fold_below:g} % of the cost are folded into one below their caller."
+    return f"Frames of less than {100 * fold_below:g} % of the cost are drawn as one box below their caller."
 
 
 def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:

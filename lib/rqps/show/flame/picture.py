@@ -32,7 +32,7 @@ LOOK = SimpleNamespace(
     chosen="#0b5c8a",
     faded=0.3,
     faded_text=0.65,
-    meaning="▲ and an edge above: costs more than {base}; ▼ and one below: less; grey: within its error.",
+    meaning="▲, line at the top: costs more than {base}; ▼, line at the bottom: less; grey: within the error.",
 )
 SIGNS = {1: COST_SIGNS["slower"], -1: COST_SIGNS["faster"], 0: ""}
 HEAD_PX = 22
