@@ -96,6 +96,20 @@ def test_each_release_starts_verifies_and_stops(version: str, short: Path) -> No
     assert not server.socket.parent.exists()
 
 
+def test_a_commit_between_releases_starts_and_verifies(short: Path, tmp_path: Path) -> None:
+    """12.15 with another version in its programs, 12rc1, as a checkout between two releases would build it."""
+    tree = tmp_path / "tree"
+    copy_folder(locate("release", BuildSpec(postgres="12.15"), print).directory, tree)
+    for program in tree.glob("**/bin/*"):
+        if program.name in ("postgres", "initdb"):
+            program.write_bytes(program.read_bytes().replace(b"12.15\0", b"12rc1\0").replace(b"12.15\n", b"12rc1\n"))
+    asked = Dbms("12rc1", {"shared_buffers": Option("64MB")}, spec=BuildSpec(path=str(tree)))
+    with closing(opened(short, asked)) as server:
+        assert server.verify()
+        assert server.version == "12rc1"
+        assert server.prepared.origin.build.number == (12,)
+
+
 @AS_ROOT
 def test_as_root_it_runs_as_another_user_and_says_so(server: MeasuredServer) -> None:
     user = server_user()

@@ -109,8 +109,8 @@ class Build:
 
     @property
     def number(self) -> tuple[int, ...]:
-        """The version as two or more numbers: `8.0.33` is `(8, 0, 33)`."""
-        return tuple(int(part) for part in self.version.split("."))
+        """The version as numbers: `8.0.33` is `(8, 0, 33)`, and `19devel`, which has no further number, `(19,)`."""
+        return tuple(int(part) for part in re.split(r"[^\d.]", self.version, maxsplit=1)[0].split("."))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from rqps.engines.sources import Sought, Source
 from rqps.engines.sources.programs import located, version_of
 
 BINARIES = ("bin", "usr/lib/postgresql/*/bin", "usr/bin", "pgsql/bin", ".")
-_VERSION = re.compile(r"\(PostgreSQL\) (\d+\.\d+(?:\.\d+)?)")
+_VERSION = re.compile(r"\(PostgreSQL\) (\d+(?:(?:\.\d+){1,2}|(?:\.\d+)?(?:devel|alpha\d+|beta\d+|rc\d+)))")
+"""A release or, as a commit between releases reports it, `19devel`, `18beta1` or `18rc1`."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Build(engines.Build):
     @property
     def major(self) -> str:
         """The part of the version that has to match that of a data directory: `9.6`, `14`."""
-        return ".".join(self.version.split(".")[: 2 if self.number < (10,) else 1])
+        return ".".join(map(str, self.number[: 2 if self.number < (10,) else 1]))
 
 
 def source(name: str, spec: BuildSpec) -> Source:
@@ -47,8 +48,7 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
-    no_beta = "; a beta, such as 18beta1, can't be measured"
-    ask = partial(version_of, options=["--version"], pattern=_VERSION, more=no_beta)
+    ask = partial(version_of, options=["--version"], pattern=_VERSION)
     return located(Build, name, source(name, spec), spec, ask, say)
 
 

@@ -47,10 +47,8 @@ def version_of(
     environment: Mapping[str, str],
     options: Sequence[str],
     pattern: re.Pattern[str],
-    more: str = "",
 ) -> dict[str, str]:
-    """The `version` that a server prints when it is called with `options`: the first group of `pattern`. If it prints
-    none, the error's fix ends with `more`."""
+    """The `version` that a server prints when it is called with `options`: the first group of `pattern`."""
     try:
         answer = ask([*argv, *options], environment)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -60,7 +58,7 @@ def version_of(
     if answer.returncode != 0 or version is None:
         raise RqpsError(
             f"{argv[-1]} does not report its version (exit status {answer.returncode}): {answer.stdout[-400:]}",
-            fix=f"make this work first: {' '.join([*argv, *options])}{more}",
+            fix=f"make this work first: {' '.join([*argv, *options])}",
         )
     return {"version": version[1]}
 
