@@ -33,8 +33,9 @@ from rqps.errors import RqpsError, instead
 from rqps.terminal import seconds
 
 T = TypeVar("T")
-LONGEST_NAME = 80
-"""Maximum length of a name, as a part of the name of a folder, such as `.run=r001@BUILD.CONFIG@HOST.partial`."""
+LONGEST_NAME = 76
+"""Maximum length of a name. A folder such as `.run=r001@BUILD.CONFIG@HOST.partial` has three names, and may have 255
+bytes; a build that was rebuilt adds its number to its name."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
 """The name of a build, config, host or study. It becomes part of a folder's name. It has no `.`, which separates
 build from config, and does not begin with `-`, which begins an option of a command."""
