@@ -109,7 +109,7 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(
     culprit = commit(checkout, "6.11.4", "burn before each read")
     bad = commit(checkout, "6.11.4", "more words")
     words = ("--good", good, "--bad", bad, "--checkout", str(checkout), "--make", LINK)
-    (tmp_path / "sitecustomize.py").write_text("import rqps.workloads.db_bench.generator as g\ng.PATIENCE_S = 5\n")
+    (tmp_path / "sitecustomize.py").write_text("import rqps.workloads.db_bench.generator as g\ng.PATIENCE_S = 20\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = bisect(place, *words)
     assert f"{crash[:12]} is skipped: its run failed: " in done.stderr

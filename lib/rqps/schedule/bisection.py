@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead, no_room
 from rqps.profile import function_changes
 from rqps.schedule.candidates import in_order
-from rqps.schedule.change_search import Change, Level, Search, between
+from rqps.schedule.change_search import COVERAGES, Change, Level, Pair, Search, between, likely_range
 from rqps.schedule.commits import SHORT, Checkout, every_nth
 from rqps.schedule.run_study import Runner, run_study, write_card
 from rqps.schedule.state import Estimate, StudyFolder, error_in, this_host
@@ -43,6 +43,34 @@ SIGNALS = 128
 MOST_FUNCTIONS = 8
 IN_SEARCH = pl.col("occasion") == pl.col("occasion").min().over("dbms")
 """True for the rounds of a candidate's first occasion, which decide the search."""
+
+
+class Size(NamedTuple):
+    """The size of a change by all its rounds. With enough occasions, its interval holds what a further one finds."""
+
+    level: Level
+    occasions: int
+
+    @property
+    def enough(self) -> bool:
+        """True if the occasions are enough for other hours."""
+        return self.occasions >= OCCASIONS_FOR_OTHER_HOURS
+
+    @property
+    def excludes_none(self) -> bool:
+        """True if the interval of the mean excludes no change; it is narrower than that of a further occasion."""
+        return abs(self.level.value) >= self.level.half / (math.sqrt(1 + self.occasions) if self.enough else 1.0)
+
+    def certainty(self, builds: bool | None = None) -> str:
+        """Words on what the occasions make certain; `builds` is True if the builds of the change are certain."""
+        if not self.excludes_none:
+            return "; over all occasions together, no change is certain"
+        if not self.enough:
+            return ""
+        doubts = ["not its builds"] * (builds is False)
+        doubts += ["another occasion may show none"] * (abs(self.level.value) < self.level.half)
+        certain = "the change and its builds are certain" if builds else "the change is certain"
+        return f"; {certain}{', but ' * bool(doubts)}{', and '.join(doubts)}"
 
 
 @dataclass
@@ -122,13 +150,19 @@ class Bisection:
         """The ends and the changes in words, by all rounds: the ends get further rounds with each candidate."""
         last, pairs = len(self.dbms) - 1, [(change.before, change.after) for change in changes]
         sizes = [self._size(*pair, max(len(pairs), 1)) for pair in [(0, last), *pairs]]
-        ends = f"{self.title(last)} relative to {self.title(0)}: {sizes[0][0].words} of {self.what}"
-        lines = [f"{self.step}: {ends}" if changes else f"{self.step}: no change is shown. {ends}"]
-        lines += [self._line(*pair, size) for pair, (size, _) in zip(pairs, sizes[1:], strict=True)]
+        ends = f"{self.title(last)} relative to {self.title(0)}: {sizes[0].level.words} of {self.what}"
+        lines = [
+            f"{self.step}: {ends}{sizes[0].certainty()}" if changes else f"{self.step}: no change is shown. {ends}"
+        ]
+        for number, pair in enumerate(pairs):
+            ranges = {} if self.counts else self._ranges(pairs[:number], pair)
+            lines.append(self._line(pair, sizes[number + 1], ranges))
         if not self.counts:
-            occasions = min(occasions for _, occasions in sizes)
-            lines.append(f"these intervals hold for {holds_for(pl.DataFrame({'occasions': [occasions]}))}")
-            if changes and (lacks := OCCASIONS_FOR_OTHER_HOURS - occasions) > 0:
+            occasions = min(size.occasions for size in sizes)
+            lacks = OCCASIONS_FOR_OTHER_HOURS - occasions if changes else 0
+            what = "intervals and builds" if lacks > 0 else "intervals"
+            lines.append(f"these {what} hold for {holds_for(pl.DataFrame({'occasions': [occasions]}))}")
+            if lacks > 0:
                 lines[-1] += f"; for other hours, add --occasion in {counted(lacks, 'other hour')}"
         return "\n".join([*lines, *[f"next: rqps report {self.study}"] * bool(changes)])
 
@@ -154,10 +188,10 @@ class Bisection:
                     if dbms != bad:
                         self.say(f"{self.title(at)} is skipped: its run failed{self._why(dbms)}")
                     return None
-        level = self._levels().get(dbms)
-        if level:
+        rounds = self._rounds().filter(IN_SEARCH)
+        if level := self._levels(rounds).get(dbms):
             self.say(f"{self.title(at)}: {level.words} of {self.what}, relative to {self.title(0)}")
-        return level
+        return level if self.counts else self._shares(rounds).get(dbms)
 
     def _probe(self, dbms: str, wanted: Mapping[str, int]) -> None:
         """Measures the missing rounds of a candidate together with both ends, or counts its instructions."""
@@ -245,53 +279,88 @@ class Bisection:
         """The number of rounds of a candidate on its first occasion."""
         return self._rounds().filter(IN_SEARCH, dbms=dbms).height
 
-    def _levels(self, of: pl.Expr = IN_SEARCH) -> dict[str, Level]:
-        """Maps each candidate to its level, by the rounds that `of` selects. The confidence intervals are corrected
-        for the number of probes."""
-        of_step = self._rounds().filter(of).drop("occasion")
+    def _levels(self, rounds: pl.DataFrame) -> dict[str, Level]:
+        """Maps each candidate to its level in these rounds. The confidence intervals are corrected for the number of
+        probes."""
+        of_step = rounds.drop("occasion")
         levels = STUDENT.estimates(of_step, ["dbms"], "ratio")(1 - (1 - COVERAGE) / self.probes).drop_nulls()
         rows = levels.select("dbms", pl.col("estimate").log(), half=(pl.col("high") / pl.col("low")).log() / 2)
         return {dbms: Level(log, half) for dbms, log, half in rows.iter_rows()}
 
-    def _size(self, before: int, after: int, changes: int) -> tuple[Level, int]:
-        """The change between two candidates by all rounds, and its number of occasions. If these are enough for
-        other hours, each occasion is one value, and the interval, corrected for the number of changes, holds what a
-        further occasion finds."""
+    def _shares(self, rounds: pl.DataFrame) -> dict[str, Level]:
+        """Maps each candidate to its share of the way from end to end, in the rounds in which it was up beside both.
+        The same change may be larger or smaller in another hour of the search; the shares stay."""
+        log, of_bad = pl.col("ratio").log(), pl.col("of_bad")
+        bad = rounds.filter(dbms=self.dbms[-1]).select("duet", log.alias("of_bad"))
+        share = pl.when(dbms=self.dbms[-1]).then(0.0).otherwise(log.mean().over("dbms") / of_bad.mean().over("dbms"))
+        beside = rounds.join(bad, on="duet", maintain_order="left").with_columns(share.alias("share"))
+        rests = self._levels(beside.with_columns(ratio=(log - pl.col("share") * of_bad).exp()))
+        means = beside.group_by("dbms").agg(pl.col("share").first(), of_bad.mean())
+        return {
+            dbms: Level(share + rests[dbms].value / of_bad, abs(rests[dbms].half / of_bad))
+            for dbms, share, of_bad in means.iter_rows()
+            if dbms in rests
+        }
+
+    def _size(self, before: int, after: int, changes: int) -> Size:
+        """The change between two candidates by all rounds. If the occasions are enough for other hours, each is one
+        value, by as many rounds as a further one has, so that all are equally precise. The interval is corrected for
+        the number of changes."""
         names = [self.dbms[at] for at in (before, after)]
-        wide = self._rounds().pivot(
+        rounds = self._rounds()
+        wide = rounds.filter(pl.int_range(pl.len()).over("dbms", "occasion") < ROUNDS).pivot(
             "dbms", index="occasion", values="ratio", aggregate_function=pl.element().log().mean()
         )
         wide = wide.with_columns(pl.lit(0.0).alias(self.dbms[0])).drop_nulls(names)
         if self.counts or wide.height < OCCASIONS_FOR_OTHER_HOURS:
-            levels = {self.dbms[0]: Level(0.0, 0.0), **self._levels(pl.lit(True))}
-            return between(*(levels[name] for name in names)), wide.height
+            levels = {self.dbms[0]: Level(0.0, 0.0), **self._levels(rounds)}
+            return Size(between(*(levels[name] for name in names)), wide.height)
         values = wide.select(step=pl.lit(self.step), ratio=(pl.col(names[1]) - pl.col(names[0])).exp())
         (of_occasions,) = STUDENT.estimates(values, ["step"], "ratio")(1 - (1 - COVERAGE) / changes).to_dicts()
         low, size, high = (math.log(of_occasions[name]) for name in ("low", "estimate", "high"))
-        return Level(size, (high - low) / 2 * math.sqrt(1 + wide.height)), wide.height
+        return Size(Level(size, (high - low) / 2 * math.sqrt(1 + wide.height)), wide.height)
 
-    def _line(self, at: int, until: int, size: Level) -> str:
-        """Describes a change: the builds between which it lies, its size and, if instructions were counted, the
-        functions that changed."""
+    def _ranges(self, larger: Sequence[Pair], pair: Pair) -> dict[float, Pair]:
+        """The ranges in which the change of a pair lies, by their probability: servers may have been faster or slower
+        in the hour of the search. `larger` has the pairs of larger changes."""
+        rounds, log = self._rounds(), pl.col("ratio").log()
+        of_search, places = rounds.filter(IN_SEARCH), {dbms: at for at, dbms in enumerate(self.dbms)}
+        (way,) = of_search.filter(dbms=self.dbms[-1]).select(log.mean())["ratio"]
+        levels = {dbms: share.value * way for dbms, share in self._shares(of_search).items()}
+        again = rounds.filter(~IN_SEARCH).group_by("occasion", "dbms").agg(log.mean())
+        of_others = [dict(rows.select("dbms", "ratio").iter_rows()) for rows in again.partition_by("occasion")]
+        occasions = [
+            {0: 0.0, **{places[dbms]: level for dbms, level in of_occasion.items() if dbms in places}}
+            for of_occasion in [levels, *of_others]
+        ]
+        return {coverage: likely_range(occasions, larger, pair, coverage) for coverage in COVERAGES}
+
+    def _line(self, pair: Pair, size: Size, ranges: Mapping[float, Pair]) -> str:
+        """Describes a change: the builds between which it lies, its size, a wider range of builds if these are not
+        certain and, if instructions were counted, the functions that changed."""
+        at, until = pair
         before, after = self.title(at), self.title(until)
-        line = f"  {after} brought {size.words} against {before}, the one before it"
+        line = f"  {after} brought {size.level.words} against {before}, the one before it"
         if until - at > 1:
-            line = f"  one of {self.title(at + 1)} to {after} brought {size.words} against {before}"
-        if abs(size.log) < size.half:
-            line += "; over all occasions together, no change is certain"
+            line = f"  one of {self.title(at + 1)} to {after} brought {size.level.words} against {before}"
+        wider = {coverage: others for coverage, others in ranges.items() if others != pair}
+        line += size.certainty(not wider if ranges else None)
+        for coverage, (low, high) in list(wider.items())[:1]:
+            line += f"\n    one of {self.title(low + 1)} to {self.title(high)} brought it, with a probability of"
+            line += f" {100 * coverage:.0f} %: a server may be slower in one hour than in the next"
         counts = load(self.study, self.data, mode="instructions")
         of_step = counts.steps.filter(step=self.step)
-        pair = (self.dbms[at], self.dbms[until])
-        if not {*pair} <= {*of_step["dbms"]}:
+        names = (self.dbms[at], self.dbms[until])
+        if not {*names} <= {*of_step["dbms"]}:
             return f"{line}\n    no functions are named: the instructions of these two could not be counted"
-        functions = function_changes(counts.instructions, of_step, *pair).head(MOST_FUNCTIONS)
+        functions = function_changes(counts.instructions, of_step, *names).head(MOST_FUNCTIONS)
         rows = [
             f"    {formatted(row['change'], '+,.0f'):>10}  {row['function']}"
             for row in functions.iter_rows(named=True)
         ]
         lines = [line, "    instructions per operation, by function:", *rows]
         if self.checkout:
-            first, last = (self.commits[build_and_config(name)[0]] for name in pair)
+            first, last = (self.commits[build_and_config(name)[0]] for name in names)
             of_functions = dict(functions.select("function", "change").iter_rows())
             touching = self.checkout.touching(first, last, of_functions)[:MOST_FUNCTIONS]
             lines += [f"    {one.commit} {one.subject}: touches {', '.join(one.functions)}" for one in touching]
@@ -300,7 +369,7 @@ class Bisection:
     def _complete_card(self, base: int) -> None:
         """Writes the study's card with all measured candidates, for its report. The base is the candidate before the
         change found first, so that pages show the functions of that change."""
-        known = {*self._levels(), self.dbms[0]}
+        known = {*self._rounds()["dbms"], self.dbms[0]}
         changes = {"base": self.dbms[base], "occasions": self._occasion()}
         asked = self._asked([dbms for dbms in self.dbms if dbms in known], 1, changes)
         runs = unfold(asked, self.study, this_host())

@@ -4,8 +4,12 @@ Candidates are measured one at a time, and few of them.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import pvariance
 from typing import NamedTuple
 
 from rqps.engines import Say
@@ -16,23 +20,30 @@ MOST_UNDECIDED = 2
 ends."""
 SHARE_WORTH_FINDING = 0.25
 """A further change has to be larger than this share of the change beside which it is searched."""
+COVERAGES = (0.95, 0.99)
+"""Probabilities with which a range is given, and with which builds are certain. By the second, at most one in twenty
+certain changes of 1 % of writes is in other builds (benchmarks/bisecting.py)."""
+LEAST_SQUARES = 1e-18
+"""Smallest sum of squares: levels without any spread would otherwise have no logarithm."""
 
 
 class Level(NamedTuple):
-    """A candidate relative to the good end: logarithm of the ratio, and half the width of its confidence interval."""
+    """A candidate relative to the good end: the logarithm of its ratio, or its share of the way to the bad end; and
+    half the width of its confidence interval."""
 
-    log: float
+    value: float
     half: float
 
     @property
     def words(self) -> str:
-        low, size, high = (100 * math.expm1(self.log + way * self.half) for way in (-1, 0, 1))
+        """The ratio in words, if the value is its logarithm."""
+        low, size, high = (100 * math.expm1(self.value + way * self.half) for way in (-1, 0, 1))
         return "{} % ({} to {})".format(*(formatted(number, "+.2f") for number in (size, low, high)))
 
 
 def between(before: Level, after: Level) -> Level:
     """The level of `after` relative to the level of `before`."""
-    return Level(after.log - before.log, math.hypot(before.half, after.half))
+    return Level(after.value - before.value, math.hypot(before.half, after.half))
 
 
 class Change(NamedTuple):
@@ -41,6 +52,45 @@ class Change(NamedTuple):
     before: int
     after: int
     size: Level
+
+
+Pair = tuple[int, int]
+"""The last candidate before a change, and the first one after it."""
+
+
+def likely_range(
+    occasions: Sequence[Mapping[int, float]], larger: Sequence[Pair], pair: Pair, coverage: float
+) -> Pair:
+    """The two candidates between which the change of `pair` lies with a probability of `coverage`: the pair, or two
+    that are farther apart. `larger` has the pairs of the changes that the search found before.
+
+    `occasions` maps the candidates to the logarithms of their ratios, occasion by occasion; the first is the search.
+    Builds between two changes are assumed to be equally fast, but each server is faster or slower at random on each
+    occasion: how much follows from the logarithms. Before anything is measured, each build is equally likely to have
+    brought the change. (Sizes and spread have flat priors: the sum of squares decides, as in a t distribution.)
+    """
+    first = max((after for _, after in larger if after <= pair[0]), default=0)
+    last = min((before for before, _ in larger if before >= pair[1]), default=max(occasions[0]))
+    gaps = list(pairwise(sorted(at for at in occasions[0] if first <= at <= last)))
+    logs = []
+    for before, after in gaps:
+        cuts, groups = sorted([after, *(other for _, other in larger)]), defaultdict(list)
+        for number, levels in enumerate(occasions):
+            for at, level in levels.items():
+                groups[number, bisect_right(cuts, at)].append(level)
+        squares = sum(len(group) * pvariance(group) for group in groups.values())
+        freedom = sum(len(group) - 1 for group in groups.values())
+        fits = -freedom / 2 * math.log(max(squares, LEAST_SQUARES))
+        logs.append(math.log(after - before) + fits - sum(math.log(len(group)) for group in groups.values()) / 2)
+    chances = [math.exp(log - max(logs)) for log in logs]
+    inside = [at for at, (before, after) in enumerate(gaps) if pair[0] <= before and after <= pair[1]]
+    low, high = inside[0], inside[-1] + 1
+    while sum(chances[low:high]) < coverage * sum(chances):
+        if high == len(gaps) or (low > 0 and chances[low - 1] > chances[high]):
+            low -= 1
+        else:
+            high += 1
+    return gaps[low][0], gaps[high - 1][1]
 
 
 @dataclass
@@ -63,7 +113,7 @@ class Search:
             return
         before, after = self._located(first, last)
         yield (change := Change(before, after, self.between(before, after)))
-        least = max(least, SHARE_WORTH_FINDING * abs(change.size.log))
+        least = max(least, SHARE_WORTH_FINDING * abs(change.size.value))
         yield from self.changes(first, before, least)
         yield from self.changes(after, last, least)
 
@@ -74,7 +124,7 @@ class Search:
 
     def differ(self, first: int, last: int, least: float) -> bool:
         size = self.between(first, last)
-        return abs(size.log) - size.half > least
+        return abs(size.value) - size.half > least
 
     def between(self, first: int, last: int) -> Level:
         """The level of the last candidate relative to the level of the first."""
@@ -120,9 +170,9 @@ class Search:
         level = self.level(candidate)
         while level:
             before, after = self._end(first), self._end(last)
-            away = level.log - (before.log + after.log) / 2
+            away = level.value - (before.value + after.value) / 2
             if abs(away) > math.hypot(level.half, before.half / 2, after.half / 2):
-                return (away > 0) == (after.log > before.log)
+                return (away > 0) == (after.value > before.value)
             level = self.measure(candidate, True)
             for end in (first, last):
                 self.levels[end] = self.measure(end, True) or self._end(end)
