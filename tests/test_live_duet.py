@@ -5,6 +5,8 @@ import itertools
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -109,6 +111,30 @@ def test_of_many_servers_none_follows_itself(threads: int, servers: list[Server]
     orders = slices.group_by("cycle").agg("side")["side"].to_list()
     assert all(sorted(order) == [0, 0, 1, 1, 2, 2, 3, 3] for order in orders)
     assert len({tuple(order) for order in orders}) > 1, "drawn anew for each cycle"
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_the_cycles_say_how_much_of_the_cpus_others_had(busy: bool, servers: list[Server], tmp_path: Path) -> None:
+    spin = [["taskset", "-c", str(cpu), sys.executable, "-c", "while True: pass"] for cpu in os.sched_getaffinity(0)]
+    spinning = [subprocess.Popen(argv) for argv in spin * busy]
+    try:
+        answers, slices = done(servers, "update-index", tmp_path)
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+    of_first, of_second = (pl.DataFrame(answer.more["cycles"]) for answer in answers)
+    assert of_first.equals(of_second)
+    if of_first.is_empty():  # the kernel does not count idle time exactly
+        return
+    assert of_first["cycle"].to_list() == slices["cycle"].unique().sort().to_list()
+    cpus, used_us = len(spin), slices.select(pl.col("server_cpu_us") + pl.col("client_cpu_us")).sum().item()
+    cpu_us, outside_us = sum(of_first["cpu_us"]), sum(of_first["outside_us"])
+    assert cpu_us > sum(slices["busy_us"]) * cpus
+    assert cpu_us - outside_us > 0.95 * used_us
+    assert min(of_first["outside_us"]) >= 0
+    if busy:
+        assert outside_us > 0.3 * cpu_us
 
 
 def cpus_of_their_own(pid: int) -> Counter[int]:

@@ -61,7 +61,7 @@ def every_number_comes_from_its_raw_rows(place: Place) -> None:
     study = rqps.load("small", data=place.path / "data")
     assert sorted(study.runs["dbms"]) == ["my5624.base", "my5624.ps0"]
     for name, schema in TABLES.items():
-        if name in MODE_TABLES or name in WORKLOAD_TABLES or name == "slices":
+        if name in MODE_TABLES or name in WORKLOAD_TABLES or name in ("slices", "cycles"):
             assert (
                 list(place.study.glob(f"run=*/{name}.parquet")) == []
             )  # of runs of another mode or workload, or of duets

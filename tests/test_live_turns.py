@@ -14,6 +14,7 @@ from child import Child, until
 from live_study import OLD_AND_SMALL, Place, ended
 from rqps.errors import RqpsError
 from rqps.measure import turns
+from rqps.measure.counters import read_idle_ns
 from rqps.measure.turns import Side
 from rqps.stats import measured, rounds
 
@@ -71,6 +72,15 @@ def test_cycles_are_two_orders_of_all_and_the_step_counts_as_a_whole(study: rqps
     values = dict(study.steps.filter(step="l.i1").select("dbms", "operations_per_s").rows())
     (ratio,) = rows.filter(step="l.i1")["ratio"]
     assert ratio == pytest.approx(values["my5624.lazy"] / values["my5624.base"])
+
+
+def test_both_have_the_cycles_of_the_same_time(study: rqps.Study) -> None:
+    cycles = study.cycles.drop("run", "dbms", "config").collect()
+    assert cycles.unique().height * 2 == cycles.height
+    assert cycles.filter((pl.col("outside_us") < 0) | (pl.col("outside_us") > pl.col("cpu_us"))).is_empty()
+    if read_idle_ns([0]):  # the kernel counts idle time exactly
+        used = study.slices.select(pl.col("server_cpu_us") + pl.col("client_cpu_us")).sum().collect().item()
+        assert (cycles["cpu_us"] - cycles["outside_us"]).sum() / 2 > 0.95 * used
 
 
 def test_a_row_of_counters_is_a_second_of_its_own(study: rqps.Study) -> None:

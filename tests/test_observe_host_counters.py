@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from rqps.measure.counters import read_busy_s, read_host, read_host_state
+from rqps.measure.counters import read_busy_s, read_host, read_host_state, read_idle_ns
 from rqps.measure.machine import device_of, mount_of
 
 
@@ -54,6 +55,22 @@ def test_cpu_burnt_on_one_cpu_is_that_cpus() -> None:
     assert earlier.cpu_user_s + earlier.cpu_system_s - 0.1 <= busy_s, "but for what the kernel rounds"
     assert busy_s <= later.cpu_user_s + later.cpu_system_s + 0.1
     assert read_busy_s([]) == 0
+
+
+def test_a_cpu_that_is_kept_busy_is_not_idle() -> None:
+    cpu = min(os.sched_getaffinity(0))
+    burn = "import time\nuntil = time.monotonic() + 0.5\nwhile time.monotonic() < until: pass"
+    busy = subprocess.Popen(["taskset", "-c", str(cpu), sys.executable, "-c", burn])
+    time.sleep(0.2)
+    earlier, since = read_idle_ns([cpu]), time.monotonic()
+    time.sleep(0.2)
+    later, elapsed_s = read_idle_ns([cpu]), time.monotonic() - since
+    assert busy.wait() == 0
+    if earlier and later:
+        exact_s, ticks_s = ((n - m) / 1e9 for m, n in zip(earlier[cpu], later[cpu], strict=True))
+        assert exact_s < 0.1 * elapsed_s
+        assert ticks_s <= 0.1 * elapsed_s + 0.01
+    assert read_idle_ns([4095]) is None, "a CPU without counters"
 
 
 def test_state_agrees_with_the_kernels_own_text() -> None:

@@ -22,6 +22,7 @@ Table = Callable[[pl.DataFrame], pl.DataFrame]
 TABLES: dict[str, Table] = {
     "aa": measured.aa_table,
     "power": measured.power_table,
+    "footprint": measured.footprint_table,
     "coverage": lambda rows: rows,
     "slices": measured.slices_table,
     "writes": measured.writes_table,
@@ -56,6 +57,9 @@ def arguments() -> argparse.Namespace:
     power.add_argument(
         "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
     )
+    walks = "a server that walks some KB for each statement, quiet and crowded: what it costs, and if it is found"
+    footprint = part("footprint", walks, rounds=12, seconds=2)
+    footprint.add_argument("--kb", type=int, action="append", help="powers of two; 4, 16 and 64 if not given")
     part("coverage", "simulated noise: does an interval hold the truth?", pages=500)
     slices = part("slices", "ratio and spread against the length of a slice", rounds=12, seconds=10)
     slices.add_argument("--length", type=int, action="append", help="milliseconds; 1 to 1000 if not given")
@@ -87,6 +91,8 @@ def main() -> None:
         case "power":
             sizes = asked.size or list(measured.BUDGETS_MIN)
             measured.power(file, sizes, asked.rounds, asked.published, asked.seconds)
+        case "footprint":
+            measured.footprint(file, asked.rounds, asked.seconds, asked.kb or (4, 16, 64))
         case "coverage":
             coverage(file, asked.pages)
         case "slices":

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from measuring import (
     USUAL,
     Change,
     Todo,
+    busy,
     by_round,
     carry_out,
     collapse,
@@ -56,6 +58,7 @@ NAMES = {
     CPU_BY_SLICES: "CPU/operation by slices",
     CLIENT_CPU: "client's CPU/operation",
 }
+CROWDED, COPYING = "crowded", "memory = bytearray(1 << 26)\nwhile True: bytes(memory)"
 RANDOM_TRIES, MISSED = 400, 20
 """Of so many tries, so many may miss a slowdown: 95 % have to find it."""
 BUDGETS_MIN = {1: 5.0, 2: 2.0, 3: 1.0}
@@ -128,34 +131,17 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
 
 def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int) -> None:
     """A server that burns a known part of a point query's CPU, found by duets, rounds and one run a side."""
-    library = str(preloaded("burn"))
     step: dict[str, Any] = {"steps": ("point-query",)}
     duets = by_round(runs(rounds, (BASE, ME), seconds=seconds, **step))
     in_turn = by_round(runs(rounds, (BASE, ME), "rounds", seconds=seconds, **step))
     ready = ready_for(duets[0])
     report = file.parent / ".burnt"
 
-    def burning(loops: int) -> Change:
-        def environment(dbms: str) -> dict[str, str]:
-            wanted = str(loops if dbms == ME else 0)
-            return {"LD_PRELOAD": library, "RQPS_BURN_LOOPS": wanted, "RQPS_BURN_REPORT": str(report.absolute())}
-
-        return Change(environment)
-
     def measured(each: Sequence[Any], size: int, unit: str) -> pl.DataFrame:
-        rows = one_round(each, ready, burning(loops_of(file, size)), unit)
-        none, some = sorted(reports(), key=lambda said: said["loops"])
-        burnt_us = (some["ns_of_a_packet"] - none["ns_of_a_packet"]) / 1e3
-        return rows.with_columns(pl.lit(json.dumps({**some, "burnt_us": burnt_us})).alias("note"))
+        rows = one_round(each, ready, burning(report, RQPS_BURN_LOOPS=loops_of(file, size)), unit)
+        return rows.with_columns(pl.lit(json.dumps(burnt(report))).alias("note"))
 
-    def reports() -> list[dict[str, float]]:
-        left = list(report.parent.glob(f"{report.name}.*"))
-        found = [json.loads(each.read_text()) for each in left]
-        for each in left:
-            each.unlink()
-        return found
-
-    reports()
+    reports(report)
     carry_out(file, [Todo("calibration", n, partial(measured, duets[n], 0, "0 %")) for n in range(min(3, rounds))])
     todo = []
     for number in range(rounds):
@@ -170,6 +156,32 @@ def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds
         once = by_round(runs(max(published, 1), (BASE, ME), "rounds", seconds=round(budget_s / 2), **step))
         todo += [Todo(unit, n + 1, partial(measured, once[n], size, unit)) for n in range(published)]
     carry_out(file, todo)
+
+
+def burning(report: Path, **asked: int) -> Change:
+    """Preloads burn.c into both servers; `asked` is what it does in one of them."""
+    library = str(preloaded("burn"))
+
+    def environment(dbms: str) -> dict[str, str]:
+        wanted = {name: str(amount if dbms == ME else 0) for name, amount in asked.items()}
+        return {"LD_PRELOAD": library, "RQPS_BURN_REPORT": str(report.absolute()), **wanted}
+
+    return Change(environment)
+
+
+def burnt(report: Path) -> dict[str, float]:
+    """What burn.c reports of the server that burnt or walked, and how much longer that took than in the other one."""
+    none, some = sorted(reports(report), key=lambda said: (said["loops"], said["walked_kb"]))
+    return {**some, "burnt_us": (some["ns_of_a_packet"] - none["ns_of_a_packet"]) / 1e3}
+
+
+def reports(report: Path) -> list[dict[str, float]]:
+    """The reports of all servers that have ended, which are removed."""
+    left = list(report.parent.glob(f"{report.name}.*"))
+    found = [json.loads(each.read_text()) for each in left]
+    for each in left:
+        each.unlink()
+    return found
 
 
 def loops_of(file: Path, size: int) -> int:
@@ -212,6 +224,55 @@ def power_table(rows: pl.DataFrame) -> pl.DataFrame:
         row[f"found in {'/'.join(f'{each:g}' for each in BUDGETS_MIN.values())} min"] = f"{hits} of {tries}"
         found.append(row)
     return pl.DataFrame(found).sort("slower by", "metric", "method")
+
+
+def footprint(file: Path, rounds: int, seconds: int, sizes: Sequence[int]) -> None:
+    """A server that walks so many kilobytes for each statement, beside one that walks none: quiet, and while a
+    program on another CPU copies 64 MB again and again."""
+    duets = by_round(runs(rounds, (BASE, ME), steps=OF_SERVERS, seconds=seconds))
+    ready, report = ready_for(duets[0]), file.parent / ".walked"
+
+    def measured(each: Sequence[Any], kb: int, unit: str) -> pl.DataFrame:
+        with busy(int(unit.startswith(CROWDED)), COPYING, (min(os.sched_getaffinity(0)),)):
+            (run,) = each
+            with opened(run, ready, burning(report, RQPS_WALK_KB=kb)) as servings:
+                found, state = values(servings), memory_ns(servings[0].job.placement.server_cpus)
+        return ratios(found, BASE, unit, **burnt(report), memory_ns=state)
+
+    reports(report)
+    every = [(f"{state}, {kb} KB", kb) for state in ("quiet", CROWDED) for kb in sizes]
+    carry_out(
+        file,
+        [
+            Todo(unit, number + 1, partial(measured, each, kb, unit))
+            for number, each in enumerate(duets)
+            for unit, kb in shuffled(every, number)
+        ],
+    )
+
+
+def footprint_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By state of the machine, kilobytes, step and metric: the ratio that the walk alone would give by its own time,
+    the measured one, and how often pages of four rounds call it slower."""
+    walk, value = pl.col("note").str.json_path_match("$.burnt_us").cast(pl.Float64), pl.col("base_value")
+    extra = walk / pl.when(metric=CPU).then(value).otherwise(1e6 / value)
+    rows = rows.filter(pl.col("metric").is_in(METRICS)).with_columns(
+        walk.alias("walk_us"),
+        pl.when(metric=CPU).then(1 + extra).otherwise(1 / (1 + extra)).alias("alone"),
+        load_ns=pl.col("note").str.json_path_match("$.memory_ns['8192']").cast(pl.Float64),
+    )
+    table = []
+    for (unit, step, metric), own in rows.group_by("unit", "step", "metric", maintain_order=True):
+        state, _, kb = str(unit).partition(", ")
+        pages = _judged(rows.filter(unit=unit)).filter(step=step, metric=metric)
+        row: dict[str, Any] = {"machine": state, "walks": kb, "step": step, "metric": NAMES[str(metric)]}
+        load_ns, walk_us = (statistics.median(own[name]) for name in ("load_ns", "walk_us"))
+        row |= {"a load in 8 MB": f"{load_ns:.0f} ns", "walk": f"{walk_us:.2f} µs"}
+        row |= {"by its time": _number(own["alone"].median()), "rounds": own.height}
+        row |= {"measured": _number(own["ratio"].log().mean(), exp=True)}
+        slower = pages.filter(verdict="slower").height
+        table.append(row | {"called slower": f"{slower} of {pages.height}"})
+    return pl.DataFrame(table).sort("machine", "step", "metric", pl.col("walks").str.extract(r"(\d+)").cast(pl.Int64))
 
 
 def tries_of(page: pl.DataFrame, budget_s: float) -> Iterator[pl.DataFrame]:

@@ -37,7 +37,7 @@ from rqps.schedule.run_folder import measuring
 from rqps.schedule.state import this_host
 from rqps.stats.metrics import COMPARED
 from rqps.store.read import Study
-from rqps.store.schemas import IDENTITY, SLICES
+from rqps.store.schemas import CYCLES, IDENTITY, SLICES
 from rqps.study import PlacementKind, Run, read_runs_file, unfold
 from rqps.study.runs_file import ConfigSpec
 from rqps.terminal import Terminal, duration
@@ -156,6 +156,7 @@ class _Tables:
     runs: pl.DataFrame
     steps: pl.DataFrame
     slices: pl.LazyFrame
+    cycles: pl.LazyFrame
     card: _Card = _Card()
 
 
@@ -186,8 +187,9 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured]) -> Stud
     ]
     steps = table("steps")
     sliced = len(servings) > 1
-    slices = table("slices") if sliced else pl.DataFrame(schema={**IDENTITY, **SLICES})
-    return cast(Study, _Tables(pl.DataFrame(whose), steps, slices.lazy()))
+    empty = (pl.DataFrame(schema={**IDENTITY, **columns}) for columns in (SLICES, CYCLES))
+    slices, cycles = (table("slices"), table("cycles")) if sliced else empty
+    return cast(Study, _Tables(pl.DataFrame(whose), steps, slices.lazy(), cycles.lazy()))
 
 
 def ratios(found: pl.DataFrame, base: str = BASE, condition: str = "", **note: Any) -> pl.DataFrame:
@@ -274,10 +276,10 @@ def write(file: Path, rows: pl.DataFrame) -> None:
 
 
 @contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """So many processes that compute for as long as the block lasts; they end with us, however we end."""
-    endless = [sys.executable, "-c", "while True: pass"]
-    started = [subprocess.Popen(keeper.command("exec", endless, cpus=())) for _ in range(processes)]
+def busy(processes: int, program: str = "while True: pass", cpus: tuple[int, ...] = ()) -> Iterator[None]:
+    """So many processes that run a program for as long as the block lasts; they end with us, however we end."""
+    endless = [sys.executable, "-c", program]
+    started = [subprocess.Popen(keeper.command("exec", endless, cpus=cpus)) for _ in range(processes)]
     try:
         yield
     finally:

@@ -269,6 +269,24 @@ def _frequency_is_measured() -> bool:
     return any(drivers) or " aperfmperf" in Path("/proc/cpuinfo").read_text()
 
 
+def read_idle_ns(cpus: Collection[int]) -> dict[int, tuple[int, int]] | None:
+    """Maps CPUs to their idle time since boot by two counters: one to the microsecond, without an idle time that
+    still lasts, and one in ticks of 10 ms. None if the kernel has no counters of the first kind. `measuring.lua`
+    reads the same counters."""
+    tick_ns, ticks = 1_000_000_000 // os.sysconf("SC_CLK_TCK"), {}
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields_ = line.split(None, 6)
+        if name.startswith("cpu") and name != "cpu":
+            ticks[int(name[3:])] = int(fields_[3]) + int(fields_[4])
+    idle = {}
+    for cpu in cpus:
+        states = list(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpuidle").glob("state*/time"))
+        if not states:
+            return None
+        idle[cpu] = 1000 * sum(int(state.read_text()) for state in states), tick_ns * ticks.get(cpu, 0)
+    return idle
+
+
 def read_busy_s(cpus: Collection[int]) -> float:
     """Seconds since boot in which these CPUs were busy, summed over the CPUs."""
     names = {f"cpu{cpu}" for cpu in cpus}

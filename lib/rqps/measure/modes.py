@@ -25,7 +25,7 @@ from rqps.measure.serve import Serving
 from rqps.measure.stacks import Profiling, profiling
 from rqps.measure.step_counters import Counters, Sampler, read_counters, used_between, warnings_between
 from rqps.measure.threads import thread_names
-from rqps.measure.turns import Side, stopped, take_turns
+from rqps.measure.turns import Side, cycle_table, stopped, take_turns
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
@@ -147,8 +147,9 @@ def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad]
             placement.verify(load.pid, where.client_cpus)
         events = [serving.events.read() for serving in servings]
         started_at, began, busy_s = datetime.now(UTC), time.monotonic(), read_busy_s(cpus)
-        take_turns(sides, f"{run.seed} {run.round} {step}")
+        idle = take_turns(sides, f"{run.seed} {run.round} {step}", cpus)
         busy_s, elapsed_s = read_busy_s(cpus) - busy_s, time.monotonic() - began
+    cycles = cycle_table(sides, idle, step)
     used = [used_between(side.first, side.last) for side in sides]
     parts = ("server_cpu_s",) if loads[0].pid in servings[0].server.pids else ("server_cpu_s", "client_cpu_s")
     others_s = busy_s - sum(columns[part] or 0 for columns in used for part in parts)
@@ -157,7 +158,8 @@ def observe_in_turns(servings: Sequence[Serving], loads: Sequence[StoppableLoad]
         disturbed = _disturbances(step, columns, others_s / elapsed_s)
         of_step: dict[str, Any] = {"started_at": started_at, **columns, **_grown(before, serving.events.read())}
         warnings = (*warnings_between(side.first, side.last, step), *_unknown(serving, step), *disturbed)
-        tables = {"counters": side.counters(), "slices": pl.DataFrame(side.slices, schema=SLICES)}
+        slices = pl.DataFrame(side.slices, schema=SLICES)
+        tables = {"counters": side.counters(), "slices": slices, "cycles": cycles}
         observed.append(Observed(of_step, tables, warnings))
     return observed
 

@@ -12,16 +12,18 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from rqps.measure.counters import HostCounters, cpu_ns, cpu_of_all_ns, read_host
+from rqps.measure.counters import HostCounters, cpu_ns, cpu_of_all_ns, read_host, read_idle_ns
 from rqps.measure.step_counters import Counters, interval_row, read_counters
-from rqps.store.schemas import COUNTERS
+from rqps.store.schemas import COUNTERS, CYCLES
 from rqps.workloads import StoppableLoad
 
 LOOK_S = 5e-5
@@ -153,12 +155,31 @@ def stopped(sides: Sequence[Side]) -> Iterator[None]:
             side.go_on()
 
 
-def take_turns(sides: Sequence[Side], seed: str) -> None:
+def take_turns(sides: Sequence[Side], seed: str, cpus: Collection[int] = ()) -> list[tuple[int, Any]]:
     """Gives turns to the sides until all loads have ended. A cycle is two passes over all sides, each in a random
-    order of its own, so each side has two turns in a cycle."""
-    random_order, number, orders = random.Random(seed), 0, 0
+    order of its own, so each side has two turns in a cycle. Returns the time, and the idle time of `cpus`, at the
+    beginning of each cycle and at the end."""
+    random_order, number, orders, idle = random.Random(seed), 0, 0, []
     while left := [side for side in sides if not side.ended]:
+        if orders % 2 == 0:
+            idle.append((time.monotonic_ns(), read_idle_ns(cpus)))
         for side in random_order.sample(left, len(left)):
             side.turn(number, orders // 2)
             number += 1
         orders += 1
+    return [*idle, (time.monotonic_ns(), read_idle_ns(cpus))]
+
+
+def cycle_table(sides: Sequence[Side], idle: Sequence[tuple[int, Any]], step: str) -> pl.DataFrame:
+    """The table `cycles`, which is the same for all sides: CPU time that neither they nor their loads used."""
+    ours_us = defaultdict[int, float](float)
+    for row in (row for side in sides for row in side.slices):
+        ours_us[row["cycle"]] += row["server_cpu_us"] + (row["client_cpu_us"] or 0)
+    rows = []
+    for cycle, ((from_ns, earlier), (to_ns, later)) in enumerate(pairwise(idle)):
+        if earlier and later:
+            cpu_us = len(later) * (to_ns - from_ns) / 1e3
+            idle_us = sum(max(n - m for m, n in zip(earlier[cpu], later[cpu], strict=True)) for cpu in later) / 1e3
+            outside_us = max(0.0, cpu_us - ours_us[cycle] - idle_us)
+            rows.append({"step": step, "cycle": cycle, "cpu_us": cpu_us, "outside_us": outside_us})
+    return pl.DataFrame(rows, schema=CYCLES)

@@ -13,7 +13,7 @@ from rqps.show.claims import Reading
 from rqps.show.sentences import counted_rows
 from rqps.stats import Health, verdict
 from rqps.stats import health as health_of
-from rqps.stats.metrics import THROUGHPUT
+from rqps.stats.metrics import MOST_OUTSIDE, THROUGHPUT
 from rqps.store import Manifest, Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted, percent
@@ -60,6 +60,7 @@ def facts(study: Study) -> pl.DataFrame:
         "drifting": health.drift.group_by("host", "step", "dbms").agg(yes=pl.col("drifting").any()).select("yes"),
         "far": health.by_round.select(yes="far"),
         "disturbed": health.by_round.select(yes="disturbed"),
+        "cycles": health.cycles.select("cycles", "disturbed", "left_out"),
     }
     return pl.concat([of_kind.with_columns(kind=pl.lit(kind)) for kind, of_kind in rows.items()], how="diagonal")
 
@@ -152,8 +153,21 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
         yield against, Clause(text, of_rounds)
     else:
         yield False, Clause("no round was disturbed by other processes", of_rounds)
+    yield from _cycles(health.cycles)
     if not overall:
         yield False, Clause("the base was not measured against itself")
+
+
+def _cycles(cycles: pl.DataFrame) -> Iterator[tuple[bool, Clause]]:
+    """The number of cycles that were left out, and of those that count although they were disturbed."""
+    total, disturbed, left_out = cycles.sum().select("cycles", "disturbed", "left_out").row(0)
+    numbers = {"cycles": total, "left_out": left_out, "disturbed": disturbed}
+    claims = [Claim(FRAME, {"kind": "cycles"}, number, name, "sum") for name, number in numbers.items()]
+    if disturbed:
+        text = f"other processes or guests had more than {percent(MOST_OUTSIDE)} of the CPUs in {disturbed:,} of "
+        text += f"{counted(total, 'cycle')}, of which {left_out:,} were left out for all sides"
+        text += "; where most cycles of a step were like that, they count" * (left_out < disturbed)
+        yield False, Clause(text, claims)
 
 
 def machine(study: Study) -> GT | Sentences:

@@ -9,7 +9,7 @@ import polars as pl
 from rqps.errors import RqpsError
 from rqps.stats import verdict
 from rqps.stats.comparison import compare, in_tables, relate
-from rqps.stats.metrics import CPU, THROUGHPUT, measured
+from rqps.stats.metrics import CPU, THROUGHPUT, disturbed_cycles, measured
 from rqps.stats.pairing import rounds
 from rqps.store.read import Study, load
 from rqps.store.schemas import Columns
@@ -53,6 +53,9 @@ class Health(NamedTuple):
     by_round: pl.DataFrame
     """One row per host and round: `off`, the median deviation of its ratios; `far`, true if that is unusually large;
     the numbers of steps with warnings of `others` and of `steal`; and `disturbed`, true if these are many."""
+    cycles: pl.DataFrame
+    """One row per duet and step: the numbers of its `cycles`, of those `disturbed` by other processes or guests, and
+    of those `left_out` for that: none if most were disturbed. Empty where this was not measured."""
     drift: pl.DataFrame
     """One row per comparison: the `change` of its ratio from the first round to the last, by a fitted straight line,
     and `drifting`, true if that change is significant and large enough to matter."""
@@ -92,6 +95,8 @@ def health(study: Study) -> Health:
         _drift(of_duets),
     )
     most = _nine_of_ten(steps.filter(metric=METRICS[0])["noise_floor"])
+    counts = (pl.len().alias("cycles"), pl.col("disturbed", "left_out").sum())
+    cycles = disturbed_cycles(study).group_by("unit", "step").agg(*counts).sort("unit", "step").collect()
     is_duet = study.runs["side"].is_not_null().any()
     belief = verdict.belief(
         noise_floor=most,
@@ -100,9 +105,8 @@ def health(study: Study) -> Health:
         disturbed=0.0 if is_duet else _share(by_round["disturbed"]),
     )
     overall = _overall(equal)
-    return Health(
-        study, of_duets, itself, equal, overall, steps, by_round, drift, is_duet, belief, most, finest, missing
-    )
+    frames = (of_duets, itself, equal, overall, steps, by_round, cycles, drift)
+    return Health(study, *frames, is_duet, belief, most, finest, missing)
 
 
 def _nine_of_ten(noise_floor: pl.Series) -> float | None:

@@ -18,6 +18,12 @@ BLOCKS = 12
 other are correlated."""
 
 
+MOST_OUTSIDE = 0.1
+"""A cycle in which more than this share of the CPU time went to other processes or other guests is disturbed."""
+MOST_DISTURBED = 0.5
+"""If more than this share of a step's cycles are disturbed, that is how the machine was, and all of them count."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """One quantity of a step: its calculation, and its names for readers. `REGISTRY` lists all but `COUNTED`."""
@@ -190,9 +196,21 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
     return joined.join(spreads, on=CELL, how="left", maintain_order="left", nulls_equal=True)
 
 
+def disturbed_cycles(study: Study) -> pl.LazyFrame:
+    """One row per cycle of a duet, `unit, step, cycle`: if it was `disturbed`, by the kernel's counters and never by
+    its ratio, and if it is `left_out` for all sides."""
+    outside, disturbed = pl.col("outside_us").sum() / pl.col("cpu_us").sum(), pl.col("disturbed")
+    return (
+        study.cycles.join(study.runs.lazy().select("run", "unit"), on="run")
+        .group_by("unit", "step", "cycle")
+        .agg(disturbed=outside > MOST_OUTSIDE)
+        .with_columns(left_out=disturbed & (disturbed.mean().over("unit", "step") <= MOST_DISTURBED))
+    )
+
+
 def _of_slices(study: Study) -> pl.DataFrame:
     """The values of duets: the total `of_slices`, the number of `cycles`, and `blocks`, the share by which each block
-    of consecutive cycles moves the value. Slices without a number of operations are left out.
+    of consecutive cycles moves the value. Slices without a number of operations and disturbed cycles are left out.
 
     A block has the same cycles on all sides of a duet, so that a slowdown of the machine is in the same block of all.
     """
@@ -205,8 +223,10 @@ def _of_slices(study: Study) -> pl.DataFrame:
         .join(study.steps.lazy().select(*keys, "elapsed_s", user_share=user / pl.col("server_cpu_s")), on=keys)
         .with_columns(width=(pl.col("cycles").max().over("unit", "step") / BLOCKS).ceil())
     )
+    left_out = disturbed_cycles(study).filter("left_out")
     by_block = (
         slices.join(of_steps, on=keys)
+        .join(left_out, on=["unit", "step", "cycle"], how="anti")
         .group_by(*keys, "cycles", "user_share", block=(cycle / pl.col("width")).floor())
         .agg(
             pl.col("operations").sum(),

@@ -49,6 +49,9 @@ class Study:
     steps: pl.DataFrame
     slices: pl.LazyFrame
     """The slices of a duet's servers; empty without duets."""
+    cycles: pl.LazyFrame
+    """The CPU time of each cycle of a duet that went to other processes; empty in older runs and where the kernel
+    does not count idle time."""
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
     counters: pl.LazyFrame

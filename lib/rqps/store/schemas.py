@@ -77,6 +77,13 @@ SLICES: Columns = {
     "server_cpu_us": pl.Float64,  # of all processes of the server during the slice
 }
 
+CYCLES: Columns = {
+    "step": pl.String,
+    "cycle": pl.Int32,  # as in slices; a cycle's time includes that between its slices
+    "cpu_us": pl.Float64,  # time of the cycle, over all CPUs of servers and load
+    "outside_us": pl.Float64,  # its part in which these CPUs were not idle and ran neither a server nor the load
+}
+
 INTERVALS: Columns = {
     "step": pl.String,
     "kind": pl.String,  # the kind of operation: the step's own name, or query, insert, delete, index
@@ -226,6 +233,7 @@ TABLES = {
     for name, columns in {
         "steps": STEPS,
         "slices": SLICES,
+        "cycles": CYCLES,
         "intervals": INTERVALS,
         "latencies": LATENCIES,
         "counters": COUNTERS,
@@ -251,6 +259,6 @@ MODE_TABLES: dict[str, tuple[str, ...]] = {
 WORKLOAD_TABLES: dict[str, str] = {"clients": "insert-benchmark", "engine": "insert-benchmark"}
 """The workload of each table that is written by one workload only."""
 
-NEWER_TABLES = ("machine_state", "cache_misses")
+NEWER_TABLES = ("cycles", "machine_state", "cache_misses")
 """Tables that were introduced after manifests got digests of files: a run whose manifest has no digests does not
 have these tables."""

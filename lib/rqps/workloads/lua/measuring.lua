@@ -57,6 +57,76 @@ function measuring.cpu_since(earlier, pid)
    return ns
 end
 
+-- The numbers of the CPUs on which these processes may run.
+function measuring.cpus_of(pids)
+   local cpus = {}
+   for _, pid in ipairs(pids) do
+      local file = io.open(("/proc/%s/status"):format(pid))
+      for first, last in (file and file:read("*a"):match("Cpus_allowed_list:%s*(%S+)") or ""):gmatch("(%d+)%-?(%d*)") do
+         for cpu = tonumber(first), tonumber(last) or tonumber(first) do
+            cpus[cpu] = true
+         end
+      end
+      if file then
+         file:close()
+      end
+   end
+   return cpus
+end
+
+-- Maps CPUs to their idle time in ns by two counters: one to the microsecond, without an idle time that still lasts,
+-- and one in hundredths of a second. Nil if the kernel has no counters of the first kind.
+local function idle_of(cpus)
+   local idle, ticks = {}, {}
+   for line in io.lines("/proc/stat") do
+      local cpu, idle_ticks, waiting = line:match("^cpu(%d+) %d+ %d+ %d+ (%d+) (%d+)")
+      if cpu then
+         ticks[tonumber(cpu)] = (idle_ticks + waiting) * 1e7
+      end
+   end
+   for cpu in pairs(cpus) do
+      local exact, state = 0, 0
+      repeat
+         local file = io.open(("/sys/devices/system/cpu/cpu%d/cpuidle/state%d/time"):format(cpu, state))
+         if file then
+            exact, state = exact + file:read("*n") * 1e3, state + 1
+            file:close()
+         end
+      until not file
+      if state == 0 then
+         return nil
+      end
+      idle[cpu] = {exact, ticks[cpu] or 0}
+   end
+   return idle
+end
+
+-- What these CPUs, the servers and the load have done so far; nil if the kernel does not count idle time exactly.
+function measuring.usage(cpus, servers)
+   local used = {idle = idle_of(cpus), servers = {}}
+   for _, pid in ipairs(servers) do
+      used.servers[pid] = measuring.cpu_of(pid)
+   end
+   used.load_ns, used.at = measuring.now(2), measuring.now()
+   return used.idle and used
+end
+
+-- Since `earlier`: the time of all CPUs in ns, and the part of it that other processes used or other guests took.
+function measuring.outside_since(earlier, later)
+   local cpu_ns, ours_ns = 0, later.load_ns - earlier.load_ns
+   for pid, used in pairs(later.servers) do
+      for process, ns in pairs(used) do
+         ours_ns = ours_ns + ns - (earlier.servers[pid][process] or 0)
+      end
+   end
+   for cpu, idle in pairs(later.idle) do
+      local before = earlier.idle[cpu]
+      cpu_ns = cpu_ns + later.at - earlier.at
+      ours_ns = ours_ns + math.max(idle[1] - before[1], idle[2] - before[2])
+   end
+   return cpu_ns, math.max(0, cpu_ns - ours_ns)
+end
+
 -- Writes a line in one piece, so that the lines of several threads don't mix.
 local function write_line(form, ...)
    io.stdout:write((form .. "\n"):format(...))

@@ -139,7 +139,7 @@ class Generator(LoadGenerator):
             intervals=interval_rows(step, seconds),
             latencies=latency_rows(step, seconds),
             warnings=tuple(retries_warning(step, "transactions", measured.retries, measured.transactions)),
-            more={"slices": slices} if self.sliced else {},
+            more={"slices": slices, "cycles": cycle_rows(self.lines, step)} if self.sliced else {},
         )
 
 
@@ -200,6 +200,15 @@ def slice_rows(lines: Iterable[str], step: str, side: int, sides: int, per_trans
             **dict(zip(names, (round(done) * per_transaction, *rest), strict=True)),
         }
         for number, (done, *rest) in sorted(begin_end.items())
+    ]
+
+
+def cycle_rows(lines: Iterable[str], step: str) -> list[dict[str, Any]]:
+    """Rows of the table `cycles`, which are the same for all servers of a duet."""
+    reported = (line.split()[1:] for line in lines if line.startswith("cycle "))
+    return [
+        {"step": step, "cycle": int(cycle), "cpu_us": float(cpu_us), "outside_us": float(outside_us)}
+        for cycle, cpu_us, outside_us in reported
     ]
 
 

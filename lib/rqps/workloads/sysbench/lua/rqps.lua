@@ -307,6 +307,20 @@ local function run_in_slices(thread)
    end
 
    local turns, server, cpu_before, server_ns = nil, nil, nil, 0
+   local lines, pids, cpus, usage = {}, {}, nil, nil
+   for place, side in ipairs(sides) do
+      pids[place] = side.server
+   end
+   -- Reports how much of the cycle that has ended went to other processes.
+   local function end_cycle(number)
+      cpus = cpus or measuring.cpus_of({"self", unpack(pids)})
+      local before = usage
+      usage = measuring.usage(cpus, pids)
+      if before and usage then
+         local cpu_ns, outside_ns = measuring.outside_since(before, usage)
+         lines[#lines + 1] = ("cycle %d %.1f %.1f"):format(number / cycle - 1, cpu_ns / 1e3, outside_ns / 1e3)
+      end
+   end
    -- Runs between two slices: reads the CPU time of the server whose slice ended, and chooses the next server.
    local function lead(number)
       if server then
@@ -317,10 +331,14 @@ local function run_in_slices(thread)
          number = 0
          measuring.report("ready", at)
          io.stdin:read() -- until the observer has read the counters of all servers
+         end_ns = now() + opt.measured_seconds * 1e9
+      end
+      if number >= 0 and number % cycle == 0 then
+         end_cycle(number)
          at = now()
-         end_ns = at + opt.measured_seconds * 1e9
-      elseif number > 0 and at >= end_ns and number % cycle == 0 then
-         number = OVER
+         if number > 0 and at >= end_ns then
+            number = OVER
+         end
       end
       shared.slice, shared.slice_ends = number, at + opt.slice_us * 1e3
       if number < 0 then
@@ -342,7 +360,7 @@ local function run_in_slices(thread)
       return shared.slice
    end
 
-   local lines, number = {}, next_slice(WARM)
+   local number = next_slice(WARM)
    while number < OVER do
       local turn = shared.turn
       at_work = turn - 1
