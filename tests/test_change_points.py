@@ -99,6 +99,14 @@ def test_the_order_is_the_given_one_whatever_the_names() -> None:
     assert row["estimate"] == pytest.approx(1 / 0.9, abs=0.02)
 
 
+def test_a_step_that_some_releases_lack_has_a_course_over_the_others() -> None:
+    """The release that brought the change lacks the step, so the change is placed at the one after it."""
+    rounds = paired({"scan": [1, 1, 1, 0.9, 0.9, 0.9, 0.9], "read": [1, 1, 1, 0.9, 0.9, 0.9, 0.9]})
+    of = courses(rounds.filter((pl.col("step") != "scan") | (pl.col("dbms") != RELEASES[3])), RELEASES)
+    changes = {row["step"]: (row["before"], row["dbms"]) for row in of.changes.to_dicts()}
+    assert changes == {"read": (RELEASES[2], RELEASES[3]), "scan": (RELEASES[2], RELEASES[4])}
+
+
 def test_from_three_occasions_on_each_counts_as_one_round() -> None:
     hours = pl.concat(
         paired({"scan": [1.0, 1.0, 1 - shift, 1 - shift, 1 - shift]}, seed=occasion, occasion=occasion)

@@ -1,11 +1,14 @@
 """A study unfolds into runs: every dbms once a round, in an order that is random, recorded and stable."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rqps.schedule.state import StudyFolder
 from rqps.study import Option, Run, RunsFile, first_rounds, unfold
+from rqps.study.runs_file import LONGEST_NAME
 from rqps.study.unfold import Duet, Measured, order
 from rqps.workloads import PARAMETERS
 
@@ -102,6 +105,24 @@ def test_positions_and_ids_count_through_the_study() -> None:
         "r01@new.base@box.example",
         "r01@new.ps0@box.example",
     }
+
+
+def test_the_folder_of_a_run_with_the_longest_names_can_be_made(tmp_path: Path) -> None:
+    name = "x" * LONGEST_NAME
+    spec = {
+        "question": "?",
+        "workload": "sysbench",
+        "base": f"{name}.{name}",
+        "dbms": (f"{name}.{name}",),
+        "rounds": 4,
+    }
+    spec |= {"method": "rounds", "parameters": {"steps": ["insert"]}}
+    asked = {"builds": {name: {"mysql": "8.0.33"}}, "configs": {name: {}}, "studies": {name: spec}}
+    *_, run = unfold(RunsFile.model_validate(asked, context=PARAMETERS), name, name)
+    rebuilt = run.run.replace(f"{name}.", f"{name}@99.")
+    folder = StudyFolder(tmp_path / f"study={name}")
+    for path in (folder.partial(rebuilt), folder.finished(rebuilt), folder.next_failure(rebuilt)):
+        path.mkdir(parents=True)
 
 
 def test_a_config_takes_over_what_it_extends() -> None:
