@@ -16,6 +16,7 @@ from rqps.show import Sentences
 from rqps.show.lines import NO_DUET
 from rqps.show.words import NOT_COMPARED
 from rqps.stats import (
+    SAME_WORK,
     all_warnings,
     compare,
     counters_over_time,
@@ -153,7 +154,10 @@ def test_without_a_duet_there_is_no_picture(tmp_path: Path) -> None:
         ("slower", "same", None, "slower", "an operation waits longer for the same CPU time", True),
         ("unsure", "slower", None, "unsure", None, True),
         ("unsure", "slower", None, None, None, True),
-        ("slower", "slower", "same", None, None, True),
+        ("slower", "slower", "same", None, SAME_WORK, True),
+        ("slower", None, "same", None, SAME_WORK, True),
+        ("slower", "same", "same", "slower", "an operation waits longer for the same CPU time", True),
+        ("slower", "same", "same", None, SAME_WORK, True),
         ("slower", "slower", "unsure", None, None, False),
         ("slower", "slower", "slower", None, None, False),
     ],
@@ -167,9 +171,10 @@ def test_verdicts_that_differ_have_a_reason_where_waiting_shows_it(
     waits = pl.DataFrame([{**cell, "verdict": waiting, "base_estimate": 2.0, "me_estimate": 1.0}])
     row = side_by_side(compared, waits).row(0, named=True)
     assert (row["reason"], row["differ"]) == (reason, differ)
-    assert side_by_side(compared)["reason"].to_list() == [None], "without the waits nothing is explained"
+    by_counts = SAME_WORK if instructions == "same" else None
+    assert side_by_side(compared)["reason"].to_list() == [by_counts], "without the waits they explain nothing"
     negative = waits.with_columns(me_estimate=pl.lit(-0.5))
-    assert side_by_side(compared, negative)["reason"].to_list() == [None], "other threads worked meanwhile"
+    assert side_by_side(compared, negative)["reason"].to_list() == [by_counts], "other threads worked meanwhile"
 
 
 def test_an_operation_waits_for_what_is_not_cpu_time(study: Study) -> None:

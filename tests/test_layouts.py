@@ -21,15 +21,20 @@ import test_making as toys
 from child import running_from, until
 from executed import Notebook
 from pydantic import ValidationError
-from rqps import stats
-from rqps.engines import engine_of
+from rqps import show, stats
+from rqps.engines import engine_of, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.making import Making, refuse_unlinked
 from rqps.engines.making.order import of_layout
 from rqps.engines.mysql.engine import PreparedServer
 from rqps.errors import RqpsError
 from rqps.measure.job import Ready, make_ready
-from rqps.report.site import NOTEBOOKS, applies
+from rqps.report.claimed import frames_of
+from rqps.report.first_page import answer
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, applies
+from rqps.show.claims import wrong
+from rqps.show.sentences import within_layouts
+from rqps.stats.layouts import MEAN
 from rqps.store.manifest import Manifest
 from rqps.study import RunsFile, builds_of, read_runs_file, unfold
 from rqps.workloads import PARAMETERS
@@ -298,3 +303,52 @@ def test_each_layout_is_one_binary_and_the_page_shows_their_spread(
     mixed = study.runs.with_columns(layout=pl.lit(1, pl.Int32))
     with pytest.raises(RqpsError, match="runs with different build_digest can't be compared as one"):
         stats.comparable(mixed)
+
+
+def test_the_known_layouts_are_those_of_the_sample(samples: Path) -> None:
+    """Two builds of equal code differ by less than twice the spread of two layouts in 19 of 20 cases."""
+    known, measured = facts_of("postgres").table("layouts"), rqps.load("pg-layouts", samples)
+    luck = Notebook("compiler_builds", measured)["luck"].filter(pl.col("two_layouts") > 0)
+    assert known["steps"] == measured.card.parameters["steps"]
+    percent = {(row["step"], row["metric"]): round(2 * row["two_layouts"], 1) for row in luck.to_dicts()}
+    assert {(step, name): size for step, of in known["percent"].items() for name, size in of.items()} == percent
+    judged, rounds = stats.health(measured), ["metric", "round"]
+    ratios, twins = (
+        frame.group_by(rounds).agg(pl.col("ratio").log().mean()).group_by("metric").agg(pl.col("ratio").var())
+        for frame in (judged.rounds, judged.itself)
+    )
+    both = ratios.join(twins, on="metric").with_columns(of=200 * (pl.col("ratio") - pl.col("ratio_right")).sqrt())
+    assert known["percent_of_mean"] == dict(both.select("metric", pl.col("of").round(1)).iter_rows())
+    assert stats.known_layouts(measured).is_empty(), "its own intervals include the layouts"
+
+
+def test_a_change_that_a_layout_alone_can_make_says_so_wherever_it_stands(samples: Path) -> None:
+    study = rqps.load("pg-compiler-builds", samples)
+    _, compared = stats.relate(study)
+    known = stats.known_layouts(study)
+    assert set(known["step"]) <= {*study.steps["step"], MEAN}
+    size = pl.col("estimate").log().abs() <= pl.col("by_layout").log()
+    expected = compared.filter(pl.col("verdict").is_in(["slower", "faster"]), size)
+    smaller = compared.filter("within_layout")
+    assert 0 < smaller.height == expected.height < compared.height
+    for row in smaller.to_dicts():
+        assert "layout" in row["warnings"]
+        written = f"another order of functions alone: up to ± {100 * (row['by_layout'] - 1):.1f} %"
+        assert show.comparison(row).endswith(f", {written})")
+    assert not compared.filter(~pl.col("within_layout"))["warnings"].list.contains("layout").any()
+    decided = stats.deciding(compared)
+    text = within_layouts(known, decided, "operations_per_s", stats.short_names(study))
+    number, changes = decided["within_layout"].sum(), decided.filter(pl.col("by_layout") > 1)
+    changes = changes.filter(pl.col("verdict").is_in(["slower", "faster"]))
+    assert f"(study pg-layouts); {number} of {changes.height} changes in these steps are smaller" in text
+    frames = frames_of(study, analysis_notebooks(NOTEBOOKS))
+    assert wrong(text, frames) == []
+    assert answer(study, *stats.relate(study), ()).sentences.count(text) == 1
+
+
+@pytest.mark.parametrize("name", ["releases", "pg-history", "pg-lookups", "ps-scenarios"])
+def test_nothing_is_said_of_layouts_where_nothing_is_known_or_timed(name: str, samples: Path) -> None:
+    study = rqps.load(name, samples)
+    rounds, compared = stats.relate(study)
+    assert not compared["within_layout"].any()
+    assert not [text for text in answer(study, rounds, compared, ()).sentences if "order of functions" in text]

@@ -52,6 +52,14 @@ def test_many_threads_of_few_counted_transactions_all_come_to_do_theirs(house: S
             assert len(load.moments_ns["ended"]) == 64
 
 
+def test_a_step_of_a_training_ends_with_its_statements(house: Sysbenched) -> None:
+    answer, _ = house.do("point-query", threads=2, operations=600)
+    step, parameters = find("point-query"), asked("point-query", operations=600)
+    assert answer.columns["transactions"] == parameters.transactions_of(step) > 500
+    with pytest.raises(RqpsError, match="measured for seconds, not for operations"):
+        Generator((house.server, house.server), step, parameters, seed=1, cpus=(), log=house.folder / "two.log")
+
+
 def test_a_step_that_comes_to_nothing_gives_no_number(house: Sysbenched) -> None:
     lock, parameters = "LOCK TABLES sbtest1 WRITE, sbtest2 WRITE", asked("update-index")
     with house.holding(lock) as blocking, house.at_work("update-index", parameters) as load:

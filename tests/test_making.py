@@ -267,6 +267,12 @@ def test_a_patch_is_applied_where_it_fits(tmp_path: Path, project: Path, said: l
             made(what, said)
 
 
+def test_a_part_may_replace_how_an_engine_is_built(project: Path, said: list[str]) -> None:
+    base = {**SYSTEMS["cmake"], "source_files": ["*.txt"]}
+    tree = made(making(project, "gcc o2 older", older={"about": "by CMake", "base": base}), said)
+    assert {path.name for path in tree.iterdir()} == {"mysqld", "CMakeLists.txt"}
+
+
 RUNS_FILE = read_runs_file(Path(__file__).parent.parent / "runs.yaml", PARAMETERS)
 """The builds that rqps comes with."""
 

@@ -8,7 +8,20 @@ import polars as pl
 
 from rqps import stats
 from rqps.pages import FirstPage
-from rqps.show import Claim, Clause, Sentences, change_of, comparison, finding, in_order, joined, listed, phrase
+from rqps.show import (
+    Claim,
+    Clause,
+    Nothing,
+    Sentences,
+    change_of,
+    comparison,
+    finding,
+    in_order,
+    joined,
+    listed,
+    phrase,
+)
+from rqps.show.sentences import within_layouts
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
 
@@ -17,6 +30,7 @@ FRAME, EFFECTS, LUCK = "pairs of flavours", "effects of options", "luck of layou
 OPTIONS = {"family": "compiler", "optimization": "optimization", "pgo": "PGO", "lto": "LTO"}
 """Maps columns of flavours in which two builds of a pair differ to the words for them."""
 NO_FLAVOURS = "The programs of this study show no two builds of one version with different compilers or options."
+NO_LUCK = "No study of layouts of this engine has one of these steps, or this study has layouts of its own."
 NO_PAIRS = "No two builds of this study differ in compiler, LTO or profile alone."
 TRAINED_BY = "sysbench"
 OTHER_WORKLOADS = f"PGO builds created using {TRAINED_BY} also help other workloads"
@@ -74,7 +88,7 @@ def frame(study: Study) -> pl.DataFrame:
     """One row per pair and metric: the geometric mean over the steps, and `outcome`, which compares its verdict with
     the verdict that the statement predicts."""
     asked = pairs(stats.flavours(study))
-    means = stats.means_of_pairs(study, asked)
+    means = stats.with_layouts(stats.means_of_pairs(study, asked), study)
     is_training = (pl.col("statement") == OTHER_WORKLOADS) & pl.lit(TRAINED_BY in set(study.runs["workload"]))
     outcome = (
         pl.when(is_training)
@@ -196,3 +210,10 @@ def _of_layouts(rows: pl.DataFrame) -> Clause:
     text += "the ratios of {} pairs of layouts beyond that of the base against itself"
     noise = f"in {listed(hidden)}, they differ no more than the base from itself" if hidden else ""
     return finding(phrase(text, listed(parts), known["layouts"][0]), noise)
+
+
+def known_luck(study: Study) -> Sentences:
+    """A sentence on the change that another order of functions alone makes, and on the changes that are smaller."""
+    decided = stats.deciding(stats.relate(study)[1])
+    text = within_layouts(stats.known_layouts(study), decided, THROUGHPUT, stats.short_names(study))
+    return Sentences([text]) if text else Nothing([NO_LUCK])

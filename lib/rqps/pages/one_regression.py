@@ -58,7 +58,7 @@ def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
         nothing = f"{study.card.study}: no round has both its base and another dbms"
         raise RqpsError(nothing, fix="run the study again first")
     compared = relate_pairs(rounds, stats.relate(study)[1])
-    return rounds, stats.with_warnings(compared, stats.all_warnings(study))
+    return rounds, stats.with_layouts(stats.with_warnings(compared, stats.all_warnings(study)), study)
 
 
 def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:

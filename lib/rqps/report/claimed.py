@@ -49,6 +49,7 @@ FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
     "changes": lambda study: stats.courses_of(study).changes,
     "courses": lambda study: stats.courses_of(study).summary,
     "plans": stats.plan_changes,
+    "layouts": stats.known_layouts,
 }
 """Maps names to functions that make the frames of any study. The metadata of a notebook can add frames:
 `frames: {name: module:function}`."""

@@ -19,7 +19,7 @@ from rqps.report.claimed import KERNEL_CPU, decided_frame, differences
 from rqps.report.overall import Overall, names_of, not_measured, steps_left_out
 from rqps.report.profiles import asked_by
 from rqps.show import Claim, Clause, Row, amount, finding, in_order, inconclusive, phrase, rounds_of
-from rqps.show.sentences import CHANGED, claim_of, counted_rows, other_plans
+from rqps.show.sentences import CHANGED, claim_of, counted_rows, other_plans, within_layouts
 from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
@@ -73,7 +73,8 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     if row and row["n"] == 1 and ASSUMED not in explanation:
         headline = phrase("{} {}", headline, ASSUMED)
     conclusive = Clause("") if _only_counted(study, decided) else page.conclusive or _conclusive(overall)
-    last = (conclusive, steps_left_out(study), not_measured(study))
+    layouts = within_layouts(stats.known_layouts(study), decided, measure, short)
+    last = (layouts, conclusive, steps_left_out(study), not_measured(study))
     plans = other_plans(stats.plan_changes(study), short)
     sentences = tuple(filter(None, (*plans, headline, *page.notes, *others, explanation, *causes, *last)))
     done = {step: does(study.card.workload, step, study.card.parameters) for step in in_order(study.steps["step"])}

@@ -21,7 +21,17 @@ from rqps.show import (
     verdict_counts,
 )
 from rqps.show.mean_parts import by_work, key_of, one_step, signed
-from rqps.show.sentences import CELL, CHANGED, DIFFERS, IN_WORDS, REGRESSED, came_from, counted_rows, in_one
+from rqps.show.sentences import (
+    CELL,
+    CHANGED,
+    DIFFERS,
+    IN_WORDS,
+    REGRESSED,
+    by_layout_alone,
+    came_from,
+    counted_rows,
+    in_one,
+)
 from rqps.show.words import change, change_interval, smallest_effect, verdict_words
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import ALL_PARTS, OVER_ALL
@@ -487,6 +497,8 @@ def _share(row: Row, frame: str) -> Clause:
     return Clause(written, [Claim(frame, key_of(row, frame), row["estimate"], written=written)])
 
 
-def _reach(row: Row) -> str:
-    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`."""
-    return f" ({change_interval(row)}, {rounds_of([row['n']])})"
+def _reach(row: Row) -> Clause:
+    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`; for a change that another order
+    of functions alone could make, with the largest such change."""
+    parts = (Clause(change_interval(row)), Clause(rounds_of([row["n"]])), by_layout_alone(row))
+    return phrase(" ({})", joined(", ", filter(None, parts)))

@@ -27,6 +27,7 @@ from rqps.show.words import (
     rounds_of,
     smallest_effect,
 )
+from rqps.stats.layouts import MEAN
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, VERDICTS
 from rqps.study import ROUNDS_FOR_A_VERDICT
@@ -50,6 +51,7 @@ IN_WORDS = {
     INSTRUCTIONS: ("execute", "fewer instructions per operation", "more instructions per operation"),
 }
 """Maps metrics to a verb, and to the words for a ratio below 1 and for a ratio above 1."""
+_IN_SHORT = {THROUGHPUT: "throughput", CPU: "CPU per operation"}
 _VERBS = {
     CPU: "uses {times} the CPU of {base} per operation",
     INSTRUCTIONS: "executes {times} the instructions of {base} per operation",
@@ -84,9 +86,49 @@ def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compar
     metric = row["metric"]
     verb = "runs at {times} of {base}" if metric in THROUGHPUTS else _VERBS.get(metric)
     verb = verb or f"has {{times}} the {TITLES.get(metric, metric)} of {{base}}"
-    times = f"{ratio(row['estimate'])}x"
+    times, layout = f"{ratio(row['estimate'])}x", by_layout_alone(row, frame)
     predicate = verb.format(times=times, base=base or row["base"])
-    return Clause(f"{subject or row['dbms']} {predicate}{brackets(row)}", [claim_of(row, times, frame=frame)])
+    claims = [claim_of(row, times, frame=frame), *layout.claims]
+    return Clause(f"{subject or row['dbms']} {predicate}{brackets(row, after=layout)}", claims)
+
+
+def by_layout_alone(row: Row, frame: str = "compared") -> Clause:
+    """For a change that another order of functions alone could make, the largest such change; empty for others.
+
+    >>> row = {"dbms": "my80.z", "metric": "operations_per_s", "by_layout": 1.0401}
+    >>> by_layout_alone({**row, "within_layout": True}), by_layout_alone({**row, "within_layout": False})
+    ('another order of functions alone: up to ± 4.0 %', '')
+    """
+    within = row.get("within_layout")
+    return phrase("another order of functions alone: up to {}", _by_layout(row, frame)) if within else Clause("")
+
+
+def _by_layout(row: Row, frame: str) -> Clause:
+    written = f"± {100 * (row['by_layout'] - 1):.1f} %"
+    return Clause(written, [claim_of(row, written, "by_layout", frame)])
+
+
+def within_layouts(known: pl.DataFrame, decided: pl.DataFrame, metric: str, names: Mapping[str, str]) -> Clause:
+    """A sentence on the change of a metric that another order of functions alone makes, and on the smaller changes;
+    empty if nothing is known or changed. `known` is the frame of `stats.known_layouts`; `decided` has one row per
+    comparison, with the measure that decides it."""
+    of_metric = known.filter(metric=metric).sort("by_layout", maintain_order=True).to_dicts()
+    steps = [row for row in of_metric if row["step"] != MEAN]
+    changes = decided.filter(pl.col("verdict").is_in(list(CHANGED))).drop_nulls("by_layout")
+    if not steps or changes.is_empty():
+        return Clause("")
+    ends = [phrase("{} ({})", _by_layout(row, "layouts"), row["step"]) for row in (steps[0], steps[-1])]
+    reach = joined(" to ", ends[len(steps) == 1 :])
+    means = [_by_layout(row, "layouts") for row in of_metric if row not in steps]
+    mean = joined("", [phrase(" and of the mean by up to {}", size) for size in means])
+    smaller = changes.filter("within_layout")
+    named = _some([f"{step} of {in_one(names[dbms])}" for step, dbms in smaller.select("step", "dbms").iter_rows()])
+    is_ = "is" if smaller.height == 1 else "are"
+    count = f"{smaller.height or 'none'} of {counted(changes.height, 'change')} in these steps {is_} smaller"
+    claims = [counted_rows("decided", smaller.height, within_layout=True)]
+    text = "Another order of functions alone changes the {} of a step by up to {}{} (study {}); {}"
+    says = Clause(count + f" and may come from the layout: {named}" * bool(named), claims)
+    return finding(phrase(text, _IN_SHORT[metric], reach, mean, steps[0]["study"], says))
 
 
 def number_of(row: Row, *, rounds: bool = True) -> str:

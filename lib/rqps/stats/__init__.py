@@ -6,8 +6,9 @@
 
 Every table, chart and sentence reads the tidy frame. Its main columns are `host, step, position, table_position,
 kind, range, group, clients, metric, base, dbms, build, config, n, base_estimate, me_estimate, estimate, low, high,
-coverage, verdict, needs, rounds_needed, looks`; `with_warnings` adds `warnings` and `explained`. `absolute(values)`
-gives similar rows for values that are not compared, without base and verdict.
+coverage, verdict, needs, rounds_needed, looks`; `with_warnings` adds `warnings` and `explained`, `with_layouts`
+`by_layout` and `within_layout`. `absolute(values)` gives similar rows for values that are not compared, without base
+and verdict.
 
 >>> import polars as pl
 >>> ratios = [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]
@@ -54,11 +55,12 @@ from rqps.stats.conditions import (
     same_for_all,
     with_warnings,
 )
-from rqps.stats.disagreement import deciding, side_by_side, waiting
+from rqps.stats.disagreement import SAME_WORK, deciding, side_by_side, waiting
 from rqps.stats.estimate import MEDIAN, STUDENT
 from rqps.stats.flavours import OPTIONS, flavours, means_of_pairs
 from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
+from rqps.stats.layouts import known_layouts, with_layouts
 from rqps.stats.metrics import COMPARED, PUBLISHED, SIDES, THROUGHPUTS, TITLES, measured, tidy, usable, version_order
 from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads

@@ -9,6 +9,7 @@ import polars as pl
 from rqps.stats import verdict
 from rqps.stats.conditions import all_warnings, with_warnings
 from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
+from rqps.stats.layouts import with_layouts
 from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, USUAL_SPREADS, measured, with_counts
 from rqps.stats.pairing import VERDICT_SETTINGS, judgeable, rounds, rounds_within_build
 from rqps.store.read import Study
@@ -134,7 +135,8 @@ def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The ratios of a study's rounds to its base, with counted instructions, and the comparisons made of them: one
     row per step, dbms and metric with warnings, in the order of the tables. All verdicts are corrected together."""
     paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
-    return paired, with_warnings(in_tables(compare(paired)), all_warnings(study))
+    compared = with_warnings(in_tables(compare(paired)), all_warnings(study))
+    return paired, with_layouts(compared, study)
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

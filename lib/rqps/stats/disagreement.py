@@ -21,6 +21,8 @@ EXPLAINED = {
 }
 """Maps the verdicts on throughput, CPU and waiting to the reason why throughput and CPU differ. For CPU and waiting,
 `slower` means that an operation takes more of it."""
+SAME_WORK = "same work; layout, caches or waits"
+"""The reason if the time of an operation differs, and the number of its instructions does not."""
 
 _KEYS = ["host", "step", "base", "dbms"]
 
@@ -59,7 +61,7 @@ def waiting(study: Study) -> pl.DataFrame:
 
 def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row per comparison: a column with the verdict on each metric, `differ`, true if the verdicts differ, and
-    the `reason`, if the `waits` show it.
+    the `reason`, if the `waits` or the instructions show it.
 
     >>> step = {"host": "vm", "step": "insert", "base": "my56.z", "dbms": "my80.z"}
     >>> verdicts = {THROUGHPUT: "same", CPU: "slower"}
@@ -76,12 +78,15 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
     counted = pl.col(INSTRUCTIONS) != "unsure"
     verdicts = pl.concat_str(THROUGHPUT, CPU, "waiting", separator=" ")
     reasons = {" ".join(words): reason for words, reason in EXPLAINED.items()}
+    by_waits = verdicts.replace_strict(reasons, default=None, return_dtype=pl.String)
+    differs = pl.any_horizontal(pl.col(THROUGHPUT, CPU).is_in(["slower", "faster"]))
+    by_work = pl.when(differs, pl.col(INSTRUCTIONS) == "same").then(pl.lit(SAME_WORK))
     return wide.join(
         waits.select(*_KEYS, waiting="verdict"), on=_KEYS, how="left", maintain_order="left"
     ).with_columns(
         differ=(pl.col(THROUGHPUT) != pl.col(CPU)).fill_null(False)
         | (counted & (pl.col(INSTRUCTIONS) != pl.coalesce(CPU, THROUGHPUT))).fill_null(False),
-        reason=verdicts.replace_strict(reasons, default=None, return_dtype=pl.String),
+        reason=pl.coalesce(by_waits, by_work),
     )
 
 

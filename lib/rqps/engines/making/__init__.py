@@ -304,9 +304,10 @@ class _Steps:
             part = f"{self._name}: part {number} of {len(commands)}" if len(commands) > 1 else self._name
             progress = _Progress(part, self._say, self._number_of_steps(command))
             self._run(command, self._build, target, progress)
-        for glob in self._recipe.base.server_files:
-            for path in self._build.glob(glob):
-                (copied := installed / path.relative_to(self._build)).parent.mkdir(parents=True, exist_ok=True)
+        base = self._recipe.base
+        for root, globs in ((self._work / "source", base.source_files), (self._build, base.server_files)):
+            for path in (path for glob in globs for path in root.glob(glob)):
+                (copied := installed / path.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copied)
         return installed
 

@@ -41,25 +41,6 @@ class ForCompiler(Strict):
     """The lines of the order file for one function, `{name}`."""
 
 
-class Part(Strict):
-    """A part of a recipe, as a recipes.yaml describes it."""
-
-    about: str
-    compiler: Compilers | None = None
-    flags: list[str] = Field(default_factory=list)
-    link: list[str] = Field(default_factory=list)
-    options: list[str] = Field(default_factory=list)
-    """Options for the engine's build system. `{source}` in an option is the root of the source tree."""
-    of_compiler: dict[Compilers, ForCompiler] = Field(default_factory=dict)
-    profile: bool = False
-    patch: str = ""
-    """A patch file beside the engine's recipes.yaml, for `patch -p1`."""
-    expects: dict[str, str] = Field(default_factory=dict)
-    """Maps facts about the program, such as its compiler, to the values that they must have."""
-    differs: dict[str, str] = Field(default_factory=dict)
-    """Maps facts about the program to values that they must not have."""
-
-
 class Linked(Strict):
     """The program that is linked again for another layout."""
 
@@ -81,10 +62,33 @@ class Base(Strict):
     """Further arguments of make for a build that collects a profile."""
     server_files: list[str] = Field(default_factory=list)
     """Globs of the files in the build tree that a server needs; empty if the targets install the server."""
+    source_files: list[str] = Field(default_factory=list)
+    """Globs of the files in the source tree that a server needs."""
     programs: dict[str, str]
     """Maps each program that has to be on PATH to its Debian package."""
     room_mb: int
     """Disk space in MB that a build takes, with its source and objects."""
+
+
+class Part(Strict):
+    """A part of a recipe, as a recipes.yaml describes it."""
+
+    about: str
+    compiler: Compilers | None = None
+    flags: list[str] = Field(default_factory=list)
+    link: list[str] = Field(default_factory=list)
+    options: list[str] = Field(default_factory=list)
+    """Options for the engine's build system. `{source}` in an option is the root of the source tree."""
+    of_compiler: dict[Compilers, ForCompiler] = Field(default_factory=dict)
+    profile: bool = False
+    base: Base | None = None
+    """Replaces the engine's own `base`, for releases that are built in another way."""
+    patch: str = ""
+    """A patch file beside the engine's recipes.yaml, for `patch -p1`."""
+    expects: dict[str, str] = Field(default_factory=dict)
+    """Maps facts about the program, such as its compiler, to the values that they must have."""
+    differs: dict[str, str] = Field(default_factory=dict)
+    """Maps facts about the program to values that they must not have."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +263,8 @@ def recipe_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any
     folder = Path(__file__).parents[1] / engine
     compiler = next(part.compiler for part in parts.values() if part.compiler)
     patches = tuple(folder / part.patch for part in parts.values() if part.patch)
-    return Recipe(Base.model_validate(own["base"]), parts, compiler, patches)
+    base = next((part.base for part in parts.values() if part.base), None) or Base.model_validate(own["base"])
+    return Recipe(base, parts, compiler, patches)
 
 
 UNUSED_OPTIONS = (

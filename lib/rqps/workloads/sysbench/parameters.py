@@ -17,6 +17,8 @@ from rqps.study import Connections, Count, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
+SLOW_STATEMENTS_PER_S = 1000
+"""Statements per second that the estimate of a training assumes: instrumented code is slow."""
 ROWS_LIKE_A_STATEMENT = 100
 """A range query reads this many rows in the time that a statement takes, with and without callgrind."""
 OUR_CONNECTIONS = 2
@@ -94,6 +96,9 @@ class SysbenchParameters(Parameters):
     """Length of a slice, in milliseconds, in which one server of a duet has all the load; 20 if not given."""
     flush_seconds: Count | None = None
     """Maximum duration of a flush, in seconds; if not given, 60 plus one for every million rows, but at most 1200."""
+    operations: Count | None = None
+    """Number of statements of a step, after which it ends, in place of `seconds`: for a training, whose profile then
+    does not depend on the speed of the machine. Only for a study of one dbms. Counted as `counted_operations` are."""
     prepared: bool = True
     """If true, statements are prepared in all steps that allow it."""
     counted_operations: Count | None = None
@@ -178,10 +183,12 @@ class SysbenchParameters(Parameters):
         """Duration, in seconds, of a step's measured part, or of a warm-up step."""
         if not is_measured(step.name):
             return self.warm_seconds or self.seconds
+        if self.operations:
+            return -(-self.operations // SLOW_STATEMENTS_PER_S)
         return (self.write_seconds or self.seconds) if step.seconds == "write" else self.seconds
 
     def transactions_of(self, step: Step) -> int:
-        """The number of transactions of a step whose instructions are counted.
+        """The number of transactions of a step that ends with a number of them.
 
         >>> asked = SysbenchParameters(counted_operations=1000)
         >>> [asked.transactions_of(find(name)) for name in ("point-query", "read-only", "scan")]
@@ -189,7 +196,7 @@ class SysbenchParameters(Parameters):
         """
         weight = step.queries + step.rows_read(self.table_rows) / ROWS_LIKE_A_STATEMENT
         usual = max(COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT * self.clients)
-        return max(1, round((self.counted_operations or usual) / weight))
+        return max(1, round((self.operations or self.counted_operations or usual) / weight))
 
     def warmup_transactions_of(self, step: Step) -> int:
         """The number of warm-up transactions that each client does before the counted ones."""

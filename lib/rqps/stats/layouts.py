@@ -1,0 +1,60 @@
+"""The luck of a layout: what another order of functions alone changes, as it was measured for an engine."""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from rqps.engines import facts_of
+from rqps.store.read import Study
+
+LAYOUT = "layout"
+"""The kind of warning that a change has if another order of functions alone can make it."""
+MEAN = "mean of the steps"
+KNOWN = {"engine": pl.String, "study": pl.String, "step": pl.String, "metric": pl.String, "by_layout": pl.Float64}
+
+
+def known_layouts(study: Study) -> pl.DataFrame:
+    """One row per step and metric of this study for which the luck of a layout is known, and the row `MEAN` if it is
+    known for the mean of these steps. `by_layout` is 1 plus the largest change that another order of functions alone
+    makes; `study` measured it. Empty for a study with layouts of its own, whose intervals include them, and for a
+    study of one program."""
+    runs = study.runs.select("engine", "build_digest", "layout")
+    if runs["layout"].is_not_null().any() or runs["build_digest"].n_unique() < 2:
+        return pl.DataFrame(schema=KNOWN)
+    steps = set(study.steps["step"])
+    rows = [row for engine in runs["engine"].unique().sort() for row in _rows(engine, steps)]
+    return pl.DataFrame(rows, schema=KNOWN, orient="row")
+
+
+def _rows(engine: str, steps: set[str]) -> Iterator[tuple[str, str, str, str, float]]:
+    if not (known := facts_of(engine).table("layouts")):
+        return
+    of_mean = {MEAN: known["percent_of_mean"]} if steps == {*known["steps"]} else {}
+    of_steps = {step: by_metric for step, by_metric in known["percent"].items() if step in steps}
+    for step, by_metric in {**of_steps, **of_mean}.items():
+        for metric, percent in by_metric.items():
+            yield engine, known["study"], step, metric, 1 + percent / 100
+
+
+def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
+    """The compared frame with two more columns: `by_layout`, as in `known_layouts`, null if both sides are one
+    program; and `within_layout`, true if the verdict is a change of at most this size. Rows without a step are means
+    over all steps. If the frame has warnings, such a change gets one of the kind `LAYOUT`."""
+    programs = study.runs.select("host", "dbms", "engine", "build_digest").unique(["host", "dbms"])
+    of_base = programs.select("host", base="dbms", of_base="build_digest")
+    step = pl.col("step") if "step" in compared.columns else pl.lit(MEAN).alias("step")
+    rows = (
+        compared.select("host", "base", "dbms", "metric", step)
+        .join(programs, on=["host", "dbms"], how="left", maintain_order="left")
+        .join(of_base, on=["host", "base"], how="left", maintain_order="left")
+        .join(known_layouts(study), on=["engine", "step", "metric"], how="left", maintain_order="left")
+        .select(pl.when(pl.col("build_digest") != pl.col("of_base")).then("by_layout"))
+    )
+    is_change, size = pl.col("verdict").is_in(["slower", "faster"]), pl.col("estimate").log().abs()
+    within = (is_change & (size <= pl.col("by_layout").log())).fill_null(False)
+    marked = compared.with_columns(rows["by_layout"]).with_columns(within_layout=within)
+    percent = ((pl.col("by_layout") - 1) * 100).round(1)
+    text = pl.format(f"{LAYOUT}: another order of functions alone changes it by up to ± {{}} %", percent)
+    more = {"warnings": pl.lit(LAYOUT), "explained": text} if "warnings" in compared.columns else {}
+    is_within = pl.when("within_layout")
+    return marked.with_columns(is_within.then(pl.concat_list(name, of)).otherwise(name) for name, of in more.items())
