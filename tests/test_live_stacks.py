@@ -30,7 +30,7 @@ from rqps.measure.stacks import Profile, Profiling, profiling, read
 from rqps.measure.step_counters import read_counters, used_between
 from rqps.profile.broken_stacks import completeness, repaired
 from rqps.store.manifest import Placement
-from rqps.store.schemas import CALLERS
+from rqps.store.schemas import CALLERS, INLINED
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 from rqps.workloads.sysbench.steps import find
@@ -112,6 +112,8 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
     assert searching["samples"].sum() > 0.03 * samples
     [whole] = completeness(sampled).to_dicts()
     assert whole["root"] + whole["repaired"] >= 0.98, whole
+    inlined = profile.stacks["frames"].list.eval(pl.element().str.ends_with(INLINED)).list.any()
+    assert inlined.any() == (dbms != "my97.common")
     # Debian's 9.7 is stripped: what remains are the names of functions that plugins may call.
     assert whole["unnamed"] < (0.3 if dbms == "my97.common" else 0.05), whole
     assert not profile.stacks.filter((pl.col("event") == CALLERS) & (pl.col("weight") != 0)).height
