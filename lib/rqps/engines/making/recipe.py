@@ -168,7 +168,7 @@ class Recipe:
         them."""
         patches = [patch.read_text() for patch in self.patches]
         return [
-            self.base.model_dump(exclude={"collecting", "linked"}),
+            self.base.model_dump(exclude={"collecting", "linked", "source_files"}),
             self.flags(),
             self.link(),
             self.options(),
