@@ -214,6 +214,32 @@ def test_over_occasions_no_number_of_rounds_settles_what_differs_from_hour_to_ho
     assert unsure["needs"].unique().to_list() == ["further occasions: it differs from hour to hour"]
 
 
+def test_an_occasion_half_done_counts_as_one_of_three() -> None:
+    rounds = of_occasions(3, 6, between=0.03).with_row_index()
+    half = rounds.filter((pl.col("occasion") < 3) | (pl.col("index") % 6 == 0)).drop("index")
+    rows, whole = compare(half), compare(rounds.drop("index"))
+    assert rows.select("n", "occasions").unique().rows() == [(13, 3)]
+    width = (pl.col("high") - pl.col("low")).median()
+    assert 1 < rows.select(width).item() / whole.select(width).item() < 1.5, "less is known, never more"
+
+
+@pytest.mark.parametrize("column", ["build_digest", "identity", "parameters", "placement"])
+def test_occasions_that_differ_are_not_pooled(tmp_path: Path, column: str) -> None:
+    study = rqps.load("synthetic", write_study(tmp_path, rounds=6))
+    later = pl.col("round") > 3
+    runs = study.runs.with_columns(pl.when(later).then(pl.lit("another")).otherwise(column).alias(column))
+    runs = runs.with_columns(occasion=pl.when(later).then(2).otherwise(1).cast(pl.Int32))
+    with pytest.raises(RqpsError, match=f"runs with different {column} can't be compared as one: .* another in r"):
+        measured(replace(study, runs=runs))
+
+
+def test_occasions_on_two_hosts_stand_apart(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", write_study(tmp_path, rounds=8))
+    there = pl.when(pl.col("round") > 4).then(pl.lit("there")).otherwise("host").alias("host")
+    apart = replace(study, runs=study.runs.with_columns(there), steps=study.steps.with_columns(there))
+    assert set(compare(relative(apart)).select("host", "n").iter_rows()) == {("here", 4), ("there", 4)}
+
+
 def test_steps_that_are_noisier_leave_the_others_as_sure() -> None:
     chance = Random(12)
     rows = [

@@ -177,6 +177,7 @@ def burnt(report: Path) -> dict[str, float]:
 
 def reports(report: Path) -> list[dict[str, float]]:
     """The reports of all servers that have ended, which are removed."""
+    report.parent.mkdir(parents=True, exist_ok=True)  # servers write into no folder that is missing
     left = list(report.parent.glob(f"{report.name}.*"))
     found = [json.loads(each.read_text()) for each in left]
     for each in left:
