@@ -51,7 +51,8 @@ builds:
   rx611: {rocksdb: "6.11.4"}
   rx973: {rocksdb: "9.7.3"}
 configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  base:
+    {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 8M, table_definition_cache: 400, log_bin: OFF, ssl: OFF}
   lazy: {extends: base, innodb_flush_log_at_trx_commit: 2}
   small: {write_buffer_size: 100K, target_file_size_base: 100K, max_bytes_for_level_base: 400K}
   crc: {extends: small, checksum_type: 1}

@@ -40,7 +40,7 @@ def demangled(name: bytes) -> str:
     if not found:
         return name.decode()
     text = ctypes.cast(found, ctypes.c_char_p).value
-    ctypes.CDLL(None).free(ctypes.c_void_p(found))
+    library.free(ctypes.c_void_p(found))
     assert text is not None
     return (text + dot + suffix).decode()
 

@@ -31,7 +31,8 @@ RUNS_YAML = """
 builds:
   my5624: {mysql: "5.6.24"}
 configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 8M, log_bin: OFF, ssl: OFF}
+  base:
+    {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 24M, table_definition_cache: 400, log_bin: OFF, ssl: OFF}
   ps0: {extends: base, performance_schema: OFF}
 studies:
   small:
@@ -41,7 +42,7 @@ studies:
     base: my5624.base
     rounds: 1
     method: rounds
-    parameters: {steps: [l.i0], load_rows: 700000}
+    parameters: {steps: [l.i0], load_rows: 400000}
 """
 
 

@@ -60,7 +60,8 @@ RUNS_YAML = """
 builds:
   my5624: {mysql: "5.6.24"}
 configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  base:
+    {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, table_definition_cache: 400, log_bin: OFF, ssl: OFF}
 studies:
   small:
     question: Does every row come to the tables?

@@ -179,7 +179,7 @@ def test_statements_that_callgrind_does_not_see(short: Path, monkeypatch: pytest
 
 
 def test_writes_of_the_insert_benchmark_are_counted(short: Path) -> None:
-    place = Place(short, "my8033", "l.i0, l.x, l.i1", text=INSERTS)
+    place = Place(short, "my5624", "l.i0, l.x, l.i1", text=INSERTS)
     result = place.count()
     assert dict(result.steps.select("step", "operations").rows()) == {"l.i0": 3000, "l.x": 3100, "l.i1": 800}
     each_statement_is_a_call(result.instructions.collect(), {"l.i0": 30, "l.x": 2, "l.i1": 32})
@@ -235,8 +235,8 @@ def test_a_killed_kernel_takes_its_server_with_it(study_place: StudyPlace, count
 
 
 def test_cache_misses_stand_beside_the_instructions(tmp_path: Path) -> None:
-    text = RUNS.replace("dbms: [BUILD.base]", "caches: true\n    dbms: [my5624.base, my8033.base]")
-    text = text.replace("BUILD", "my5624").replace("STEPS", "point-query").replace("CONFIG", "max_connections: 100")
+    text = RUNS.replace("dbms: [BUILD.base]", "caches: true\n    dbms: [my5614.base, my5624.base]")
+    text = text.replace("BUILD", "my5614").replace("STEPS", "point-query").replace("CONFIG", "max_connections: 100")
     text = text.replace("  counted:", "  small:").replace("    rounds: 1", "    rounds: 0").replace(", THREADS", "")
     place = StudyPlace(tmp_path, text)
     place.run()
@@ -247,7 +247,7 @@ def test_cache_misses_stand_beside_the_instructions(tmp_path: Path) -> None:
     assert sizes[1] == 4096
     assert sizes[2] >= 4096
     table = footprint(study)
-    assert set(table["dbms"]) == {"my8033.base"}
+    assert set(table["dbms"]) == {"my5624.base"}
     value = dict(table.filter(pl.col("n") > 0).select("event", "me_value").rows())
     assert value["instructions"] > 10 * value["misses of the instruction cache"] > 0
     assert value["misses of the data cache"] > value["misses of 4 MB"] > 0

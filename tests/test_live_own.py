@@ -285,7 +285,8 @@ SMALL_STUDY = """
 builds:
   my5624: {mysql: "5.6.24"}
 configs:
-  base: {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, log_bin: OFF, ssl: OFF}
+  base:
+    {innodb_buffer_pool_size: 64M, innodb_redo_log_capacity: 32M, table_definition_cache: 400, log_bin: OFF, ssl: OFF}
   other: {extends: base, query_cache_type?: 0}
 studies:
   small:

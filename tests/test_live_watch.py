@@ -57,7 +57,9 @@ def test_a_build_alone_is_compared_with_what_it_was_first(tmp_path: Path) -> Non
 def test_a_slower_binary_is_measured_twice_named_and_acknowledged(tmp_path: Path) -> None:
     install("5.6.24", tmp_path / "mine")
     build = f"  mine: {{path: {tmp_path / 'mine'}}}\nconfigs:"
-    place = Place(tmp_path, OLD_AND_SMALL.replace("configs:", build) + STUDY)
+    # Servers of 8.0.33 with this option were seen to spin in their shutdown.
+    text = OLD_AND_SMALL.replace("table_definition_cache: 400, ", "")
+    place = Place(tmp_path, text.replace("configs:", build) + STUDY)
     assert "its build is as it was when it was first measured" in watch(place).stdout
     assert "0 runs measured" in watch(place).stderr, "nothing has moved"
 

@@ -38,6 +38,7 @@ INTERRUPT_PATIENCE_S = 5.0
 QUIET = "--IPKernelApp.log_level=ERROR"  # a kernel warns at each start about things that do not matter here
 KERNEL = """\
 import rqps, runpy
+rqps.collect_seldom()
 from ipykernel.iostream import IOPubThread
 IOPubThread._setup_pipe_in = lambda thread: setattr(thread, "_pipe_flag", False)
 runpy.run_module("ipykernel_launcher", run_name="__main__")
