@@ -21,8 +21,8 @@ ends."""
 SHARE_WORTH_FINDING = 0.25
 """A further change has to be larger than this share of the change beside which it is searched."""
 COVERAGES = (0.95, 0.99)
-"""Probabilities with which a range is given, and with which builds are certain. By the second, at most one in twenty
-certain changes of 1 % of writes is in other builds (benchmarks/bisecting.py)."""
+"""Probabilities with which a range is given, and with which builds are certain. The second is larger, since a change
+that is small beside the spread of servers seems certain mostly where it seems too large (benchmarks/bisecting.py)."""
 LEAST_SQUARES = 1e-18
 """Smallest sum of squares: levels without any spread would otherwise have no logarithm."""
 
