@@ -115,7 +115,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         for pid in outliving:
             os.kill(pid, signal.SIGKILL)  # a zombie accepts a signal, too
         for pid in outliving:
-            with contextlib.suppress(ChildProcessError):  # not our child yet
+            with contextlib.suppress(ChildProcessError):  # its parent has not ended yet
                 os.waitpid(pid, 0)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)

@@ -43,11 +43,12 @@ from ipykernel.iostream import IOPubThread
 IOPubThread._setup_pipe_in = lambda thread: setattr(thread, "_pipe_flag", False)
 runpy.run_module("ipykernel_launcher", run_name="__main__")
 """
-"""The program of a kernel. It imports rqps first, which keeps a slow package out of jsonschema before a notebook
-imports Altair. It disables the kernel's pipe for forked children: a port on loopback, to which every user of the
-machine could write."""
+"""The program of a kernel. It imports rqps before a notebook imports Altair, because rqps stops Altair's jsonschema
+from importing a package that takes a second. It disables the kernel's pipe for forked children: a port on loopback,
+to which every user of the machine could write."""
 SOCKET = "kernel-ipc-5"
-"""The longest name among the sockets that Jupyter creates beside a kernel's connection file."""
+"""The longest name among the sockets that Jupyter creates beside a kernel's connection file. If its path
+is too long for a socket, the notebook is refused."""
 SHUTDOWN_PATIENCE_S = 1.0
 """Seconds for a kernel's shutdown. After half of this time the kernel gets a SIGTERM: about one kernel in thirty
 waits for its own threads."""

@@ -44,8 +44,8 @@ SLOT = "run"
 PATIENCE_S = 60
 """Maximum wait for the scheduler's answer, in seconds; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
-"""The line that says that the worker is still needed, and the seconds between two such lines. The worker's heartbeat
-has the same interval; Dask's default would wake the worker twice a second."""
+"""The line that `rqps run` sends to a worker that is still needed, and the seconds between two such lines. The
+worker's heartbeat has the same interval; Dask's default would wake the worker twice a second."""
 SILENCE_S = 120.0
 """Seconds of silence after which the connection counts as broken."""
 QUIET = {
@@ -169,7 +169,7 @@ class Host(Watcher):
     def say(self, text: str) -> None:
         self._worker.log_event(self._order.topic, {"say": text})
 
-    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 each change is sent once
+    def doing(self, what: str, *, at_once: bool = False) -> None:  # noqa: ARG002 every change is sent immediately
         if what != self._last:
             self._last = what
             self._worker.log_event(self._order.topic, {"doing": what})
@@ -211,7 +211,7 @@ class Host(Watcher):
         self._stopped_by = signal.SIGTERM
         while self._task is not None:
             for child in psutil.Process().children() if self._preparing else ():
-                child.terminate()  # a download, or the keeper of a server, which shuts it down cleanly
+                child.terminate()  # a download, or a keeper, which shuts its server down cleanly
             await asyncio.sleep(0.2)
 
 
@@ -235,7 +235,7 @@ def make_ready(order: Order, runs: str) -> None:
 
 
 def measure(order: Order, run: str, card: str) -> Result:
-    """A Dask task: measures one run of the study; `card` is the text of the study's card."""
+    """A Dask task: measures one run of the study; `card` is the text of its `study.json`."""
     (only,) = RUNS.validate_json(run, context=PARAMETERS)
     return _host(order).measure(only, card)
 

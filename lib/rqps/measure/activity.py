@@ -30,10 +30,10 @@ class Busy(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """CPU time that was used during `watch`, as shares of one CPU."""
+    """CPU use during `watch`. A share is CPU time divided by elapsed time: 1 is one busy CPU."""
 
     share: float
-    """CPU time of the whole machine, including this process and processes that started or ended meanwhile."""
+    """The share of the whole machine, including this process and processes that started or ended meanwhile."""
     busy: tuple[Busy, ...]
     """Other processes that ran during all of `watch` and used at least LEAST_SHARE of one CPU, busiest first."""
 

@@ -46,7 +46,8 @@ OPTIONS = (
 SIMULATED = ("--cache-sim=yes",)
 """Simulates caches. The first-level caches get the sizes that valgrind detects on this CPU."""
 OF_A_FUNCTION = ("--collect-atstart=no", "--instr-atstart=no", "--trace-children=no")
-"""Counting is off at first, since the server starts and reads its tables."""
+"""Options for counting one function of the server (see `engines.Counted`). Counting is off at first, so that the
+server starts faster."""
 OF_PROCESSES = ("--collect-atstart=yes", "--instr-atstart=yes", "--trace-children=yes")
 _POSITIONS = "line"
 """The value of the header `positions` with our options: each cost line begins with a line number."""
@@ -95,14 +96,15 @@ class Callgrind:
         return RqpsError(f"{error.message}\nthe server was started under callgrind, which said:\n{tail}", fix=fix)
 
     def begin(self, pid: int) -> None:
-        """Starts counting, unless the first call of a marker function starts it. No client may have a command under
-        way, since only the rest of that command would be counted."""
+        """Starts counting. Does nothing for an engine with a marker: a function that the load calls right before and
+        after the counted part. No client may have a command under way, since only the rest of that command would be
+        counted."""
         if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
     def end(self, pid: int) -> "Costs":
-        """Stops counting and returns the counts since `begin`. With a marker, they are the counts between the two
-        calls of the marker function."""
+        """Stops counting and returns the counts since `begin`. With a marker, they are the counts between its
+        two calls."""
         if self.counted.marker:
             return self._between_markers()
         self._order(pid, "dump")
@@ -336,8 +338,8 @@ def linker_stubs(costs: Costs) -> set[Function]:
 
 def from_counted(chain: Chain, counted: Counted) -> Chain:
     """The frames of a stack from the counted function on, root first; all frames if the stack does not contain
-    that function. The callers of the counted function are left out: they depend on how the thread got its connection,
-    and nothing is counted in them.
+    that function. The counted function is the one in which the engine serves an operation. Its callers are left out:
+    they depend on how the thread got its connection, and nothing is counted in them.
     """
     ours = (place for place, function in enumerate(chain) if fnmatchcase(function.name, counted.function))
     outermost = max(ours, default=len(chain) - 1)

@@ -270,9 +270,9 @@ def _frequency_is_measured() -> bool:
 
 
 def read_idle_ns(cpus: Collection[int]) -> dict[int, tuple[int, int]] | None:
-    """Maps CPUs to their idle time since boot by two counters: one to the microsecond, without an idle time that
-    still lasts, and one in ticks of 10 ms. None if the kernel has no counters of the first kind. `measuring.lua`
-    reads the same counters."""
+    """Maps each CPU to its idle time since boot, from two counters of the kernel. The first is exact to a
+    microsecond, but leaves out an idle period that has not ended yet; the second is in ticks of 10 ms. None if the
+    kernel lacks the first counter. `measuring.lua` reads the same counters."""
     tick_ns, ticks = 1_000_000_000 // os.sysconf("SC_CLK_TCK"), {}
     for line in Path("/proc/stat").read_text().splitlines():
         name, *fields_ = line.split(None, 6)

@@ -21,7 +21,8 @@ class Inlined:
     debug: DebugFile
     process: "subprocess.Popen[str] | None" = None
     ending: bytes = b"\n"
-    """The end of perf's lines for functions of the program; without llvm-symbolizer an end that no line has."""
+    """The end of perf's lines for functions of the program: the program's path in brackets. Without llvm-symbolizer
+    it is a line break, which no line contains, so that no line matches."""
     doubt: str = ""
     """A warning if the program has debug information that can't be used."""
     _known: dict[int, tuple[str, ...]] = field(default_factory=dict)

@@ -150,8 +150,8 @@ class Ready:
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
-    first run. Returns one result per dbms: all layouts of a build use the tables that its plain link, in the linker's
-    own order, has loaded. All `runs` must belong to one study."""
+    first run. Returns one result per dbms, also if a build has several layouts: all of them use the tables that the
+    build in the linker's own order of functions has loaded. All `runs` must belong to one study."""
     refuse_without_memory(runs)
     refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}

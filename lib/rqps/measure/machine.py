@@ -33,8 +33,8 @@ FICLONE = 0x40049409  # from <linux/fs.h>: lets one file share the blocks of ano
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 SIZES_KB = (0, 16, *(256 << power for power in range(9)))
-"""Sizes of the working sets. Size 0 times an addition (one cycle) in place of a load; 16 KB fit into every CPU's
-first-level cache."""
+"""Sizes of the working sets. At size 0 an addition, which takes one CPU cycle, is timed in place of a read from
+memory; 16 KB fit into every CPU's first-level cache."""
 MS_A_SIZE = 10
 PATIENCE_S = 60
 
@@ -259,8 +259,8 @@ def _hypervisor(root: Path, is_guest: bool) -> str | None:
 
 
 def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
-    """Measures the latency of a load for each size on one of these CPUs, as rows of `kb` and `load_ns`; takes a fifth
-    of a second."""
+    """Measures the latency of a read from memory on one of these CPUs, for each working set in SIZES_KB. Returns rows
+    of `kb` and `load_ns`; takes a fifth of a second."""
     program = compiled(Path(__file__).with_name("chase.c"))
     command = keeper.command("exec", [str(program), *map(str, (MS_A_SIZE, *SIZES_KB))], cpus=tuple(cpus))
     try:

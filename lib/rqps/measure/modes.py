@@ -36,8 +36,8 @@ and of the load generator count."""
 STEAL_WORTH_A_WARNING = 0.02
 """A step gets a warning if other guests got more than this share of the CPU time that the host asked for."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
-"""A step gets a warning if more than this share of its instructions is in stacks that do not begin with the counted
-function."""
+"""A step gets a warning if more than this share of its instructions is in stacks that do not begin with the function
+in which the engine serves an operation."""
 
 
 BY_PERF: Mapping[str, type[Profiling]] = {"stacks": Profiling, "waits": WaitRecording}

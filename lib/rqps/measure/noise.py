@@ -21,17 +21,17 @@ MOST_CPUS = 8
 
 @dataclass(frozen=True)
 class Noise:
-    """Interference with equal work on one CPU. Shares are of the time that the work took."""
+    """Interference with a process that repeats one piece of work on one CPU. Shares are of the elapsed time."""
 
     cpu: int
     piece_us: float
     """The time of an undisturbed piece of work: the 10th percentile of all pieces."""
     lost_share: float
-    """Time beyond what undisturbed pieces would have taken, whatever the cause."""
+    """Share of the time that undisturbed pieces would not have needed, whatever the cause."""
     waited_share: float
-    """Time in which other processes of this machine had the CPU."""
+    """Share of the time in which the process was not on its CPU, mostly since another process of this machine was."""
     stolen_share: float
-    """Time in which the hypervisor gave the CPU to another guest, as the kernel counts it."""
+    """Share of the time in which the hypervisor gave the CPU to another guest, as the kernel counts it."""
     spread: float
     """Spread of the work done per tenth of a second: the 90th minus the 10th percentile, divided by the median."""
     longest_ms: float

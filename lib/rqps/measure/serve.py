@@ -24,7 +24,7 @@ from rqps.scratch import Scratch
 
 @dataclass(frozen=True)
 class Serving:
-    """A verified server, with the version and the options that it reports, and its counters."""
+    """A running server that has the requested options, with the version that it reports, and its counters."""
 
     job: Job
     server: Opened

@@ -105,7 +105,8 @@ class Folded:
     cut_off: bool = False
     """True if the text ends in the middle of a sample."""
     inlined: Inlined | None = None
-    """The program whose inlined functions are added to the stacks. Then the addresses of its leaves count, too."""
+    """The program whose inlined functions are added to the stacks. A leaf in this program is identified by its
+    address, since the inlined functions depend on it."""
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """Maps the hash of the callers' lines to the callers' frames, root first."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)
@@ -139,8 +140,8 @@ class Folded:
         return self.inlined is not None and line.endswith(self.inlined.ending)
 
     def _frames_of(self, line: bytes, back: int = 0) -> tuple[Frame, ...]:
-        """The frame of a line, and those of the functions that are inlined there. A caller's address is that of the
-        instruction after its call, so the call is at least one byte `back`."""
+        """The frame of a line, and the frames of the functions that are inlined there. The line of a caller has the
+        address after the call, so it needs `back` = 1: the byte before that address belongs to the call."""
         frame = self._frame(_without_address(line))
         if self.inlined is None or not self._has_inlined(line):
             return (frame,)
@@ -226,8 +227,9 @@ def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[St
     """Yields paths to functions without frame pointers, from the few stacks that were copied and unwound.
 
     In most distributions the C library has no frame pointers, so two of five stacks of a server lack their callers.
-    Each path leads from the root to a function that is the outermost of another stack of the role. A path has the
-    samples of all copied stacks that contain the path, and weight 0.
+    Each path leads from the root to a function that is the outermost one in another stack, of a thread with the same
+    role (connection, purge and the like). The samples of a path are those of all copied stacks that contain it; its
+    weight is 0.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}

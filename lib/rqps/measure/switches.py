@@ -141,7 +141,7 @@ class Switches(Folded):
         if number not in self._now:
             self._before[number] = first, now - self.began_ns
         elif activity := self._now[number]:
-            # Two switch-outs in a row, or two switch-ins: records between them were lost.
+            # Not known after two switch-outs or two switch-ins in a row: records between them were lost.
             is_known = (activity[0] == RUNNING) == (first == RUNNING)
             self._count(number, activity if is_known else (LOST, activity[1], _NO_STACK), now)
         self._now[number] = then

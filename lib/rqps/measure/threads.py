@@ -38,7 +38,7 @@ class Used(NamedTuple):
 
     running_ns: int
     waiting_ns: int
-    """Ready to run, but without a CPU."""
+    """Time ready to run, but without a CPU."""
 
 
 def used_by_threads(pids: Iterable[int]) -> dict[int, Used]:

@@ -171,7 +171,7 @@ def take_turns(sides: Sequence[Side], seed: str, cpus: Collection[int] = ()) -> 
 
 
 def cycle_table(sides: Sequence[Side], idle: Sequence[tuple[int, Any]], step: str) -> pl.DataFrame:
-    """The table `cycles`, which is the same for all sides: CPU time that neither they nor their loads used."""
+    """The table `cycles`, equal for all sides: per cycle, the CPU time that was used, but not by servers or loads."""
     ours_us = defaultdict[int, float](float)
     for row in (row for side in sides for row in side.slices):
         ours_us[row["cycle"]] += row["server_cpu_us"] + (row["client_cpu_us"] or 0)

@@ -24,7 +24,7 @@ class FirstPage:
     means: pl.DataFrame
     """Geometric means over all steps."""
     decided: pl.DataFrame
-    """One row per comparison, with the measure that decides it."""
+    """One row per host, step and dbms: the comparison of throughput, or of a cost if that of throughput is unsure."""
     headline: str
     row: Row | None
     """The comparison that the headline names, if there is one."""
@@ -34,7 +34,8 @@ class FirstPage:
     notes: tuple[str, ...] = ()
     """Sentences that follow the headline: the parts of its answer, or states of the servers that affect it."""
     conclusive: str = ""
-    """A sentence on inconclusive comparisons, if the headline has other comparisons than those with the base."""
+    """The sentence on inconclusive comparisons that replaces the usual one, for a headline on other comparisons than
+    those with the base. Empty for the usual sentence."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

@@ -44,8 +44,8 @@ def costs(study: Study, *, published: bool = False) -> pl.DataFrame:
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """One row per step, run and published column, calculated from the lines of vmstat and iostat, one per second.
 
-    Duets have no rows, since their servers share each second. The o/s of a scan counts thousands of rows per second
-    of one table. The first line of vmstat is left out."""
+    Duets have no rows, since their servers share each second. For a scan, `o/s` is the thousands of rows per second
+    that are read from one table, as published. The first line of vmstat is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
     steps = steps.filter(~SHARES_SECONDS)
     lines = counters.filter(SHOWN_BY_VMSTAT, pl.col("run").is_in(steps["run"].unique().implode()))
@@ -78,7 +78,7 @@ def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def cost_tables(costs: pl.DataFrame) -> Iterator[GT]:
-    """Tables of costs, one per group of steps; each ratio has the sign of its verdict."""
+    """Tables of costs, one per group of steps; a symbol beside each ratio shows its verdict."""
     ratios = pl.col("metric").is_in([CPU, "cpu/o"])
     few, left_out = first_of_many(costs, costs.filter(ratios).with_columns(estimate="ratio"))
     for (group,), rows in by_host(few).group_by("group", maintain_order=True):

@@ -70,8 +70,8 @@ def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
 
 
 def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
-    """The comparison, among those with the given step, base and me, whose interval is farthest from 1. If any of them
-    regressed, the others are not considered."""
+    """The comparison of throughput whose interval is farthest from 1, among those with the given step, base and me.
+    If some of these comparisons regressed, it is one of the regressions."""
     for column, name in (("step", step), ("dbms", me), ("base", base)):
         if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
             raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")
@@ -115,8 +115,8 @@ def trees_of(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> pl.Da
 
 
 def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yields each base and the costs of its pairs. The profile gives the share of each stack, the measured cost of an
-    operation the total."""
+    """Yields each base with the costs of its pairs: the profile's costs by stack, scaled so that their sum is the
+    measured cost of an operation."""
     profiled = set(costs["dbms"])
     metric = METRIC_OF[INSTRUCTIONS if costs["samples"].null_count() else MICROSECONDS]
     for base in dict.fromkeys(of for of, _ in pairs if of in profiled):

@@ -78,7 +78,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
         explanation=_others(cpu) or (_most(sure, costs) if sure.height else ""),
         row=next(sure.iter_rows(named=True), None),
         measure=CPU,
-        conclusive=_conclusive(_named(cpu)),
+        conclusive=_inconclusive(_named(cpu)),
     )
 
 
@@ -163,7 +163,7 @@ def _most(sure: pl.DataFrame, costs: pl.DataFrame) -> Clause:
     return finding(phrase(text, where, change_of(row, FRAME), added, joined("", beside)))
 
 
-def _conclusive(costs: pl.DataFrame) -> Clause:
+def _inconclusive(costs: pl.DataFrame) -> Clause:
     """A sentence on the scenarios whose cost is inconclusive."""
     several = costs["build"].n_unique() > 1
     names = {

@@ -32,10 +32,10 @@ _COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl
 _OF_PARTS = (
     "base_samples",  # null where each instruction was counted
     "me_samples",
-    "base_measured",  # of the whole operation, as are the next two
+    "base_measured",  # cost of the whole operation in the base
     "me_measured",
-    "measured_error",
-    "smallest_effect",  # the study's, as a share of the part
+    "measured_error",  # half the width of the interval of the whole operation's difference
+    "smallest_effect",  # the study's smallest effect, a share of the part's cost
 )
 BREAKDOWN = pl.Schema(
     {

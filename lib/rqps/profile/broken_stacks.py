@@ -43,8 +43,8 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     """The sampled stacks with their `ending`: `root`, `repaired`, or `broken` if they can't be repaired.
 
     Samples and weight of a broken stack are divided among the paths that are known to lead to its first function, in
-    the same step or else in any step of the same dbms. If no path is known, the stack is put under the frames that
-    all complete stacks of its role begin with.
+    the same step or else in any step of the same dbms. If no path is known, the stack is put under the outermost
+    frames that all complete stacks of threads with the same role have in common.
     """
     # A thread without a name is a connection if its stack has a function that serves clients.
     is_connection = (pl.col("role") == _UNKNOWN_ROLE) & _serves(stacks)
@@ -135,12 +135,13 @@ class _Known:
         return []
 
     def trunk(self, row: _Row) -> _Path:
-        """The frames that all complete stacks of a role begin with."""
+        """The outermost frames that all complete stacks of threads with the same role have in common. A role is a
+        kind of thread, such as connection or purge."""
         role = _scopes(row)[1]
         if role not in self._trunks:
             stacks = self._whole[role].unique() if role in self._whole else pl.DataFrame()
             paths = [_path(stack) for stack in stacks.iter_rows(named=True)]
-            outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all others sort between these two
+            outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all paths share what these share
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
 

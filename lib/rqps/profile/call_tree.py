@@ -36,7 +36,7 @@ FOLDED_PER_UNIT = 1_000_000
 
 
 def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
-    """The trees of every host, step and dbms that has a round in common with the base, in one frame."""
+    """The trees of every host, step and dbms that has a round in common with the base, in one data frame."""
     trees = [
         _tree(pair, fold_below).select(*TREE, host=pl.lit(host), step=pl.lit(step), dbms=pl.lit(dbms))
         for host, step, dbms, pair in pairs(costs, base)

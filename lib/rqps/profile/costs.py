@@ -143,8 +143,9 @@ def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
 def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
 
-    A stack begins with the role of its thread. To compare stacks of two releases, this leaves out frames that the
-    engine's `renames` list as starts or layers, and callers that are unnamed or listed as passed.
+    A stack begins with the role of its thread. So that stacks of two releases can be compared, frames are left out
+    that only some releases have: those that the engine's `renames.yaml` lists under `starts` or `layers`, and callers
+    that have no name or are listed under `passed`.
     """
     numbered = frame.with_row_index("row")
     long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")

@@ -98,7 +98,8 @@ def density_of(study: Study) -> pl.DataFrame:
 
 @lru_cache(maxsize=4)  # a study's page and its first page both use the result
 def _events(study: Study, by: tuple[str, ...]) -> pl.DataFrame:
-    """Events per operation of each counted round with simulated caches, grouped by the columns `by`, too."""
+    """Events per operation: instructions, and cache misses by level. One row per event, step and counted run that
+    simulated caches, and per value of the columns `by`."""
     counted = load(study.place, mode="instructions")
     misses = counted.cache_misses.collect()
     keys = ["run", *_KEYS, "round"]

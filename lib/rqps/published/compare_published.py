@@ -42,7 +42,7 @@ class Beside(NamedTuple):
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row per number, for the steps that both have, in the order of their groups."""
+        """One row per number, for the steps that published and own columns share, in the order of their groups."""
         if not self.ours:
             return pl.DataFrame()
         numbers = [
@@ -171,7 +171,8 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
-    """One column per host: among our comparisons with the base's config, the nearest to a published one."""
+    """One column per host: our comparison of two releases, with the base's config, that is nearest to any of
+    `theirs`."""
     _, config = build_and_config(study.card.base)
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}

@@ -121,7 +121,7 @@ class Published:
 
 
 def read(folder: Path | str | None = None) -> Published:
-    """Read all files of a folder, `data/published` of this checkout if none is given."""
+    """Reads all files of a folder; without an argument, of `data/published` in this checkout."""
     place = Path(folder) if folder else FOLDER
     names = ["sources.yaml", "checks.yaml", "readings.yaml", "views.sql", *(f"{name}.csv" for name in FILES)]
     if missing := [name for name in names if not (place / name).is_file()]:

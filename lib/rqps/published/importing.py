@@ -1,4 +1,4 @@
-"""Imports results that somebody else measured as a study: finds files, reads them, and writes the raw tables."""
+"""Imports, as a study, results that somebody else measured: finds files, reads them, and writes the raw tables."""
 
 import hashlib
 import os

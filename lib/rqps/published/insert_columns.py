@@ -74,7 +74,7 @@ def with_insert_rate(study: Study) -> pl.DataFrame:
 
 
 def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
-    """Operations of each client in every second, of the kind that the step's throughput counts: query or insert."""
+    """Queries of each client in every second; inserts for a step whose throughput counts inserts."""
     main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
     return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
 

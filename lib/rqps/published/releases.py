@@ -129,8 +129,8 @@ def _inserts(published: Published) -> Iterator[_Printed]:
 
 def _lookups(published: Published) -> Iterator[_Printed]:
     """Quotients of two printed ratios that differ in one condition: the later release to the earlier one, or the
-    performance schema on to off. All printed ratios are relative to 5.0.85, which cancels out in a quotient; we have
-    not measured it.
+    performance schema on to off. All printed ratios are relative to 5.0.85, which we have not measured: it cancels
+    out in a quotient.
     """
     times = response_times(published).with_columns(
         pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")

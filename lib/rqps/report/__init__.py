@@ -1,4 +1,4 @@
-"""Renders executed notebooks as pages, which need no network, no server and no notebook."""
+"""Renders executed notebooks as pages, which need no network, no server and no Jupyter."""
 
 from rqps.report.check import check
 from rqps.report.one_file import one_file
