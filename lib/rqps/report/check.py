@@ -44,10 +44,9 @@ class Checked(NamedTuple):
 def check(
     path: Path, study: str | None = None, data: Path | str | None = None, notebooks: Path = NOTEBOOKS
 ) -> Checked:
-    """Compare a report, which is a folder or one file, with a new report that is made from its data: the data packed
-    inside it, or else the study in the data folder.
-
-    `study` names other data to make the new report from.
+    """Compare a report (a folder or one file) with a new report that is made from the same data: from the data packed
+    inside the old report, or else from its study in the data folder. If `study` is given, the new report is made from
+    that study.
     """
     path = path.parent if path.name == "index.html" else path
     files = _files(path)
@@ -109,7 +108,7 @@ def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
 
 
 def _where_they_differ(*texts: str) -> Iterator[str]:
-    """The texts; long texts are shortened to the part in which they differ and some characters before it.
+    """The texts, of which long ones are shortened to the part in which they differ, with some characters before it.
 
     >>> [len(text) for text in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
     [62, 62]

@@ -36,8 +36,8 @@ def differences(study: Study) -> pl.DataFrame:
 
 
 def decided_frame(compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per comparison, with the measure that decides it, and with `size`: 1 plus the distance of the ratio
-    from 1."""
+    """One row per comparison, in the metric that gives its verdict: throughput or, if that is unsure, a cost per
+    operation. `size` is 1 plus the distance of the ratio from 1."""
     return stats.deciding(compared).with_columns(size=1 + (pl.col("estimate") - 1).abs())
 
 

@@ -65,7 +65,7 @@ class Overall:
     study: Study
     compared: pl.DataFrame
     decided: pl.DataFrame
-    """One row per comparison, with the measure that decides it."""
+    """One row per comparison, in the metric that gives its verdict: throughput or, if that is unsure, a cost."""
     metric: str
     short: Mapping[str, str]
     """Maps dbms to short names."""
@@ -99,7 +99,7 @@ class Overall:
 
     @cached_property
     def judged(self) -> pl.DataFrame:
-        """The comparisons that the sentences count, each with the measure that decides it: those of `extremes`."""
+        """The comparisons that the sentences count: the rows of `decided` that are in `extremes`."""
         return self.decided.join(self.extremes.select(CELL[:-1]).unique(), on=CELL[:-1], how="semi")
 
     @cached_property
@@ -135,7 +135,8 @@ class Overall:
 
     def in_all(self) -> list[Clause]:
         """Sentences on the means, the means by kind of work, the releases that changed them, and the means by number
-        of clients; then on the largest regression and gain. A what-if has only sentences on its change."""
+        of clients; then on the largest regression and gain. A study that tries one change (a what-if) has only
+        sentences on that change."""
         if tried := self._what_if():
             return tried
         parts = (self._in_all, self._by_work, self._brought, self._by_clients)
@@ -303,8 +304,8 @@ class Overall:
         return {name: in_order(rows[name]) for name in ("step", "base", "dbms")}
 
     def _counts(self) -> Clause:
-        """The number of each verdict by the headline's measure, as tables show them, and the inconclusive comparisons
-        that cost per operation decides."""
+        """The number of each verdict in the headline's metric, as in the tables, and those comparisons that are
+        inconclusive by throughput but not by cost per operation."""
         rows = self.extremes.filter(metric=self.metric)
         if rows.height < self.judged.height:  # some were not measured in this metric
             rows, frame, of = self.judged, "decided", self.cells(self.judged)
@@ -318,7 +319,7 @@ class Overall:
         return phrase("{}{}{}", without, counts, self._by_cost() if frame == "compared" else "")
 
     def _by_cost(self) -> Clause:
-        """Names the comparisons that are inconclusive by throughput and decided by cost per operation."""
+        """Names the comparisons that are inconclusive by throughput but have a verdict by cost per operation."""
         by_cost = self.judged.filter(pl.col("verdict") != "unsure", pl.col("metric") != THROUGHPUT)
         if by_cost.is_empty() or self.metric != THROUGHPUT:
             return Clause("")
@@ -333,8 +334,8 @@ class Overall:
         return phrase(", of which cost per operation decides {}: {}", by_cost.height, listed(parts))
 
     def worst(self) -> Row | None:
-        """The comparison with the largest change in the more frequent direction, or else in the other direction; None
-        if nothing changed."""
+        """The comparison with the largest change in the direction (regression or gain) that is more frequent; None if
+        nothing changed."""
         changes = self.judged.filter(pl.col("verdict").is_in(list(CHANGED)))
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         for verdict in ("slower", "faster") if slower >= faster else ("faster", "slower"):

@@ -1,5 +1,5 @@
-"""Links from a number to its profile, which shows where the time goes: a profile of this study, or of another study
-of the same work."""
+"""Links from a number to its profile, which shows the functions that the time is spent in: a profile of this study,
+or of another study of the same steps and binaries."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -97,7 +97,8 @@ def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _built(study: Study) -> pl.DataFrame:
-    """The binary and the machine of each step and dbms; the machine is compared instead of the host's name."""
+    """The binary and the machine of each step and dbms. Studies are matched by the machine, not by the host's
+    name."""
     built = study.runs.select("run", "build_digest", "machine")
     return study.steps.select("run", *_CELL).join(built, on="run").drop("run").unique()
 

@@ -46,19 +46,21 @@ IN_SEARCH = pl.col("occasion") == pl.col("occasion").min().over("dbms")
 
 
 class Size(NamedTuple):
-    """The size of a change by all its rounds. With enough occasions, its interval holds what a further one finds."""
+    """The size of a change, from all its rounds. With enough occasions, its interval contains the size that a further
+    occasion would find."""
 
     level: Level
     occasions: int
 
     @property
     def enough(self) -> bool:
-        """True if the occasions are enough for other hours."""
+        """True if the occasions are enough for an interval that also holds at other hours."""
         return self.occasions >= OCCASIONS_FOR_OTHER_HOURS
 
     @property
     def excludes_none(self) -> bool:
-        """True if the interval of the mean excludes no change; it is narrower than that of a further occasion."""
+        """True if the interval of the mean excludes a ratio of 1. This interval is narrower than the interval for a
+        further occasion."""
         return abs(self.level.value) >= self.level.half / (math.sqrt(1 + self.occasions) if self.enough else 1.0)
 
     def certainty(self, builds: bool | None = None) -> str:
@@ -288,8 +290,8 @@ class Bisection:
         return {dbms: Level(log, half) for dbms, log, half in rows.iter_rows()}
 
     def _shares(self, rounds: pl.DataFrame) -> dict[str, Level]:
-        """Maps each candidate to its share of the way from end to end, in the rounds in which it was up beside both.
-        The same change may be larger or smaller in another hour of the search; the shares stay."""
+        """Maps each candidate to its level as a share of the difference between the two ends, from the rounds in
+        which the candidate and both ends were up. The difference may vary from hour to hour; the shares do not."""
         log, of_bad = pl.col("ratio").log(), pl.col("of_bad")
         bad = rounds.filter(dbms=self.dbms[-1]).select("duet", log.alias("of_bad"))
         share = pl.when(dbms=self.dbms[-1]).then(0.0).otherwise(log.mean().over("dbms") / of_bad.mean().over("dbms"))
@@ -303,9 +305,9 @@ class Bisection:
         }
 
     def _size(self, before: int, after: int, changes: int) -> Size:
-        """The change between two candidates by all rounds. If the occasions are enough for other hours, each is one
-        value, by as many rounds as a further one has, so that all are equally precise. The interval is corrected for
-        the number of changes."""
+        """The change between two candidates, from all rounds. If there are enough occasions for an interval that
+        holds at other hours, each occasion counts as one value, from as many rounds as a further occasion has, so
+        that all are equally precise. The interval is corrected for the number of changes."""
         names = [self.dbms[at] for at in (before, after)]
         rounds = self._rounds()
         wide = rounds.filter(pl.int_range(pl.len()).over("dbms", "occasion") < ROUNDS).pivot(

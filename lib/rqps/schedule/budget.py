@@ -93,7 +93,7 @@ class Budget:
     def _wanted(
         self, runs_file: RunsFile, study: str, host: str, done: Counter[str], left_s: float, watcher: Watcher
     ) -> dict[str, int]:
-        """Maps each dbms to its number of rounds after the next round, which is one more than now if it takes
+        """Maps each dbms to the number of rounds it will have after the next round: one more than now if it takes
         part."""
         spec = runs_file.studies[study]
         absent = {run.dbms for run in unfold(runs_file, study, host) if run.absent}

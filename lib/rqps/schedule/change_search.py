@@ -19,12 +19,13 @@ MOST_UNDECIDED = 2
 """Number of undecided candidates, with levels half way between the ends, after which the search for one change
 ends."""
 SHARE_WORTH_FINDING = 0.25
-"""A further change has to be larger than this share of the change beside which it is searched."""
+"""A further change has to be larger than this share of the neighbouring change that was located before."""
 COVERAGES = (0.95, 0.99)
-"""Probabilities with which a range is given, and with which builds are certain. The second is larger, since a change
-that is small beside the spread of servers seems certain mostly where it seems too large (benchmarks/bisecting.py)."""
+"""The probability that the change lies in the range that is named, and the probability from which its two builds are
+called certain. The second is larger: if a change is small compared with the spread between servers, its builds mostly
+seem certain when it is also overestimated (benchmarks/bisecting.py)."""
 LEAST_SQUARES = 1e-18
-"""Smallest sum of squares: levels without any spread would otherwise have no logarithm."""
+"""Lower bound of a sum of squares, so that it has a logarithm even if the levels do not vary."""
 
 
 class Level(NamedTuple):

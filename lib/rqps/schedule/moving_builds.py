@@ -120,8 +120,8 @@ class Watch:
         return seen.join(remarks, on=["build", "step"], how="left", maintain_order="left")
 
     def open(self) -> pl.DataFrame:
-        """The unacknowledged changes. A change against the base is left out if an open change against the version
-        before has the same build, step and metric."""
+        """The unacknowledged changes. A change against the base is left out if the same build, step and metric has an
+        unacknowledged change against the version before."""
         changes = self.changes().filter(pl.col("remark").is_null(), state="changed")
         alone = changes.filter(against="last").select("build_of", "step", "metric")
         added_up = changes.filter(against="base").join(alone, on=alone.columns, how="anti")

@@ -1,4 +1,4 @@
-"""Prepares and measures the run of a notebook: for `rqps run`, or by hand with papermill or in JupyterLab.
+"""Prepares and measures the run that a notebook requests, started by `rqps run` or by hand (papermill, JupyterLab).
 
 `rqps run` writes the job into the run's folder beforehand. For a run by hand, the job is made here. A run with other
 dbms, parameters or options than the study in runs.yaml gets a study of its own.

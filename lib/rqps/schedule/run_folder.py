@@ -33,8 +33,8 @@ that measure at the same time."""
 PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
 SHOWN_LINES = 20
 LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
-"""Maximum size in bytes of a stored log, of a finished and of a failed run. Of a longer log, the beginning and the
-end are stored; measurements are in the tables, not in logs."""
+"""Maximum size in bytes of a stored log: first for finished runs, then for failed runs. Of a longer log, the
+beginning and the end are stored; measurements are in the tables, not in logs."""
 
 
 @contextmanager

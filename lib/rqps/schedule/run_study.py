@@ -29,7 +29,7 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, Measured, Run, RunsFile, StudySpec,
 from rqps.terminal import duration, moment
 
 _ALONE = Lock()
-"""Lock for preparing a study's folder: each host of a study is served by a thread of this process."""
+"""Lock for preparing a study's folder, since each host of a study has its own thread in this process."""
 GIVEN = ("study", "dbms", "round", "mode", "folder")
 """The parameters that every run notebook takes, besides those of its workload."""
 AGAIN = "then run the same command again: finished runs are safe"
@@ -134,7 +134,7 @@ def run_study(
     """Measures a study's missing runs on a host, or as many as fit a budget, occasion by occasion; returns the exit
     code. A failed run does not stop the study; its folder remains. `another` begins an occasion now. `rebuilt`
     measures each rebuilt build as its next version, with a `note`. `wanted` maps each dbms to its final number of
-    rounds, if these differ."""
+    rounds, if dbms get different numbers."""
     host = host or this_host()
     folder = StudyFolder.of(data.absolute(), study)
     asked = on_host(runs_file, study, host)

@@ -65,8 +65,8 @@ class StudyFolder:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
     def measured(self, host: str, occasion: int | None = None) -> Measured:
-        """The complete duets of a host, with the `occasion` under way; if not given, the latest one with a finished
-        run."""
+        """The complete duets of a host, and the number of its current `occasion`; if none is given, the latest with a
+        finished run."""
         sides: dict[Path, list[Manifest]] = {}
         latest = 1
         for path, manifest in finished(self.path):

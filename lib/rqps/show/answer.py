@@ -17,7 +17,8 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 
 GAP = "  "
 MANY_DBMS = 6
-"""With more dbms than this, and more than two dbms per step, dbms are rows and steps are columns."""
+"""If a study has more dbms than this, and more than twice as many dbms as steps, dbms are rows and steps are
+columns."""
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
 
 Cells = list[list[str]]

@@ -37,7 +37,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A number in a sentence, and its source: a column of the rows of a frame that match `rows`."""
+    """A number in a sentence, and its source: one column of a frame, in those rows that match `rows`."""
 
     frame: str
     """Name of the frame: `compared`, `means`, or another name that the page knows."""
@@ -105,8 +105,8 @@ def from_item(text: str, claims: str) -> Clause:
 
 
 def wrong(sentence: str, frame_of: Callable[[str], pl.DataFrame]) -> list[str]:
-    """Describes each wrong claim of a sentence: the frame has another number or none, or the sentence does not
-    contain the number as written."""
+    """Describes each wrong claim of a sentence. A claim is wrong if the frame has another number or none, or if the
+    sentence does not contain the number as written."""
     return [
         f"{str(sentence)!r}: {problem}"
         for claim in claims_of(sentence)

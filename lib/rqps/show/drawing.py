@@ -62,7 +62,7 @@ def _draw(folder: Path) -> None:
 
 
 def _draw_until_end(folder: Path) -> None:
-    """Draws the charts that appear in the folder until the standard input is closed."""
+    """Draws each chart that another process writes into the folder, until the standard input is closed."""
     png({"mark": "point", "data": {"values": []}})  # warms up: the first picture takes half a second longer
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         _draw(folder)

@@ -70,7 +70,7 @@ def one_step(of_dbms: pl.DataFrame, who: str) -> Clause:
     mean, rest = (rows[0] for rows in means)
     left, total = math.log(rest["estimate"]), math.log(mean["estimate"])
     most = MOST_LEFT_IF_SAME if rest["verdict"] == "same" else MOST_LEFT
-    if not _shown(mean) or total == 0 or left / total > most:  # the rest may have gone the other way
+    if not _shown(mean) or total == 0 or left / total > most:  # other steps may have changed the other way
         return Clause("")
     return phrase("without {}, {} is at {}", rest["without"], who, signed(rest))
 
@@ -114,7 +114,7 @@ def came_from_steps(
 
 
 def _most(alike: pl.DataFrame) -> Clause:
-    """The step with the largest change, among the steps that a release changed in one direction, in brackets."""
+    """In brackets, the step with the largest change among the steps that a release changed in one direction."""
     if alike.is_empty():
         return Clause("")
     up = alike["way"][0] == "up"

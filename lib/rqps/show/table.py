@@ -61,7 +61,8 @@ class Column:
     """One column of a table.
 
     `form` is a format such as `.2f`, or a function that returns a value's HTML. `colour` returns the background
-    colour of a value, or None. Nulls are shown as dashes. Columns with the same `under` share that text as a heading.
+    colour of a value, or None. Nulls are shown as dashes. Columns with the same text in `under` have it as their
+    common heading.
     """
 
     name: str

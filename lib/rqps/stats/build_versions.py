@@ -61,7 +61,7 @@ def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
 
 
 def _between_versions(study: Study, every: pl.DataFrame, compared: pl.DataFrame) -> list[pl.DataFrame]:
-    """One compared frame per version, each against the version before it."""
+    """One frame of comparisons per version; the base is the version before it."""
     dbms = study.runs.select("dbms", "build", "config").unique().join(every, on="build")
     before = dbms.sort("number").with_columns(last=pl.col("dbms").shift().over("build_of", "config"))
     values = with_counts(measured(study, COMPARED), study)
@@ -81,15 +81,14 @@ def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
     """Compares each version of a build with an earlier one, from the occasions on which it was the newest version:
     one row per version, step, metric and `against`.
 
-    - `against` is `last` for a comparison with the version before. The newest version also has rows in which it is
-      `base`: both versions are compared by their ratios to the base. The earlier version is then the first one, or
-      the one that was `acknowledged`, and the verdict is `unsure` unless the whole interval lies beyond the smallest
-      effect.
+    - `against` is `last` for a comparison with the version before. `against` is `base` in further rows of the newest
+      version: it is compared with the first version, or with the one that was `acknowledged`, by the ratios of both
+      to the base. Their verdict is `unsure` unless the whole interval lies beyond the smallest effect.
     - `seen` is the verdict of the first occasion.
     - `state` is null unless `seen` is slower or faster. Then it is `suspected` until there is a second occasion,
       `changed` if the later occasions have the same verdict, and null otherwise.
 
-    Only a version's own rounds decide its verdict, so further versions do not change it.
+    The verdict on a version follows only from rounds in which it was the newest, so later versions do not change it.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
@@ -155,7 +154,8 @@ def seen_on_occasions(
 
 def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
     """Ratios to the base, divided by the ratios of an earlier version if its rounds `level` are given. The verdict is
-    `unsure` unless the interval lies beyond the smallest effect: one machine may differ by less from hour to hour."""
+    `unsure` unless the interval lies beyond the smallest effect: smaller differences can come from the machine, which
+    varies from hour to hour."""
     if level is not None:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)

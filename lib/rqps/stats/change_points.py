@@ -39,9 +39,10 @@ FEWEST_RELEASES = 3
 FEWEST_OF_A_DRIFT = 6
 """Minimum number of releases for a drift: in fewer, single changes and a drift can't be distinguished."""
 LEAST = 0.005
-"""Smallest change that is named, as a share. Counts are so exact that nearly all releases differ by a little."""
+"""Smallest change that is named, as a share. Counted instructions are so exact that nearly every release has a
+significant smaller change."""
 ROUNDS_OF_MEANS = 50
-"""Number of iterations that is enough for the means of rows and columns to converge if some cells are empty."""
+"""Number of iterations after which the row and column means of a table with empty cells have converged."""
 FALSE_PAGES = 0.03
 """Share of pages of equal releases on which a change is named by mistake, if noise is normally distributed; real
 noise has longer tails."""
@@ -120,7 +121,8 @@ def courses_of(study: Study) -> Courses:
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:
     """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
-    multiple comparisons together. `shown` has the estimates in tables, which `points` and `summary` repeat."""
+    multiple comparisons together. The frames `points` and `summary` take their estimates from `shown`, the
+    comparisons in tables, so that they agree with them."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
     known = {} if shown is None else shown.partition_by(*CELL, "base", as_dict=True)
@@ -248,7 +250,8 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str
 
 
 def _without_luck(values: Floats) -> tuple[Floats, Floats]:
-    """The mean of each column of a table that may have gaps, and the residuals without column and row means."""
+    """The mean of each column of a table that may have gaps, and the residuals: the values minus the means of their
+    row and column."""
     levels = np.zeros(values.shape[1])
     for _ in range(ROUNDS_OF_MEANS):
         of_rows = np.nanmean(values - levels, axis=1, keepdims=True)

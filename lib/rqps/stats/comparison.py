@@ -17,7 +17,7 @@ from rqps.store.read import Study
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
 KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
 _FOLLOWING = {*STEP[2:], "build", "config", "component"}
-"""Keys that are determined by the others; grouping without them takes half the time."""
+"""Key columns whose values follow from the other key columns; grouping without them takes half the time."""
 
 
 def compare(
@@ -42,7 +42,7 @@ def compare(
     one = [name for name in keys if name not in follows]
     following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
     sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
-    adds_up = "base_whole" in paired.columns  # costs of parts add up: their means do, their medians do not
+    adds_up = "base_whole" in paired.columns  # costs of parts: means add up, medians do not
     middles = {name: values.mean() if adds_up else values.median() for name, values in sides.items()}
     occasions = pl.col("occasion").n_unique() if "occasion" in paired.columns else pl.lit(1)
     about = paired.group_by(one).agg(*following, **middles, occasions=occasions.cast(pl.Int32))
@@ -66,8 +66,8 @@ def estimated(
     """One estimate per group, with the interval `sure_low, sure_high` that decides verdicts: it is corrected for all
     groups together.
 
-    A group that differs significantly can't be called different by mistake, so the correction counts only the others
-    (Holm, 1979). Groups of too few rounds get no verdict and are not counted. The interval is wider if the study was
+    By Holm's method (1979), a group that differs significantly is no longer counted in the correction of the others.
+    Groups of too few rounds get no verdict and are not counted either. The interval is wider if the study was
     measured until it was decided, since its `looks` share the probability of an error.
     """
     covering = STUDENT.estimates(frame, keys, of)
@@ -126,7 +126,8 @@ def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
 
 
 def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence[str] | None = None) -> pl.DataFrame:
-    """Estimates of absolute values, in columns of the tidy frame, without base and verdict."""
+    """Estimates of measured values, not of ratios to a base: the columns are those of the tidy frame without base and
+    verdict."""
     return statistic.estimate(values, [name for name in keys or KEYS if name in values.columns], "value")
 
 

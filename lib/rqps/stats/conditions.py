@@ -1,4 +1,5 @@
-"""Conditions of the runs, warnings, and plans that differ, which are shown beside the numbers that they concern."""
+"""Conditions of the runs, warnings, and query plans that differ. Pages show them beside the numbers that they
+concern."""
 
 from collections import Counter
 from functools import lru_cache
@@ -31,7 +32,8 @@ def all_warnings(study: Study) -> pl.DataFrame:
     errors, operations = (pl.col(name).cast(pl.String) for name in ("errors", "operations"))
     failed = pl.when(pl.col("errors") > 0).then(errors + " errors in ").otherwise(pl.lit(""))
     no_number = failed + operations + " operations: not compared"
-    # In steps with queries, the target is the rate of the inserts beside them; the run itself warns if it is missed.
+    # In steps with queries, the target is the rate of the concurrent inserts; if they miss it, the run itself has a
+    # warning.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
     differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
@@ -95,7 +97,7 @@ def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
 def missing_rounds(study: Study) -> pl.DataFrame:
     """Warnings for a dbms that has finished fewer rounds than the study plans, or whose config its version lacks.
 
-    A study of profiled runs alone gets no such warning, since its card does not say how many runs are planned.
+    A study that has only profiled runs gets no such warning, since the number of planned runs is not stored.
     """
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
@@ -182,7 +184,8 @@ def changed_conditions(first: Study, second: Study) -> pl.DataFrame:
 
 
 def _of_each_dbms(study: Study) -> pl.DataFrame:
-    """The facts of each dbms over all its runs: its build, lasting conditions, and settings that no option sets."""
+    """One row per dbms and fact, with all values of its runs: facts of the build, conditions except momentary ones
+    such as the CPU frequency, and server variables that no option sets."""
     columns = ["dbms", "kind", "name", "value"]
     of_build = study.runs.select("dbms", "version", "build_source", sha256=pl.col("build_digest").str.head(12))
     builds = of_build.unpivot(index="dbms", variable_name="name").with_columns(kind=pl.lit("build"))

@@ -60,8 +60,8 @@ def waiting(study: Study) -> pl.DataFrame:
 
 
 def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> pl.DataFrame:
-    """One row per comparison: a column with the verdict on each metric, `differ`, true if the verdicts differ, and
-    the `reason`, if the `waits` or the instructions show it.
+    """One row per comparison, with one column per metric for its verdict. `differ` is true if these verdicts differ;
+    `reason` says why, and is null unless the `waits` or the instructions show it.
 
     >>> step = {"host": "vm", "step": "insert", "base": "my56.z", "dbms": "my80.z"}
     >>> verdicts = {THROUGHPUT: "same", CPU: "slower"}
@@ -73,7 +73,7 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
     wide = compared.pivot("metric", list(SIDES), index=_KEYS, values="verdict", maintain_order=True)
     if waits is None:
         waits = wide.select(_KEYS, verdict=pl.lit(None, pl.String)).clear()
-    else:  # a time is negative if threads other than the one that answers used CPU
+    else:  # a waiting time is negative if several threads used CPU at once
         waits = waits.filter(pl.min_horizontal("base_estimate", "me_estimate") >= 0)
     counted = pl.col(INSTRUCTIONS) != "unsure"
     verdicts = pl.concat_str(THROUGHPUT, CPU, "waiting", separator=" ")

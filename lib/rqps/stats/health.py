@@ -52,7 +52,8 @@ class Health(NamedTuple):
     few rounds."""
     by_round: pl.DataFrame
     """One row per host and round: `off`, the median deviation of its ratios; `far`, true if that is unusually large;
-    the numbers of steps with warnings of `others` and of `steal`; and `disturbed`, true if these are many."""
+    `others` and `steal`, the numbers of steps that other processes or other guests of the machine disturbed; and
+    `disturbed`, true if these are many."""
     cycles: pl.DataFrame
     """One row per duet and step: the numbers of its `cycles`, of those `disturbed` by other processes or guests, and
     of those `left_out` for that: none if most were disturbed. Empty where this was not measured."""

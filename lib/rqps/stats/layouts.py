@@ -1,4 +1,4 @@
-"""The luck of a layout: what another order of functions alone changes, as it was measured for an engine."""
+"""The effect of a layout: the change that another order of functions alone makes, as measured for each engine."""
 
 from collections.abc import Iterator
 
@@ -14,10 +14,10 @@ KNOWN = {"engine": pl.String, "study": pl.String, "step": pl.String, "metric": p
 
 
 def known_layouts(study: Study) -> pl.DataFrame:
-    """One row per step and metric of this study for which the luck of a layout is known, and the row `MEAN` if it is
-    known for the mean of these steps. `by_layout` is 1 plus the largest change that another order of functions alone
-    makes; `study` measured it. Empty for a study with layouts of its own, whose intervals include them, and for a
-    study of one program."""
+    """One row per step and metric of this study for which the effect of a layout is known, and the row `MEAN` if it
+    is known for the mean of these steps. `by_layout` is 1 plus the largest change that another order of functions
+    alone makes; `study` measured it. Empty for a study with layouts of its own, whose intervals include them, and for
+    a study of one program."""
     runs = study.runs.select("engine", "build_digest", "layout")
     if runs["layout"].is_not_null().any() or runs["build_digest"].n_unique() < 2:
         return pl.DataFrame(schema=KNOWN)

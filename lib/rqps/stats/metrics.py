@@ -21,7 +21,8 @@ other are correlated."""
 MOST_OUTSIDE = 0.1
 """A cycle in which more than this share of the CPU time went to other processes or other guests is disturbed."""
 MOST_DISTURBED = 0.5
-"""If more than this share of a step's cycles are disturbed, that is how the machine was, and all of them count."""
+"""If more than this share of a step's cycles are disturbed, none is left out: the disturbance is the normal state of
+that machine."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ REGISTRY = (
     _host("reads", "reads of the host per operation", "r/o"),
     _host("read_kb", "KB read by the host per operation", "rKB/o"),
     _host("write_kb", "KB written by the host per operation", "wKB/o"),
-    Metric(  # null where the CPU gives us no hardware counters
+    Metric(  # null if hardware counters can't be read
         INSTRUCTIONS,
         title="instructions per operation",
         column="server instructions/o",
@@ -209,10 +210,12 @@ def disturbed_cycles(study: Study) -> pl.LazyFrame:
 
 
 def _of_slices(study: Study) -> pl.DataFrame:
-    """The values of duets: the total `of_slices`, the number of `cycles`, and `blocks`, the share by which each block
-    of consecutive cycles moves the value. Slices without a number of operations and disturbed cycles are left out.
+    """The values of duets as totals over their slices, with the number of `cycles`, and with `blocks`: the share by
+    which each block of consecutive cycles changes the value. Slices without a number of operations and disturbed
+    cycles are left out.
 
-    A block has the same cycles on all sides of a duet, so that a slowdown of the machine is in the same block of all.
+    A block has the same cycles for all servers of a duet, so that a slowdown of the machine is in the same block of
+    each.
     """
     keys, cycle, busy, user = ["run", "step"], pl.col("cycle"), pl.col("busy_us"), pl.col("server_cpu_user_s")
     slices = study.slices.filter(pl.col("operations").is_not_null())

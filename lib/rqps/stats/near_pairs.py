@@ -60,13 +60,14 @@ def usual_spreads(pairs: pl.DataFrame) -> pl.DataFrame:
     """One row per host, step, clients and metric: `usual_spread`, the standard deviation of a single value as a
     share, and the number of `pairs`.
 
-    A step has few pairs of its own, so its variance is shrunk towards that of all steps with as many clients.
+    A step has few pairs of its own, so its variance is shrunk towards the variance of all steps with the same number
+    of clients.
     """
     square = pl.col("ratio").log() ** 2
     of_all = square.mean().over("host", "clients", "metric")
     own = pairs.with_columns(square=square, of_all=of_all).group_by(CELL, maintain_order=True)
     drawn = (pl.col("square").sum() + OTHERS_WEIGH * pl.col("of_all").first()) / (pl.len() + OTHERS_WEIGH)
-    # a ratio has the variance of two values
+    # the variance of a ratio is twice that of a value
     return own.agg(usual_spread=(drawn / 2).sqrt(), pairs=pl.len().cast(pl.Int32))
 
 

@@ -11,7 +11,8 @@ from rqps.store.run_tables import beside
 MOST_POINTS_A_LINE, MOST_POINTS = 120, 4500
 CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.when(kind="insert").then(1).when(kind="delete").then(2).otherwise(0).cast(pl.Int8)
-"""Rank of a kind of operation: the lowest in a step is its main kind. (`replace_strict` takes a gigabyte more.)"""
+"""Rank of a kind of operation: the kind with the lowest rank is the main kind of a step. (`replace_strict` takes a
+gigabyte more.)"""
 _BUSY_US = pl.col("latency_mean_us") * pl.col("transactions")
 
 

@@ -1,4 +1,5 @@
-"""Parts of a scenario that enables everything: the CPU time that each adds alone, their sum, the whole, the rest."""
+"""Parts of a scenario that enables everything: the CPU time that each part adds when it alone is enabled, their sum,
+the time that everything adds (the whole), and the rest: the whole minus the sum."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
@@ -38,7 +39,7 @@ def scenario_parts(study: Study, everything: str, nothing: str, always: Collecti
     if not parts:
         columns = (*_KEYS, "n", *added, "coverage", "role", "covers")
         return costs.with_columns(role=pl.lit(""), covers=pl.lit(0.0)).clear().select(columns)
-    # A scenario has the same figure here as in the table of costs.
+    # Takes the figure of each scenario from the table of costs, so that both tables agree.
     return pl.concat(parts).update(costs.select(*_KEYS, **added), on=_KEYS)
 
 
@@ -102,9 +103,10 @@ def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterat
 
 
 def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
-    """Pieces of a part that a smaller scenario shows, as name, µs and size. A scenario with at most half of the part
-    is itself a piece: metadata locks are a piece of all waits. If it lacks one element of the part, that element is
-    the piece: digests cost as much as statements with digests minus statements without."""
+    """Pieces of a part, each with its name, its cost in µs and its number of instruments and consumers. A piece
+    follows from a scenario that enables some of the part. If that is at most half of the part, the scenario is the
+    piece: metadata locks are a piece of all waits. If it is all but one instrument or consumer, that one is the
+    piece, and costs the difference: digests cost statements with digests minus statements without."""
     for part in chosen:
         for name, on in enabled.items():
             if on < enabled[part]:
