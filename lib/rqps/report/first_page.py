@@ -72,7 +72,7 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
         explanation = phrase("{} on {}: {}", row["step"], short[row["dbms"]], page.explanation)
     if row and row["n"] == 1 and ASSUMED not in explanation:
         headline = phrase("{} {}", headline, ASSUMED)
-    conclusive = Clause("") if _only_counted(study, decided) else page.conclusive or _conclusive(overall)
+    conclusive = Clause("") if _only_counted(study, decided) else page.conclusive or _conclusiveness(overall)
     layouts = within_layouts(stats.known_layouts(study), decided, measure, short)
     last = (layouts, conclusive, steps_left_out(study), not_measured(study))
     plans = other_plans(stats.plan_changes(study), short)
@@ -134,8 +134,9 @@ def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
     return study.card.rounds == 0 and bool((decided["n"] < ROUNDS_FOR_A_VERDICT).all())
 
 
-def _conclusive(overall: Overall) -> Clause:
-    """A sentence on the inconclusive comparisons; if all are conclusive, on the smallest change of throughput."""
+def _conclusiveness(overall: Overall) -> Clause:
+    """A sentence that counts the inconclusive comparisons or, if all are conclusive, says so and names the smallest
+    change of throughput."""
     judged = overall.judged
     of, by_cost = overall.cells(judged), not judged.filter(pl.col("metric") != THROUGHPUT).is_empty()
     if unsure := inconclusive(judged, "decided", overall.short, of):

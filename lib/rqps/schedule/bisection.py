@@ -64,7 +64,8 @@ class Size(NamedTuple):
         return abs(self.level.value) >= self.level.half / (math.sqrt(1 + self.occasions) if self.enough else 1.0)
 
     def certainty(self, builds: bool | None = None) -> str:
-        """Words on what the occasions make certain; `builds` is True if the builds of the change are certain."""
+        """Words that say whether the occasions make the size and the builds of the change certain; `builds` is True
+        if the builds are."""
         if not self.excludes_none:
             return "; over all occasions together, no change is certain"
         if not self.enough:
@@ -77,7 +78,7 @@ class Size(NamedTuple):
 
 @dataclass
 class Bisection:
-    """A bisection and its study: the base is the good end, the dbms are the candidates."""
+    """A bisection and its study. The base of the study is the good end; its dbms are the candidates."""
 
     runs_file: RunsFile
     study: str
@@ -184,7 +185,7 @@ class Bisection:
         if want > have:
             if want > most or self._occasion() > 1 or not (have or dbms == bad or self._can_start(at)):
                 return None
-            for number in [want] if have else sorted({1, want}):  # one round first: a candidate may fail or hang
+            for number in [want] if have else sorted({1, want}):  # a single round first, since it may fail or hang
                 self._probe(dbms, {bad: of_bad + number - have, dbms: number})
                 if self._done(dbms) <= (have if more else 0):
                     if dbms != bad:

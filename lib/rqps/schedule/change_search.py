@@ -65,10 +65,11 @@ def likely_range(
     """The two candidates between which the change of `pair` lies with a probability of `coverage`: the pair, or two
     that are farther apart. `larger` has the pairs of the changes that the search found before.
 
-    `occasions` maps the candidates to the logarithms of their ratios, occasion by occasion; the first is the search.
-    Builds between two changes are assumed to be equally fast, but each server is faster or slower at random on each
-    occasion: how much follows from the logarithms. Before anything is measured, each build is equally likely to have
-    brought the change. (Sizes and spread have flat priors: the sum of squares decides, as in a t distribution.)
+    `occasions` maps the candidates to the logarithms of their ratios, one mapping per occasion; the search is the
+    first occasion. Builds between two changes are assumed to be equally fast, but each server is faster or slower at
+    random on each occasion: how much follows from the logarithms. Before anything is measured, each build is equally
+    likely to have brought the change. (Sizes and spread have flat priors: the sum of squares decides, as in a t
+    distribution.)
     """
     first = max((after for _, after in larger if after <= pair[0]), default=0)
     last = min((before for before, _ in larger if before >= pair[1]), default=max(occasions[0]))

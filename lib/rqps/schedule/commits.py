@@ -93,9 +93,9 @@ class Checkout:
         return done.stdout.strip()
 
     def install_newest(self, branch: str, prefix: Path) -> str:
-        """Builds the last commit of a branch and installs it below `prefix`, unless it was installed there last. What
-        a recipe builds stays in the cache, and `prefix` becomes a link to it. Fetches from all remotes first. Returns
-        the commit's title."""
+        """Fetches from all remotes, builds the last commit of a branch, and installs it below `prefix`, unless that
+        commit is already installed there. A build by a recipe stays in the cache, and `prefix` becomes a link to it.
+        Returns the commit's title."""
         if self.git("remote"):
             self.git("fetch", "--quiet", "--all")
         commit, note = self.commit(branch), self.work / f"installed-{short_key(str(prefix))}"

@@ -91,7 +91,7 @@ class Watch:
         return run_study(self.runs_file, self.study, data=self.data, runner=runner, **how)  # type: ignore[arg-type]
 
     def _is_new(self) -> bool:
-        """True if the study has duets, but none with the newest versions of all rebuilt builds; an occasion then
+        """True if the study has duets, but none with the newest versions of all rebuilt builds: a new occasion then
         begins."""
         folder, host = StudyFolder.of(self.data, self.study), this_host()
         known = rebuilds.known_versions(folder.path, self.runs_file, self.study, host)

@@ -90,7 +90,8 @@ def next_versions(
 ) -> Versions:
     """The versions of a study's builds, with a further version for each build whose binary has changed.
 
-    The next version replaces a version that no run has measured, except the first version in a series of `rqps try`.
+    A version that no run has measured is replaced by the next version, unless it is the first version of a `rqps
+    try`.
     """
     versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
     of_tries = runs_file.studies[study].against is not None

@@ -42,7 +42,7 @@ class Runner(Protocol):
         """Refuses runs that can't work, before anything is written."""
 
     def measuring(self, study: str) -> AbstractContextManager[None]:
-        """Holds the host's lock, under which nothing else is measured there."""
+        """Holds the host's lock, so that nothing else is measured there."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
         """Does the slow preparations of builds, tables and tools."""

@@ -193,7 +193,8 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
 
 
 def write_asked(folder: Path, run: Run) -> None:
-    """Stores the requested values of a run in its folder, to describe a later change of runs.yaml."""
+    """Stores the requested values of a run in its folder. If runs.yaml changes later, the message names the values
+    that differ."""
     (folder / ASKED).write_text(json.dumps(_asked(run), indent=2) + "\n", encoding="utf-8")
 
 

@@ -99,7 +99,7 @@ class Watcher:
         return Estimate.of([run], self._estimate.overheads_s).left_s()
 
     def overhead_s(self) -> float:
-        """The expected time of a run beyond its time under load."""
+        """The expected time of a run in addition to its time under load."""
         return self._estimate.overhead_s()
 
     def begin(self, run: Run) -> None:

@@ -23,8 +23,8 @@ if the verdict on the rest is `same`."""
 def by_work(of_dbms: pl.DataFrame) -> Clause:
     """The mean of each kind of work, from the rows of `stats.means` of one dbms and metric, each with the step that
     differs from the others of its kind: `writes −8.2 % (insert alone +31.0 %), the same for point queries`. Kinds
-    agree if their intervals overlap and their verdicts do not differ; then only kinds with such a step are named. A
-    kind with one step has the step's name."""
+    agree if their intervals overlap and their verdicts do not differ; if all agree, only kinds with a differing step
+    are named. A kind with one step has the step's name."""
     rows = of_dbms.drop_nulls("work").to_dicts()
     overlap = all(_overlap(one, other) for one, other in combinations(rows, 2))
     if overlap and len({row["verdict"] for row in rows} - {"unsure"}) < 2:

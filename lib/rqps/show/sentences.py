@@ -39,10 +39,11 @@ DIFFERS = {verdict: (f"is {verdict}", f"are {verdict}") for verdict in CHANGED}
 """Words for a dbms older than the base: it is slower or faster, but did not regress or improve."""
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
 MOST_CHANGES = 7
-"""Maximum number of changes of a course that a sentence names, if more than one would be left."""
+"""A sentence names at most this number of changes of a course and sums up the others; a single other change is named,
+too."""
 LEAST_REST = 0.15
-"""Minimum rest of a total change, in percentage points, that a sentence names: a smaller rest may be due to
-rounding."""
+"""If a total change and the sum of its parts differ by at least this number of percentage points, a sentence names
+the difference; a smaller difference may be due to rounding."""
 CELL = ("host", "step", "base", "dbms", "metric")
 """Columns that name one comparison."""
 IN_WORDS = {
@@ -93,7 +94,8 @@ def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compar
 
 
 def by_layout_alone(row: Row, frame: str = "compared") -> Clause:
-    """For a change that another order of functions alone could make, the largest such change; empty for others.
+    """The largest change that another order of functions alone makes, if the row's change is within it; otherwise
+    empty.
 
     >>> row = {"dbms": "my80.z", "metric": "operations_per_s", "by_layout": 1.0401}
     >>> by_layout_alone({**row, "within_layout": True}), by_layout_alone({**row, "within_layout": False})

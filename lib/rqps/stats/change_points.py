@@ -121,8 +121,8 @@ def courses_of(study: Study) -> Courses:
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:
     """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
-    multiple comparisons together. The frames `points` and `summary` take their estimates from `shown`, the
-    comparisons in tables, so that they agree with them."""
+    multiple comparisons together. `shown` has the comparisons in tables: percentage points and the estimates of the
+    summary are taken from it, so that they agree with the tables."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
     known = {} if shown is None else shown.partition_by(*CELL, "base", as_dict=True)

@@ -18,7 +18,8 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, TWIN
 METRICS = (THROUGHPUT, CPU)
 DISTURBANCES = ("others", "steal")
 WORTH_NAMING = 0.1
-"""A round counts as disturbed if more than this share of its steps has warnings of one of the `DISTURBANCES`."""
+"""A round counts as disturbed if more than this share of its steps has the same one of the warnings
+`DISTURBANCES`."""
 FAR = 3.0
 """A round is far off if its deviation from the median is more than this many times the usual deviation of rounds."""
 NINE_OF_TEN = 0.9
