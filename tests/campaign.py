@@ -551,7 +551,7 @@ def table(outcomes: Sequence[Outcome], seed: int) -> str:
         for hit, how in sorted(rows, key=lambda row: (order.index(row[0]), row[1]))
     ]
     bad = sum(bool(outcome.wrong) for outcome in outcomes)
-    head = f"{len(outcomes)} faults by seed {seed}, {bad} with anything wrong after it."
+    head = f"{len(outcomes)} faults (seed {seed}); after {bad} of them a check failed."
     heading = f"| victim | the command | {' | '.join(phases)} |"
     return "\n".join([head, "", heading, "|---|---|" + "---:|" * len(phases), *lines])
 
