@@ -68,7 +68,7 @@ def _nearest() -> Path | None:
 
 
 def _runs_file(runs_yaml: Path | None = None) -> "RunsFile":
-    """The contents of a runs.yaml: the one with this path, else the nearest."""
+    """The contents of the runs.yaml at this path; without a path, of the nearest runs.yaml."""
     from rqps.study import read_runs_file
     from rqps.workloads import PARAMETERS
 
@@ -217,7 +217,8 @@ def plan(arguments: argparse.Namespace) -> Call:
 
 
 def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tuple[str, float]:
-    """The occasions of a study after the current one, in words, and the seconds that they take with pauses."""
+    """A sentence about the occasions that a study still needs after the current one, and the seconds that they take,
+    pauses included; an empty text and 0 if none is left."""
     from rqps.schedule.state import Estimate, StudyFolder
     from rqps.study import Measured, on_host, unfold
     from rqps.terminal import counted, duration
@@ -539,8 +540,8 @@ def _budget(runs_file: "RunsFile", study: str, data: Path, host: str) -> "Budget
 
 
 def _bought(runs_file: "RunsFile", study: str, data: Path, *, afresh: bool = False) -> dict[str, str]:
-    """Maps each host to a sentence on the rounds that the study's budget is enough for. Refuses a budget that is
-    shorter than a round."""
+    """Maps each host to a sentence that says how many rounds fit into the study's budget; empty without a budget.
+    Refuses a budget that is shorter than a round."""
     from rqps.schedule.state import StudyFolder, as_measured, this_host
     from rqps.study import Measured
 

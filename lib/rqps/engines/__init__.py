@@ -216,7 +216,7 @@ class Counted(NamedTuple):
     function: str
     """The function's name in callgrind, the same in every release; `*` stands for anything."""
     role: str
-    """The role of the threads that call the function."""
+    """The role of the threads that call the function, such as `connection`."""
     marker: str = ""
     """The function that the load calls right before and after the counted part. Only for engines that serve each
     connection in a process of its own."""
@@ -236,13 +236,14 @@ ALL_COUNTS = Counters()
 
 
 PROCESS_BYTES = "process_bytes_written"
-"""The counter in the table `status` of the bytes that the engine's processes wrote, according to the kernel. An
-engine has it only if it reads this number together with its status."""
+"""The name in the table `status` of the number of bytes that the engine's processes wrote, according to the kernel.
+Only engines that read this number together with their status have it."""
 LATCH = "latch."
-"""The beginning of the names, in the table `status`, of counts of threads that waited for a latch, an engine's own
-mutex or rw-lock: `latch.os_waits.NAME`."""
+"""The prefix of counters of waits for a latch (a mutex or rw-lock of the engine itself) in the table `status`, as in
+`latch.os_waits.NAME`."""
 SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
-"""The counts of threads that found a latch taken, that looked again, and that went to sleep."""
+"""Counts of waits for a latch: how often a thread found it taken, how often threads looked again while they spun, and
+how often a thread went to sleep."""
 Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
 """A function that computes the KB that an engine wrote in a step, by purpose. It takes the growth of each status
 counter in the step, and each counter's value at its end. Purposes that the release does not count are left out."""
@@ -453,8 +454,9 @@ def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[
 
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
-    """The build in a directory, and a name for it. Its engine is the one whose program the directory contains. Unless
-    this is the default engine, the spec gives a version, since the version's key names the engine."""
+    """The build in a directory, and a name for it. Its engine is the one whose program is in the directory. For an
+    engine other than the default one, the spec also states the build's version, because the key of the version
+    (such as `postgres`) is what names the engine."""
     from rqps.engines.asked import BuildSpec
 
     name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"

@@ -15,7 +15,7 @@ LATEST = "LATEST"
 """Maven's version keyword for the newest version of an artifact."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
 ANY_VERSION = ""
-"""Stands for the version of a build whose engine is known, and its version only when it is made."""
+"""The version in a spec that states only the engine: rqps reads the build's version when the build is made."""
 REORDERED = "sections"
 """The part of a recipe that puts each function into a section of its own, so that it can be linked in any order."""
 

@@ -15,7 +15,7 @@ from rqps.scratch import Scratch
 from rqps.terminal import megabytes
 
 LITTLE_ROOM_BYTES = 100_000_000
-"""A disk with less free space counts as full in errors: a server writes more when it starts."""
+"""Free space, in bytes, below which errors call a disk full: a server writes more than this when it starts."""
 
 
 def cache_dir() -> Path:
@@ -75,8 +75,8 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
 
 @contextmanager
 def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
-    """If the block fails while the disk is nearly full, adds this to the error, since few programs report it. `place`
-    is the environment variable that names the folder."""
+    """If the block fails while the disk is nearly full, the error also says that the disk is full, since few programs
+    report this themselves. `place` is the environment variable that names the folder."""
     try:
         yield
     except RqpsError as error:

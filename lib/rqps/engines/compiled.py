@@ -19,8 +19,8 @@ from typing import NamedTuple
 UNKNOWN = "unknown"
 FRAME_POINTER_SHARE = 0.4
 """Minimum share of functions whose unwind information uses the frame pointer, in a build with frame pointers. Such
-builds have 0.64 or more, since the smallest functions have no frame; others have 0.14 or less, from functions in
-which AVX needs an aligned stack."""
+builds have 0.64 or more: the smallest functions have no frame. Builds without frame pointers have 0.14 or less:
+functions that align the stack for AVX use the frame pointer in them, too."""
 LATER_INSTRUCTIONS_PER_MB = 20
 """Maximum number of BMI2 shifts and AVX's vzeroupper per megabyte of code in a build for plain x86-64. Such builds
 have about 1, from chance byte sequences or in libraries that choose their code at run time."""

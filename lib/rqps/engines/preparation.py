@@ -114,8 +114,8 @@ class Origin(ABC, Generic[Report]):
 
     @classmethod
     def known_before(cls, version: str | None) -> tuple[list[Report], str]:
-        """The reports of servers of a version on this machine, and the version; those of all versions if there is
-        none."""
+        """The settings that servers of a version have reported on this machine, and the version. If no server of this
+        version has run here, the settings of servers of all versions, and `of any version`."""
         for pattern, words in ((version, version), ("*", "of any version")):
             files = (cache_dir() / "data").glob(f"*-{pattern}-*/{cls.EMPTY}/{FILE}") if pattern else ()
             if reports := [cls.REPORT.validate_json(file.read_bytes()) for file in files]:

@@ -1,4 +1,5 @@
-"""Server processes, each under a keeper and on a private socket: the code that all engines with servers share."""
+"""The code that all engines with servers share: server processes on private sockets, each with a second process, its
+keeper, which stops the server when rqps ends."""
 
 import signal
 import subprocess

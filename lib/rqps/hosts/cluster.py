@@ -1,7 +1,7 @@
 """Opens the Dask cluster of a study: an existing one, or a scheduler in this process with a worker on each host.
 
-In a cluster of ours, scheduler and workers listen on loopback only and connect through SSH tunnels, so a host needs
-to be reachable by SSH only. TLS with keys of this cluster keeps out other users of the machines. Dask's own
+In a cluster that rqps starts, scheduler and workers listen on loopback only and connect through SSH tunnels, so a
+host needs to be reachable by SSH only. TLS with keys of this cluster keeps out other users of the machines. Dask's own
 SSHCluster would listen on the network, put its settings on command lines that every user of the host can read, and
 leave a worker behind when the connection breaks.
 """
@@ -51,7 +51,7 @@ class Cluster:
     client: Any
     address: str
     security: Any = None
-    """The TLS keys of a cluster of ours; None for an existing cluster."""
+    """The TLS keys of a cluster that rqps starts; None for an existing cluster."""
     _joined: dict[str, Looked] = field(default_factory=dict)
 
     def runner(self, name: str, spec: HostSpec, watcher: Watcher, order: Order) -> Runner:

@@ -40,7 +40,7 @@ from rqps.workloads import PARAMETERS
 
 LOOPBACK = "127.0.0.1"
 SLOT = "run"
-"""The Dask resource that a task takes; a worker has one of it, so it runs one task at a time."""
+"""The Dask resource that each task needs. A worker has one, so it runs one task at a time."""
 PATIENCE_S = 60
 """Maximum wait for the scheduler's answer, in seconds; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0

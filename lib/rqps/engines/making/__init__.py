@@ -32,8 +32,8 @@ MADE, LOG = "made.json", "make.log"
 SECONDS_BETWEEN_LINES = 10.0
 STEPS_FOR_AN_ESTIMATE = 10
 MOST_UNPROFILED = 0.9
-"""Maximum share of source files without a profile: with more, the profile belongs to another build. Some are normal,
-since no training runs the code of all files."""
+"""Maximum share of source files without a profile: with more, the profile belongs to another build. Many files
+without a profile are normal, since no training runs the code of all files."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
 _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
@@ -133,8 +133,9 @@ def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: T
 
 
 def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mapping[str, Part] | None = None) -> None:
-    """Refuses a program that was not compiled as its recipe says. A fact that the program does not show is accepted,
-    unless rqps compiled the program, since it then records its flags."""
+    """Refuses a program that was not compiled as its recipe says. If others compiled the program, facts that can't be
+    read from it are not checked. If rqps compiled it, all facts must be readable, since rqps lets the compiler record
+    its flags in the program."""
     if spec.recipe is None:
         return
     facts = how_compiled(program)
@@ -323,8 +324,8 @@ class _Steps:
         return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
 
     def _run(self, command: Sequence[str], folder: Path, what: str, progress: "_Progress | None" = None) -> str:
-        """Runs a program to its end, with its output in the log, and returns that output. The program and all that it
-        started are stopped with us."""
+        """Runs a program to its end, with its output in the log, and returns that output. If rqps is interrupted, it
+        stops the program and all processes that the program started."""
         before = self._log.stat().st_size
         environment = {key: of for key, of in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")}
         environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # its messages are parsed
@@ -361,7 +362,7 @@ class _Steps:
             shown = "\n  ".join(errors or [line.rstrip() for line in lines[-LAST_LINES:]])
             raise RqpsError(
                 f"builds.{self._name}: {what} failed (exit status {running.returncode}):\n  {shown}",
-                fix=f"the log has it all: {self._log}; the same command goes on from here",
+                fix=f"the full output is in {self._log}; after a fix, the same rqps command continues this build",
             )
         return "".join(lines)
 
@@ -388,7 +389,7 @@ class _Steps:
         facts |= {"compiler": self._recipe.version(), "flags": self._recipe.flags(), "state": state}
         (folder / MADE).write_text(json.dumps(facts, indent=1))
         if (target := self._making.in_first_order.tree).is_dir():
-            shutil.rmtree(installed)  # built again only for its objects
+            shutil.rmtree(installed)  # the tree is there: it was built again only for its object files
         else:
             installed.rename(target)
         if not self._recipe.order_options(self._order):

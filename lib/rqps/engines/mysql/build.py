@@ -60,7 +60,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 def layout(tree: Path) -> tuple[Path, Path] | None:
     """The basedir and the mysqld of an unpacked release, a Debian package or a build tree; None if it has no
     mysqld."""
-    places = [tree]  # then its only folder, as in archives: mysql-8.0.40-linux/ or package/server/
+    places = [tree]  # and the only folder in it, as in archives: mysql-8.0.40-linux/ or package/server/
     while len(places) < 3 and len(inside := [path for path in places[-1].iterdir() if path.is_dir()]) == 1:
         places += inside
     for place in places:

@@ -193,9 +193,9 @@ def settling(
     published: bool = False,
     limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Recomputes the statistics of these tables and makes the server work off its debt. Until it is closed, the
-    generator yields the debt, and a message that is empty once the debt is within the limits of `left`.
-    `change` has the column and the key for `wake_purge`."""
+    """Recomputes the statistics of these tables and makes the server work off its debt. Yields the current debt and a
+    message, again and again until the generator is closed; the message is empty once the debt is small enough.
+    `change` names a column of the first table and its key: `wake_purge` changes a value of this column."""
     with closing(server.connect()) as connection, eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")

@@ -49,8 +49,9 @@ def memory_bytes(asked: Asked) -> int:
 
 def foresee(asked: Asked) -> None:
     """Raises the errors of `prepare` that can be found without fetching or starting a server: a directory without a
-    server, an unknown allocator, or an option that the version does not have. Until a server of this version has run
-    on this machine, only options that no server known here has are errors."""
+    server, an unknown allocator, or an option that the version does not have. The options of a version are known once
+    one of its servers has run on this machine; until then, an option is an error only if no server that has run here,
+    of any version, has it."""
     origin = source(asked.build, asked.build_spec)
     refuse_here(asked, origin, locate)
     if "malloc" in asked.options:

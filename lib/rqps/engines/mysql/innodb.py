@@ -47,8 +47,8 @@ def read_debt(connection: Connection) -> dict[str, float]:
     """InnoDB's current debt of purge, flushing and checkpoints, as the columns of the raw table `engine`.
 
     The history list length alone is not enough: before 5.7 it is updated only now and then, and keeps its old value
-    when purge has finished. So the transaction numbers that purge has reached, which 5.5 writes in hexadecimal, are
-    read, too.
+    when purge has finished. So `history_length` is at most the number of transactions since the one that purge has
+    reached. 5.5 writes these transaction numbers in hexadecimal.
     """
     status, settings = read_status(connection, "Innodb%"), read_variables(connection, "innodb%")
     report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])

@@ -1,4 +1,4 @@
-"""A running server: started under a keeper, on a private socket, and stopped cleanly."""
+"""A running MySQL server on a private socket. A second process, the keeper, stops it even if rqps is killed."""
 
 import os
 from collections.abc import Iterator, Sequence

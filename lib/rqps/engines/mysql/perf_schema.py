@@ -138,8 +138,8 @@ Pattern = Annotated[str, Field(min_length=1)]
 
 
 class ScenarioSpec(Strict):
-    """A custom scenario. The name of a scenario in its place means one that extends the named scenario and changes
-    nothing."""
+    """A custom scenario. A config may give only the name of a scenario instead, which means this scenario without
+    changes."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
     """The named scenario whose instruments and consumers are the starting point. If not given, all are off except the
@@ -220,7 +220,8 @@ def read(value: Any) -> Scenario:
 
 
 def decide(options: Mapping[str, Option], asked: Scenario) -> dict[str, Option]:
-    """The options of a config with this scenario, which decides the option `SWITCH`."""
+    """The options of a config, with `performance_schema` as the scenario needs it: on, off, or left out for builds
+    that were compiled without it."""
     others = {name: option for name, option in options.items() if name != SWITCH}
     return others if asked.kind == "compiled-out" else others | {SWITCH: Option(asked.kind == "on")}
 

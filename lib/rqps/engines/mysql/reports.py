@@ -48,8 +48,8 @@ def _pairs(connection: Connection, statement: str) -> dict[str, str]:
 
 
 def is_55(connection: Connection) -> bool:
-    """True for MySQL 5.5, which explains only SELECT, reports some numbers in hexadecimal, and has a purge that
-    sleeps."""
+    """True for MySQL 5.5. Its EXPLAIN supports only SELECT, it reports some numbers in hexadecimal, and its purge may
+    leave rows unpurged until the next transaction commits."""
     return str(query(connection, "SELECT VERSION()")[0][0]).startswith("5.5.")
 
 

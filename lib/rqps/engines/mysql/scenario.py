@@ -59,7 +59,8 @@ class Realised:
 
     @property
     def records(self) -> bool:
-        """True if the consumer is on that all recording depends on."""
+        """True if `global_instrumentation` is on, the consumer without which the server records no events; for 5.5,
+        which does not have it, true if `events_waits_current` is on."""
         first = "global_instrumentation" if "global_instrumentation" in self.consumers else "events_waits_current"
         return self.is_on(first)
 

@@ -25,8 +25,8 @@ class StatementError(Exception):
 
 
 class Connection:
-    """A connection to a server's socket. All values are text. `close`, and the end of its `with` block, end the
-    connection; if a list `reusable` is given, they add it to this list instead."""
+    """A connection to a server's socket. All values are text. At the end of a `with` block the connection is
+    closed. If a list `reusable` is given, `close` adds the connection to this list for reuse and does not end it."""
 
     def __init__(
         self,

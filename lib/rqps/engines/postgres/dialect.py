@@ -215,7 +215,7 @@ def plan(connection: Connection, step: str, statement: str) -> list[dict[str, An
 
 def access(connection: Connection, step: str, statement: str) -> Access:
     """The access path of a statement, according to EXPLAIN of the statement with its actual values. A generic plan,
-    which the server may choose for a prepared statement after five executions, can differ from it."""
+    which the server may choose for a prepared statement after five executions, can differ from this plan."""
     text = "".join(str(row[0]) for row in connection.query(f"EXPLAIN (FORMAT JSON) {statement}"))
     top = json.loads(text)[0]["Plan"]
     nodes = list(_nodes(top))
@@ -276,11 +276,11 @@ def settling(
     published: bool = False,  # noqa: ARG001 makes no difference here
     limit_s: float | None = None,
 ) -> Generator[tuple[dict[str, Any], str]]:
-    """Recomputes the statistics of these tables and makes the server work off its debt. It vacuums the tables and
-    writes a checkpoint, since later statements would pay for dead rows, pages missing in the visibility map, and
-    dirty pages. A first checkpoint flushes the WAL of asynchronous commits, whose rows a vacuum could not yet mark as
-    visible to all. Until it is closed, the generator yields the debt, and a message that is empty once no debt is
-    left."""
+    """Recomputes the statistics of these tables and makes the server work off its debt, for which later statements
+    would pay: VACUUM removes dead rows and fills the visibility map, and a checkpoint writes the dirty pages. Another
+    checkpoint before the VACUUM flushes the WAL of asynchronous commits: until then, VACUUM can't mark their rows as
+    visible to all. Yields the current debt and a message, again and again until the generator is closed; the message
+    is empty once no debt is left."""
     try:
         with closing(server.connect(patience_s=limit_s)) as connection:
             connection.query("CHECKPOINT")
@@ -290,7 +290,7 @@ def settling(
             while True:
                 ((workers,),) = connection.query(_AT_WORK)
                 debt = read_debt(connection)
-                if debt["history_length"] > MOST_DEAD:  # the count is old, or an open transaction needs them
+                if debt["history_length"] > MOST_DEAD:  # or the count is old, or a transaction needs the rows
                     yield debt, f"{debt['history_length']} dead rows are not vacuumed"
                     for table in tables:
                         connection.query(f"VACUUM {table}")

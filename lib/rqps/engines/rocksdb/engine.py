@@ -115,7 +115,7 @@ class _Watch:
     def begin(self) -> Mapping[str, str]:
         return {}
 
-    def end(self, transactions: int) -> Mapping[str, str]:  # noqa: ARG002 nothing is to be compared with it
+    def end(self, transactions: int) -> Mapping[str, str]:  # noqa: ARG002 there is no status to compare
         return {}
 
     def lost(self) -> tuple[str, ...]:

@@ -63,8 +63,8 @@ def unpacked(
     them.
 
     Without a suite, the packages come from the machine's own sources, and the program uses the machine's loader and
-    libc. `files` are globs of the files to keep in the tree (`*` matches `/`), all if empty; `alone` leaves out the
-    dependencies.
+    libc. `files` are globs of the files to keep in the tree (`*` matches `/`); without globs, all files are kept.
+    `alone` leaves out the dependencies.
     """
     name = name or package
 

@@ -193,12 +193,13 @@ LIBRARY_PACKAGES = {
     "libjemalloc.so.2": "libjemalloc2",
     "libtcmalloc_minimal.so.4": "libtcmalloc-minimal4",
 }
-"""Maps each library to its Debian package, from a suite that is old enough for the libc of every machine."""
+"""Maps each library to its Debian package. Packages are taken from a suite so old that its libraries run with the
+libc of any machine."""
 LIBRARY_SUITE = "bookworm"
 SYSTEM_LOADER = "/lib64/ld-linux-x86-64.so.2"
 SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
-"""Maps a library to its new name: Debian and Ubuntu renamed it for 32-bit machines, and on x86-64 only the name
-changed."""
+"""Maps a library to its new name. Debian and Ubuntu renamed it because its interface changed on 32-bit machines; on
+x86-64 only the name changed."""
 
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
