@@ -1,9 +1,9 @@
 """Opens the Dask cluster of a study: an existing one, or a scheduler in this process with a worker on each host.
 
 In a cluster that rqps starts, scheduler and workers listen on loopback only and connect through SSH tunnels, so a
-host needs to be reachable by SSH only. TLS with keys of this cluster keeps out other users of the machines. Dask's own
-SSHCluster would listen on the network, put its settings on command lines that every user of the host can read, and
-leave a worker behind when the connection breaks.
+host needs to be reachable by SSH only. TLS with keys made for the cluster keeps out other users of the machines.
+rqps does not use Dask's own SSHCluster, because that listens on the network, puts its settings on command lines that
+every user of the host can read, and leaves a worker behind when the connection breaks.
 """
 
 import asyncio

@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 counted = Counted("dispatch_command(*)", "connection")
-"""The function that serves a client's command. The bracket keeps out `dispatch_command.cold`, a part that the
-compiler split off: its end would stop the counting too early."""
+"""The function that serves a client's command. The bracket excludes `dispatch_command.cold`, a part that the
+compiler split off: counting would stop too early, at the end of this part."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20

@@ -109,7 +109,8 @@ class StepWatch:
 
 
 def wait_for_closing(connection: Connection) -> None:
-    """Waits until the server has closed all connections newer than this one, some time after their clients ended.
+    """Waits until the server has closed all connections newer than this one, which takes some time after the clients
+    of these connections have ended.
 
     Until then, 5.6 does not count the events of their sockets, and for a moment counts their statements twice.
     """
@@ -167,8 +168,8 @@ def in_short(instruments: Mapping[str, State], consumers: Mapping[str, bool]) ->
 
 def verify(connection: Connection, asked: Realised, whose: str, *, changed: str = "") -> Found:
     """Reads the settings of the performance schema and fails if they are not those of the scenario. The error lists
-    each wrong setting with the requested and the reported value. After an earlier check, `changed` says in the error
-    when the settings changed: "during the step"."""
+    each wrong setting with the requested and the reported value. If an earlier check passed, `changed` is the part
+    of the error that says when the settings changed, such as "during the step"."""
     reported = read_setup(connection)
     if reported.threads_unwatched:  # among them may be the thread of a connection that is just being closed
         time.sleep(CLOSING_S)

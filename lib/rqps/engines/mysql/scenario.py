@@ -28,7 +28,8 @@ _NEVER_TIMED = ("memory", "error")
 _FIRST_WITH_OPTIONS = (5, 6)
 _SIZE = re.compile(r"performance_schema_(?P<what>\w+)_size")
 _TABLES = {"digests": "events_statements_summary_by_digest"}
-"""Maps the names in size options to the tables that they limit, where these names differ."""
+"""Maps the part of a size option's name that names a table (`digests` in `performance_schema_digests_size`) to the
+table's own name, if the two differ."""
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ class PreparedLibrary:
         }
 
     def loaded(self, name: str, load: Callable[["Database"], None], say: Say) -> Path:
-        """A directory with loaded databases, the same for all builds: `name` contains the release that wrote them,
-        and how.
+        """A directory with loaded databases, the same for all builds: `name` contains the release that wrote the
+        databases, and the way in which they were written.
 
         A run's copy has links to the databases' table files, which are never written again. So all runs read the same
         disk blocks, and a file's number, which older releases hash into the keys of the block cache, is the same in

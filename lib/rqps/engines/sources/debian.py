@@ -1,7 +1,8 @@
 """Fetches Debian packages of any suite with the libraries that they need, and unpacks them in the cache.
 
-apt does the work, with the machine's mirrors, proxies and keys, but with lists and a state of our own, in which no
-package is installed yet. It checks signatures as always. Nothing is installed on the system, and any user may do it.
+apt does the work, with the machine's mirrors, proxies and keys, but with its own package lists and its own list of
+installed packages, which is empty. It checks signatures as always. Nothing is installed on the system, and any user
+may do it.
 """
 
 import hashlib

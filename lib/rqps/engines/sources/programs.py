@@ -230,8 +230,8 @@ def located(
     argv: Callable[[Path], tuple[str, ...]] | None = None,
 ) -> Located:
     """The build of a source, fetched if needed. Fails if its version is not the one that runs.yaml states. `ask`
-    finds out the facts about the program, of which `version` is one; `argv` returns the beginning of its command
-    line, by default the program itself or, for a package of Debian, a loader of its own."""
+    reads the facts of the program, including `version`. `argv` returns the beginning of its command line: by default
+    the program itself or, for a Debian package, a loader from the package's libraries."""
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
     assert program is not None  # without a program, fetching would have failed
