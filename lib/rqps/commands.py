@@ -741,7 +741,7 @@ def investigate(arguments: argparse.Namespace) -> Call:
         notebook, page = investigate(arguments.study, data, given)
         print(f"the page: {page}", flush=True)
         if not arguments.page:
-            words = ["--LabApp.expose_app_in_browser=True"]  # lets the notebook's lists run the cells below them
+            words = ["--LabApp.expose_app_in_browser=True"]  # lets the notebook's drop-down lists run the cells below
             words += ["--allow-root"] if os.geteuid() == 0 else []
             os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *words, str(notebook)])
         return 0

@@ -296,9 +296,9 @@ class Scenarios(Protocol):
     MEMORY: str
     """The name in the table `status` of the memory that the instrumentation takes, in bytes."""
     BASES: tuple[str, ...]
-    """The scenarios with which others are compared."""
+    """The scenarios that other scenarios are compared with."""
     BY_OPTION: Mapping[str, str]
-    """Maps values of the option `SWITCH` to scenarios, for configs that name no scenario."""
+    """Maps values of the option that `SWITCH` names to scenarios, for configs that name no scenario."""
     SWITCH: str
 
     def problems(
