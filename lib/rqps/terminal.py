@@ -26,7 +26,7 @@ class Terminal:
         )  # a notebook can overwrite a line, too
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
-        self._share = -SHARE_IN_A_LOG  # a log then gets the first line, at share 0, too
+        self._share = -SHARE_IN_A_LOG  # so that a log gets the first line, whose share is 0
         from tqdm import tqdm  # imported late: the text functions below do not need it
 
         self._tqdm = tqdm

@@ -104,7 +104,7 @@ def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:
 
 
 def events_per_statement(study: Study) -> pl.DataFrame:
-    """One row per step, dbms and instrument: the events per statement of the load, the median of the rounds."""
+    """One row per step, dbms and instrument: the number of events per statement, as the median of the rounds."""
     of_engine = recorder(study)
     name, value, step = pl.col("name"), pl.col("value").cast(pl.Int64), [*IDENTITY, "step"]
     is_statement = name == of_engine.STATEMENTS
@@ -131,9 +131,10 @@ def events_per_statement(study: Study) -> pl.DataFrame:
 
 
 def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """The CPU time that scenarios add, with their events per statement and `each_ns`, the nanoseconds per event.
+    """Adds the events per statement to the costs of scenarios, and `each_ns`, the CPU time per event in nanoseconds.
 
-    An operation must be a statement. `each_ns` is null unless the interval shows that the scenario costs something.
+    The costs are per operation, so an operation must be a statement. `each_ns` is null unless the interval shows that
+    the scenario costs something.
     """
     keys = ["host", "step", "dbms"]
     counted = events.group_by(keys, maintain_order=True).agg(
@@ -146,13 +147,14 @@ def with_events(costs: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def first_parts(study: Study, dbms: str) -> list[Patterns]:
-    """Parts of the first level, by the events that a dbms recorded."""
+    """The parts of a scenario that the first level measures: kinds of instruments with recorded events."""
     class_of = recorder(study).class_of
     return parts_by_kind(recorded_events(events_per_statement(study), dbms, class_of), class_of)
 
 
 def next_parts(study: Study) -> list[Patterns]:
-    """Parts of the next level, of each dbms that costs more than the base: in instructions, if they were counted."""
+    """The parts that the next level measures. Each dbms of this level that costs more than the base is divided; the
+    cost is in instructions if they were counted, otherwise in CPU time."""
     costs = scenario_costs(study).filter(base=study.card.base)
     events = events_per_statement(study)
     names = costly(costs.filter(metric=CPU), costs.filter(metric=INSTRUCTIONS))
@@ -160,7 +162,8 @@ def next_parts(study: Study) -> list[Patterns]:
 
 
 def recorded_events(events: pl.DataFrame, dbms: str, class_of: ClassOf) -> dict[str, float]:
-    """Maps the instruments of known kinds to their events per statement in a dbms's first step, the largest first."""
+    """Maps instruments to their events per statement in the first step of a dbms, the most frequent ones first.
+    Instruments of unknown kinds and rare ones are left out."""
     mine = events.filter(dbms=dbms)
     first = mine.filter(pl.col("step") == mine["step"].first(), pl.col("per_statement") >= FEWEST_EVENTS)
     named = first.filter(pl.col("instrument").map_elements(lambda name: class_of(name) is not None, pl.Boolean))
@@ -168,7 +171,7 @@ def recorded_events(events: pl.DataFrame, dbms: str, class_of: ClassOf) -> dict[
 
 
 def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patterns]:
-    """The first level of the breakdown by instrument: one part for each kind of instrument that had events.
+    """One part for each kind of instrument that had events: the first level of the breakdown by instrument.
 
     >>> events = {"stage/sql/init": 2.0, "wait/synch/mutex/LOCK_open": 1.0, "stage/sql/end": 1.0}
     >>> parts_by_kind(events, lambda name: "stage" if name.startswith("stage") else "wait/synch/mutex")
@@ -179,8 +182,8 @@ def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patter
 
 
 def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[Patterns]:
-    """Parts of the next level: each instrument of a part alone or, if there are more than `most`, groups of
-    instruments whose names begin alike.
+    """Divides a part for the next level: each instrument becomes a part or, if there are more than `most`, each group
+    of instruments whose names begin alike. Empty for a single instrument.
 
     >>> split_by_name({"wait/io/file/sql/binlog": 1.0})
     []

@@ -126,8 +126,8 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
 
 
 def _between_readings(steps: pl.DataFrame) -> pl.DataFrame:
-    """The usable steps with operations and time from the first reading to the last. The first reading is before the
-    warm-up, whose operations are not counted: it is assumed to have the step's rate."""
+    """The usable steps with their operations and time from the first reading of the counters to the last. The first
+    reading is before the warm-up. The operations of the warm-up are not known: its rate is taken to be the step's."""
     warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
     return usable(steps).with_columns(pl.col("operations", "elapsed_s") * warmed)
 
@@ -149,6 +149,7 @@ def _standard_errors(change: pl.Expr) -> pl.Expr:
 
 
 def _is_of_a_run(side: str) -> pl.Expr:
-    """True for a count that grew by the same amount in all rounds, though their numbers of operations differ."""
+    """True for a count of one side (the base or me) that grew by the same amount in all rounds, although the rounds
+    had different numbers of operations."""
     grows_alike = (pl.col(f"{side}growth").n_unique() == 1) & pl.col(f"{side}growth").is_not_null().all()
     return grows_alike & (pl.col(f"{side}operations").n_unique() > 1)

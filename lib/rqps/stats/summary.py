@@ -17,20 +17,21 @@ from rqps.study import Asks
 from rqps.workloads import work_of
 
 PARTS = {"clients": pl.Int32, "work": pl.String, "without": pl.String}
-"""Columns of a mean over a part of the steps: those with a number of clients, those with one kind of work, or all but
-one step. All are null for a mean over all steps."""
+"""Columns that name the steps of a mean over some of the steps: those with this number of clients, those with this
+kind of work, or all except this step. All three are null for a mean over all steps."""
 ALL_PARTS = dict.fromkeys(PARTS)
 OVER_ALL = pl.all_horizontal(pl.col(*PARTS).is_null())
 MEANS = ("host", "metric", "relation", "base", "dbms", *PARTS, "steps")
-"""Columns that identify a mean. `relation` is `base` or `config` (within a build)."""
+"""Columns that identify a mean. `relation` is `base` for a comparison with the study's base, and `config` for a
+comparison within a build with the base's config."""
 MOST_OF_TWO = 2 / 3
-"""Minimum share of the change of two steps that one of them makes if it stands apart from the other."""
+"""One of two steps stands apart from the other if it makes more than this share of the sum of their changes."""
 FEWEST_WITHOUT_ONE = 3
-"""Minimum number of steps for a mean without one of them."""
+"""Minimum number of steps of a study for which a mean without one of the steps is also computed."""
 
 
 def asks(study: Study) -> Asks:
-    """The kind of a study's question: as set on its card, or else from the differences between its dbms."""
+    """The kind of a study's question: as the study sets it, or else derived from the differences between its dbms."""
     if study.card.asks:
         return study.card.asks
     switches = {facts_of(engine).scenarios.KEY for engine in study.runs["engine"].unique()}
@@ -58,15 +59,15 @@ def left_out(study: Study) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=2)  # several sentences of a page use the result
 def means(study: Study) -> pl.DataFrame:
-    """Geometric means over the steps of a study, of throughput and CPU, and of instructions: in each round all steps
-    have the same weight, and the estimate is the geometric mean of the steps' estimates.
+    """Geometric means of throughput, CPU and instructions over the steps of a study. In each round all steps have the
+    same weight, and the estimate is the geometric mean of the steps' estimates.
 
-    Each dbms is compared with the base, and with the base's config in its own build. It is also compared with the
-    base over the `PARTS` of the steps: for each number of clients and each kind of work if there are several, and
-    without the step that moves its mean the most. Verdicts are corrected for multiple comparisons within each of
-    these sets. `half` is 1 plus half the width of the interval. For a kind of work, `apart` names the step that
-    stands apart from the others of its kind, if there is one, and `apart_estimate` is its ratio; `only` names the
-    one step of a kind that has a single step.
+    Each dbms is compared with the base, and with the dbms that has the same build and the base's config. There are
+    further means against the base, over some of the steps (`PARTS`): for each number of clients and each kind of work
+    if there are several, and without the step that moves the mean of all steps the most. Verdicts are corrected for
+    multiple comparisons within each of these sets. `half` is 1 plus half the width of the interval. For a kind of
+    work, `apart` is the name and `apart_estimate` the ratio of the step that stands apart from the others, if there
+    is one. If the kind has a single step, `only` is its name.
     """
     timed = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
     frames = [*_means(study, timed), *_means(study, with_counts(measured(study, (INSTRUCTIONS,)), study))]
@@ -106,13 +107,13 @@ def means_to_base(study: Study) -> pl.DataFrame:
 
 
 def means_by_work(study: Study) -> pl.DataFrame:
-    """The means of `means_to_base`, and after them those of each kind of work with several steps."""
+    """The means of `means_to_base`, followed by the means over each kind of work that has several steps."""
     several = OVER_ALL | (pl.col("work").is_not_null() & (pl.col("steps") > 1))
     return means(study).filter(several, relation="base")
 
 
 def _without_one(paired: pl.DataFrame, over_all: pl.DataFrame) -> pl.DataFrame:
-    """The rounds of each dbms without the step that moves its mean the most, which `without` names."""
+    """The rounds of each dbms without the step that moves its mean the most; the column `without` has its name."""
     keys = ["host", "metric", "base", "dbms"]
     enough = over_all.filter(pl.col("steps") >= FEWEST_WITHOUT_ONE)
     ways = enough.select(*keys, way=pl.col("estimate").log().sign())
@@ -123,13 +124,14 @@ def _without_one(paired: pl.DataFrame, over_all: pl.DataFrame) -> pl.DataFrame:
 
 
 def apart(paired: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """The steps that stand apart from the others of their group: the keys, `apart` and `apart_estimate`.
+    """The step of each group that stands apart from the others, if there is one. The group's mean does not describe
+    this step. Columns: the keys, `apart` (the step) and `apart_estimate` (its ratio).
 
-    A mean does not describe such a step. Its whole interval lies outside the range in which the other steps, by their
-    spread, would have one more step like them: Student's prediction interval of 95 %, corrected for the number of
-    steps. Differences below the smallest effect that matters are no spread, so that steps that agree closely do not
-    make a small difference stand out. Of two steps, one stands apart if it makes most of the change of
-    both.
+    In a group of three or more steps, the whole interval of this step lies outside the prediction interval of the
+    others: the range in which a further step like them would lie (Student, 95 %, corrected for the number of steps).
+    The spread of the others counts as at least the smallest effect that matters: a small difference does not stand
+    out only because the others agree closely. In a group of two, the step makes most of the sum of both changes, and
+    its interval differs from 1 by more than the smallest effect.
     """
     of_steps = STUDENT.estimate(paired, [*keys, "smallest_effect", "step"], "ratio")
     log, others = pl.col("estimate").log(), pl.len().over(keys) - 1

@@ -26,17 +26,18 @@ MOST_ROUNDS_WORTH_NAMING = 60
 COARSE = 0.05
 """A study whose noise floor of nine in ten steps exceeds this share resolves only large differences."""
 DRIFTING = 0.05
-"""Maximum share of a study's comparisons that may drift before all are doubted; a single one is never enough."""
+"""If a larger share of a study's comparisons drifts, all are doubted; a single one is never enough."""
 DISTURBED = 0.5
-"""Share of disturbed rounds at which a study is doubted, if its rounds run one server after the other."""
+"""Share of disturbed rounds from which on a study is doubted. Only for rounds that run one server after the other."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
 def coverage_of_each(comparisons: int, looks: int = 1) -> float:
-    """The coverage that each deciding interval needs so that all `comparisons` hold together at 95 %. `comparisons`
-    is the number of comparisons of a page that do not differ significantly.
+    """The coverage that each deciding interval needs so that all verdicts of a page hold together at 95 %.
 
-    If a study went on until its verdicts were decided, the `looks` at them share the probability of an error.
+    `comparisons` is the number of comparisons without those that differ significantly, which are no risk to the
+    others (Holm, 1979). If a study went on until its verdicts were decided, its `looks` share the probability of an
+    error.
 
     >>> coverage_of_each(1), round(coverage_of_each(20), 4), round(coverage_of_each(20, looks=5), 4)
     (0.99, 0.9975, 0.9995)
@@ -107,7 +108,7 @@ def beyond(near: pl.Expr | float) -> pl.Expr:
 
 
 def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
-    """Rounds or occasions that an `unsure` comparison needs, in words; empty for the others."""
+    """The rounds or occasions that would decide an `unsure` comparison, in words; empty for other verdicts."""
     rounds = rounds_needed(null=null, near=near)
     too_few = (pl.col("n") < ROUNDS_FOR_A_VERDICT) | pl.col("sure_low").is_null()
     named = rounds.clip(upper_bound=1e15).cast(pl.Int64)
@@ -126,8 +127,8 @@ def needs(*, near: pl.Expr | float, null: float = 1.0) -> pl.Expr:
 
 
 def for_other_hours() -> pl.Expr:
-    """True for comparisons whose interval also holds for other hours. Further occasions narrow it, further rounds do
-    not."""
+    """True for comparisons with enough occasions for an interval that also holds for other hours. Further occasions
+    narrow such an interval, further rounds do not."""
     return pl.col("occasions") >= OCCASIONS_FOR_OTHER_HOURS
 
 
@@ -171,8 +172,8 @@ def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
 
 
 def different() -> pl.Expr:
-    """True if servers known to be equal are called different, even with too few rounds for a verdict; null if there
-    is no interval."""
+    """For an A/A comparison: true if the interval excludes 1, which is a false difference. Unlike a verdict, this has
+    no minimum number of rounds. Null if there is no interval."""
     return (pl.col("sure_low") > 1) | (pl.col("sure_high") < 1)
 
 
@@ -188,8 +189,9 @@ def drifts(drifting: int, comparisons: int) -> bool:
 def belief(*, noise_floor: float | None, called: int, drifting: bool, disturbed: float) -> Belief:
     """The degree to which a study's numbers can be believed.
 
-    `noise_floor` is the difference that nine of ten steps resolve. `called` is the number of comparisons in which the
-    base is called different from itself. `disturbed` is the share of rounds that were disturbed on one side only.
+    `noise_floor` is the smallest difference that nine of ten steps resolve. `called` is the number of comparisons in
+    which the base is called different from itself. `disturbed` is the share of rounds that were disturbed on one side
+    only.
 
     >>> [belief(noise_floor=floor, called=0, drifting=False, disturbed=0) for floor in (0.014, 0.3, None)]
     ['believed', 'coarse', 'unknown']

@@ -1,4 +1,7 @@
-"""The card of a study and the manifest of each run. A manifest is written last: a run without one does not count."""
+"""The card of a study (study.json: its question and settings) and the manifest of each run (manifest.json).
+
+A manifest is written last: a run without one does not count.
+"""
 
 import hashlib
 import json
@@ -24,7 +27,8 @@ ASKED = "asked.json"
 PACKED_RUNS = "runs.parquet"
 """Name of the file of a packed study with the manifests of all runs; it is written last."""
 LEVELS = "levels.yaml"
-"""Name of the file beside a study's runs that defines its levels: further studies of the parts of a scenario."""
+"""Name of the file beside a study's runs that defines its levels: further studies, which measure parts of a scenario
+one by one."""
 SET_ASIDE = ".until-"
 """Separates study and time in the name of a folder that was set aside. No study's name has a dot, so no study is
 mistaken for such a folder."""

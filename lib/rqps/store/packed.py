@@ -49,7 +49,7 @@ _CREDENTIALS = (
     "see that your credentials may read it: polars takes them from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from "
     "~/.aws, or as the store's other clients do"
 )
-_ROWS_AT_ONCE = 2**22  # a multiple of the packed row groups
+_ROWS_AT_ONCE = 2**22  # a multiple of the rows in a row group of a packed file
 MOST_NAMED = 5
 _LONGEST_LIST = 1 << 20
 """Maximum size, in bytes, of a packed file's zip directory, which has the names and offsets of all files in it."""

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 Columns = dict[str, Any]
-"""Maps column names to polars types, whose class is not public."""
+"""Maps column names to their types in polars, which has no public class for them."""
 
 IDENTITY: Columns = dict.fromkeys(("study", "run", "host", "dbms", "build", "config"), pl.String) | {
     "round": pl.Int32
@@ -43,7 +43,7 @@ _LATENCIES: Columns = {f"latency_{name}_us": pl.Float64 for name in ("mean", "p5
 STEPS: Columns = {
     "step": pl.String,
     "position": pl.Int32,  # the position of the step in its run, from 0
-    "kind": pl.String,  # the name without range and clients: update-index, read-only.pre, qr
+    "kind": pl.String,  # the step's name without range and clients: update-index, read-only.pre, qr
     "range": pl.Int64,  # rows or values that a query asks for; null for steps without a range
     "clients": pl.Int32,
     "group": pl.String,  # the heading under which tables show the step
@@ -79,9 +79,9 @@ SLICES: Columns = {
 
 CYCLES: Columns = {
     "step": pl.String,
-    "cycle": pl.Int32,  # as in slices; a cycle's time includes that between its slices
+    "cycle": pl.Int32,  # as in `slices`; a cycle includes the time between its slices
     "cpu_us": pl.Float64,  # time of the cycle, over all CPUs of servers and load
-    "outside_us": pl.Float64,  # its part in which these CPUs were not idle and ran neither a server nor the load
+    "outside_us": pl.Float64,  # the part of `cpu_us` that was not idle and went to neither a server nor the load
 }
 
 INTERVALS: Columns = {
@@ -97,7 +97,7 @@ INTERVALS: Columns = {
 
 LATENCIES: Columns = {
     "step": pl.String,
-    "kind": pl.String,  # also `insert due` and `delete due`, whose latency counts from the due time
+    "kind": pl.String,  # as in `intervals`; in `insert due` and `delete due`, latency counts from the due time
     "second": pl.Int32,
     "from_us": pl.Float64,  # a bucket counts from_us <= latency < below_us
     "below_us": pl.Float64,
@@ -164,9 +164,10 @@ paths complete broken stacks."""
 
 RUNNING, READY, WAITING = "running", "ready", "off-cpu"
 UNSEEN, LOST = "unseen", "lost"
-"""These five events of rows in `stacks` come from recorded thread switches; together they cover all time of a thread.
-`ready` is time without a free CPU, `unseen` is time off the CPU since before the recording, `lost` is time between
-contradictory switches. `ready` and `off-cpu` have the stacks at which threads left the CPU; the others have none."""
+"""The events `running`, `ready`, `off-cpu`, `unseen` and `lost` of rows in `stacks` come from recorded thread
+switches; together they cover all time of a thread. `ready` is time without a free CPU. `unseen` is time off the CPU
+that began before the recording. `lost` is time between switches that contradict each other. `ready` and `off-cpu`
+have the stacks at which threads left the CPU; the others have no stacks."""
 
 STACKS: Columns = {
     **_STACK,
@@ -194,7 +195,7 @@ INSTRUCTIONS: Columns = {
 
 CACHE_MISSES: Columns = {
     **_STACK,
-    "last_level_kb": pl.Int64,  # size of the simulated last-level cache: the CPU's, or what neighbours leave of it
+    "last_level_kb": pl.Int64,  # simulated last-level cache: this CPU's size, or 4 MB as if others used the rest
     "i1_misses": pl.Int64,  # of the last frame itself, in the first-level cache of instructions
     "d1_misses": pl.Int64,  # the same in the first-level cache of data
     "ll_misses": pl.Int64,  # the same in the last-level cache

@@ -332,7 +332,8 @@ class HostSpec(Strict):
 
 
 class WhatIfSpec(Strict):
-    """The change that this study tries on a dbms of another study, whose page on the regression shows the result."""
+    """The change that this study tries on a dbms of another study. The other study's page on the regression shows the
+    result."""
 
     study: Name
     change: Annotated[str, Field(min_length=1, examples=["buffer_size = 64M"])]
@@ -403,8 +404,8 @@ class StudySpec(Strict):
     """The change that this study tries, and the study that it tries the change for; `rqps.what_if` writes this
     key."""
     level_of: Name | None = None
-    """The study that measured a whole scenario, of which this study measures groups of instruments one by one; `rqps
-    run` writes this key."""
+    """The study that measured all instruments of a scenario together. This study measures groups of them one by one.
+    `rqps run` writes this key."""
     against: Literal["last", "base"] | None = None
     """The dbms that each round measures together with the newest version of a rebuilt build: the version before it
     and the base (`last`), or the base alone (`base`); `last` if not given."""
@@ -435,7 +436,7 @@ class StudySpec(Strict):
 
     def layout_of(self, build: BuildSpec, number: int) -> int | None:
         """The layout of a build in round `number`: the build's own or, if the study has `layouts`, the next one in
-        each round. The same number means another order of functions in each build."""
+        each round. Two builds with the same layout number do not have their functions in the same order."""
         return build.layout if self.layouts is None else (build.layout or 1) + (number - 1) % self.layouts
 
     @property

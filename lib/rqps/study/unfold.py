@@ -17,7 +17,7 @@ from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "waits", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so throughput is compared only in mode `throughput`.
-In older studies, runs in mode `health`, duets of the base with itself, have the role of twins."""
+Older studies have no twins, but runs in mode `health`: duets of the base with itself."""
 
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "waits": "w", "instructions": "i"}
 """The first letter of a run's id, by mode."""
@@ -282,7 +282,7 @@ def build_and_config(dbms: str) -> tuple[str, str]:
 
 
 def builds_of(runs_file: RunsFile, study: str) -> tuple[tuple[str, BuildSpec], ...]:
-    """The layouts of each build of a study, with the build's name."""
+    """The builds of a study with their names; a build with several layouts is listed once per layout."""
     spec = runs_file.studies[study]
     names = sorted({build_and_config(dbms)[0] for dbms in spec.dbms})
     every = ((name, runs_file.builds[name], number) for name in names for number in range(1, (spec.layouts or 1) + 1))

@@ -88,9 +88,10 @@ class Load(Protocol):
     def pid(self) -> int: ...
 
     def wait_for_begin(self) -> int:
-        """Wait until the measured part begins, and return that time of CLOCK_MONOTONIC, in ns.
+        """Wait until the measured part begins or can begin, and return the time then (CLOCK_MONOTONIC, in ns).
 
-        A load that waits for our signal begins in `wait_for_end`, after all recorders have started.
+        Some load generators begin only at a signal, which `wait_for_end` sends after all recorders have started. For
+        these, this method returns as soon as all clients are ready.
         """
 
     def wait_for_end(self) -> None:

@@ -37,10 +37,11 @@ class LoadGenerator:
     """A running load generator and its output so far. Leaving its `with` block ends the process. `servers` is empty
     if the engine runs inside the generator's process.
 
-    An output line `rqps MOMENT TIME` reports a moment and its time by CLOCK_MONOTONIC, in ns; without a time, the
-    moment is now. A generator that needs no signal to begin announces its `origin` in advance. Other generators
-    report `ready` and wait for a line from us. After `ended` a generator waits until we close its input, so that its
-    counters can be read. After `failed`, the position of the server on which a thread failed replaces the time.
+    The generator reports by output lines `rqps MOMENT TIME`; the time is CLOCK_MONOTONIC in ns, or now if it is left
+    out. The moments are: `origin`, the begin of the measured part, which a generator that begins by itself reports in
+    advance; `ready`, after which the other generators wait for a line of input to begin; `ended`, after which a
+    generator waits until its input is closed, so that its counters can be read; and `failed`, which has no time but
+    the position of the server on which a thread failed.
     """
 
     program = "sysbench"
@@ -54,7 +55,7 @@ class LoadGenerator:
     def __init__(
         self, call: tuple[Sequence[str], Mapping[str, str]], servers: Sequence[Any], step: str, threads: int, how: How
     ) -> None:
-        """Starts the process; `call` is its command line and environment. Each thread reports its moments."""
+        """Starts the process; `call` is its command line and environment."""
         self.servers = servers
         self.name = step
         self.threads = threads
@@ -97,7 +98,7 @@ class LoadGenerator:
         self.wait_for("ended", self.threads, self.patience_s)
 
     def let_begin(self, threads: int) -> None:
-        """Write one line for each of that many threads, which wait for it to begin."""
+        """Write one line for each of that many threads; a thread begins when it reads its line."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write("\n" * threads)
@@ -118,7 +119,7 @@ class LoadGenerator:
         self._reader.join()
 
     def wait_for_all(self) -> None:
-        """Run a load that is not measured from its beginning to its end."""
+        """Run all of a load that is not measured."""
         self.wait_for_begin()
         self.wait_for_end()
         self.wait_until_gone()

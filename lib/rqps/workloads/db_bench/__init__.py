@@ -1,1 +1,2 @@
-"""The published steps of db_bench, RocksDB's benchmark, run by our driver with a library, or by a db_bench binary."""
+"""The published steps of db_bench, RocksDB's benchmark. They are run by a C program of rqps (the driver), which is
+linked with a RocksDB library, or by a db_bench binary."""

@@ -1,4 +1,4 @@
-"""Runs the load of a step on a database, by our driver linked with a RocksDB library, or by a db_bench binary."""
+"""Runs the load of a step on a database: with driver.c linked with a RocksDB library, or with a db_bench binary."""
 
 import os
 import struct

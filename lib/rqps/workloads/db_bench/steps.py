@@ -87,6 +87,6 @@ def find(name: str) -> tuple[Setup, Step]:
 
 
 def work_of(name: str) -> str:
-    """The step's own kind of work or, for a step that reads, the kind of reads of its set-up."""
+    """The kind of work of a step. If the step only reads, the kind depends on its set-up, as in `direct reads`."""
     setup, step = find(name)
     return step.work or setup.reads

@@ -26,14 +26,15 @@ SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 CLOCK_BEGINS = 1_704_067_200
 """The first time stamp in the rows, 2024-01-01: with the real time, the rows would differ from run to run."""
 CLOCK_ROWS = 10_000
-"""Rows that a client inserts per second of the time stamps in the rows; in a step with a rate, the rate."""
+"""Number of rows of a client after which their time stamp advances by a second, in a step without a rate. In a step
+with a rate, the time stamp advances by a second for as many rows as the rate has per second."""
 BYTES_OF_CLIENT = 64
 """Bytes per client in the file through which threads share their progress, as in shared.lua."""
 STOPPED = 16
 """Byte offset, in the file of the threads' progress, of the time for which the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""A load in slices, or with counted instructions, plans its beginning this many seconds ahead. When its first slice
-or the counting begins, its clock is set to the planned beginning."""
+"""Seconds from the start of a load to its planned beginning, if it runs in slices or its instructions are counted.
+When its first slice or the counting begins, the clock of the load is set to the planned beginning."""
 MEMORY = Path("/dev/shm")
 DUE = " due"
 """Suffix of the kind for latencies that begin when the rate limiter allowed the statement, not when it was sent."""

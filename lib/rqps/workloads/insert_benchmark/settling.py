@@ -22,7 +22,8 @@ LOOK_S = 0.25
 
 
 def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping[str, Any] | None = None) -> Row:
-    """The current debt. It reads no table while the server settles: some releases flush everything only when idle."""
+    """A row with the current debt. No table is read during the wait before a step, since some releases flush
+    everything only when idle."""
     low, high = (None, None) if moment == SETTLING else ids(connection)
     return {
         "step": step,

@@ -223,7 +223,7 @@ def warnings_of(
         yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(second.transactions for second in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
-    if deleted < (due := total(seconds, "delete").operations):  # it also counts rows of its own tables
+    if deleted < (due := total(seconds, "delete").operations):  # `deleted` includes system tables
         text = f"{deleted:,} of {due:,} rows were deleted: the tables have grown"
         yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")

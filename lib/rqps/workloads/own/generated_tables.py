@@ -109,7 +109,7 @@ Tables = Annotated[
 
 
 class _Drawn(NamedTuple):
-    """The value of a column in each row; `places` has the value's position among the possible values."""
+    """The values of a column, one per row; `places` are their positions in the list of possible values."""
 
     values: Sequence[Scalar]
     places: Sequence[int]

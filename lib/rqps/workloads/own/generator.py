@@ -20,10 +20,10 @@ from rqps.workloads.sysbench.steps import Step
 
 GROUP = "Own statements"
 MOST_VALUES = 100_000
-"""Maximum number of values of a column from which statements take theirs; of a longer column, evenly spaced
-values."""
+"""Maximum number of values that are read from a column to fill in statements. If the column has more values, evenly
+spaced ones are read."""
 MOST_EXPLAINED = 100
-"""Maximum number of statement shapes of a log whose plans are requested."""
+"""Maximum number of statement shapes of a log that are explained. Statements of one shape differ only in values."""
 ITEMS_AT_ONCE = 10_000
 """Maximum number of items in one function of the Lua file: LuaJIT allows 65,536 constants per function."""
 
@@ -212,8 +212,8 @@ def _prepares(statement: Statement) -> bool:
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """Yields the statements to explain, each with its step's name, and with the middle one of all possible values.
-    For a log, yields the first statement of each shape, with the shape."""
+    """Yields the name of a step and a statement to explain, with the middle one of the possible values for each
+    placeholder. For a log, yields each shape and the first statement of this shape."""
     literal = connection.dialect.literal
     for member in parameters.members(name):
         step = parameters.step(member)

@@ -60,8 +60,8 @@ class Generator(LoadGenerator):
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
-        """The seconds after which no further transaction begins, if transactions under way are then measured to their
-        end; otherwise None."""
+        """The seconds after which no transaction begins, if those under way at that moment are measured to their end.
+        None if the measured part ends at a fixed time, or after a number of transactions."""
         if self.sliced:
             self.patience_s = self.slice_patience_s
             self.warmup_s = float(parameters.warmup_seconds)

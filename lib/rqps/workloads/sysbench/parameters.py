@@ -18,7 +18,8 @@ from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, 
 
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 SLOW_STATEMENTS_PER_S = 1000
-"""Statements per second that the estimate of a training assumes: instrumented code is slow."""
+"""Statements per second of a training, to estimate its duration. A training is a load that collects the compiler's
+profile of a server; the server is slow, since its code is instrumented."""
 ROWS_LIKE_A_STATEMENT = 100
 """A range query reads this many rows in the time that a statement takes, with and without callgrind."""
 OUR_CONNECTIONS = 2
@@ -97,8 +98,9 @@ class SysbenchParameters(Parameters):
     flush_seconds: Count | None = None
     """Maximum duration of a flush, in seconds; if not given, 60 plus one for every million rows, but at most 1200."""
     operations: Count | None = None
-    """Number of statements of a step, after which it ends, in place of `seconds`: for a training, whose profile then
-    does not depend on the speed of the machine. Only for a study of one dbms. Counted as `counted_operations` are."""
+    """Number of statements after which a step ends, in place of `seconds`. It is for studies of one dbms that collect
+    the compiler's profile of a server: the profile then does not depend on the speed of the machine. The number is
+    smaller for statements that read many rows: a hundred rows count as one statement."""
     prepared: bool = True
     """If true, statements are prepared in all steps that allow it."""
     counted_operations: Count | None = None
