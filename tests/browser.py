@@ -128,6 +128,33 @@ class Browser:
         return said
 
 
+FAINT = """(() => {
+  const inverts = getComputedStyle(document.documentElement).filter !== "none";  // as page.css does in the dark
+  const parts = (colour) => colour.match(/[0-9.]+/g).map(Number);
+  const over = ([r, g, b, a = 1], below) => [r, g, b].map((part, i) => part * a + below[i] * (1 - a));
+  const turned = ([r, g, b]) => [-0.574 * r + 1.43 * g + 0.144 * b, 0.426 * r + 0.43 * g + 0.144 * b,
+    0.426 * r + 1.43 * g - 0.856 * b].map((part) => Math.min(255, Math.max(0, part)));
+  const shown = (colour) => (inverts ? turned(colour.map((part) => 255 * 0.92 - 0.84 * part)) : colour);
+  const linear = (part) => (part / 255 <= 0.03928 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+  const weights = [0.2126, 0.7152, 0.0722];
+  const light = (colour) => shown(colour).reduce((sum, part, i) => sum + linear(part) * weights[i], 0.05);
+  const style = (node) => getComputedStyle(node);
+  const white = [255, 255, 255];
+  const paper = (node) => (node ? over(parts(style(node).backgroundColor), paper(node.parentElement)) : white);
+  const faint = new Set();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const { data, parentElement: node } = texts.currentNode;
+    if (!data.trim() || node.closest("svg, script, style, option, :disabled") || !node.checkVisibility()) continue;
+    const below = paper(node);
+    const [least, most] = [light(over(parts(style(node).color), below)), light(below)].sort((a, b) => a - b);
+    const contrast = most / least;
+    if (contrast < 4.5) faint.add(`${node.tagName} ${style(node).color} on ${below}: ${contrast.toFixed(2)}`);
+  }
+  return [...faint];
+})()"""
+
+
 @dataclass
 class Tab:
     """One opened page and what it did."""
@@ -169,6 +196,12 @@ class Tab:
             f" && e.getBoundingClientRect().right > {width} + 1).map(e => e.outerHTML.slice(0, 80))"
         )
         assert self.run(loose) == []
+
+    def faint(self, scheme: str) -> list[str]:
+        """Visible texts with a contrast below 4.5 to their background, in the scheme `light` or `dark`."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        found: list[str] = self.run(FAINT)
+        return found
 
     def box(self, element: str) -> dict[str, float]:
         """The place of an element, scrolled into sight."""

@@ -4,7 +4,7 @@ complaint."""
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, Browser, opened
+from browser import DESKTOP, PHONE, Browser, opened
 from rqps.report import build, one_file
 from rqps.report.check import wrong_claims
 from rqps.report.claimed import frames_of
@@ -15,6 +15,14 @@ WIDER = """[...document.querySelectorAll("main .table")].filter((each) => each.c
 .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText.slice(0, 80))"""
 """Tables that hide a column."""
 TWICE = """[...document.querySelectorAll("[id]")].map(({ id }) => id).filter((id, at, ids) => ids.indexOf(id) < at)"""
+SCREENS = """(() => {
+  const shown = [...document.querySelectorAll("main :is(.findings li, table, pre, .chart, summary)")]
+    .filter((each) => each.checkVisibility() && /[0-9]/.test(each.textContent));
+  return Math.min(...shown.map((each) => each.getBoundingClientRect().top)) / innerHeight;
+})()"""
+"""The number of screens above the first sentence, table, chart or row of a list with a number."""
+MOST_SCREENS = {"flamegraph_breakdown": 2, "point_lookups": 1.25, "perf_schema_overhead": 1.75}
+"""Pages with more prose above their first number; the first may have counted instructions alone."""
 MOST_NODES = 20_000
 SAMPLE = Path(__file__).parent.parent / "data/sample"
 STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
@@ -44,4 +52,18 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
             assert tab.run(WIDER) == [], page.name
             assert tab.run("document.querySelectorAll('*').length") < MOST_NODES, page.name
             assert tab.run(TWICE) == [], page.name
+            assert (tab.faint("light"), tab.faint("dark")) == ([], []), page.name
             assert tab.complaints() == [], page.name
+        with opened(browser, page, PHONE) as tab:
+            assert tab.run(SCREENS) < MOST_SCREENS.get(page.stem, 1), f"{page.name} begins with its answer on a phone"
+
+
+def test_faint_text_is_found(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    dark = "@media (prefers-color-scheme: dark) { html { filter: invert(.92) hue-rotate(180deg); } }"
+    lines = '<p style="color:#999">faint</p><p style="background:#e08244;color:#1c2630">on orange</p><p>black</p>'
+    page.write_text(f"<!doctype html><style>{dark}</style><body>{lines}")
+    with opened(browser, page, DESKTOP) as tab:
+        (faint,) = tab.faint("light")
+        assert faint.startswith("P rgb(153, 153, 153) on 255,255,255: 2.8")
+        assert [text.partition(" on ")[2] for text in tab.faint("dark")] == ["255,255,255: 3.40", "224,130,68: 2.76"]
