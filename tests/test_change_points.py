@@ -113,6 +113,7 @@ def test_from_three_occasions_on_each_counts_as_one_round() -> None:
         for occasion, shift in ((1, 0.03), (2, 0.0), (3, -0.03))
     )
     assert courses(hours, RELEASES).changes.is_empty()  # which differs by the hour
+    assert set(courses(hours, RELEASES).points["n"]) == {hours.select("occasion", "round").n_unique()}
     assert courses(hours.filter(occasion=1), RELEASES).changes.height == 1
 
 

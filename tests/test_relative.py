@@ -39,6 +39,7 @@ from rqps.stats import (
 )
 from rqps.stats.estimate import coverage
 from rqps.stats.metrics import COUNTED, METRICS
+from rqps.stats.summary import means_of
 from rqps.store import Study
 from synthetic import DBMS, Shape, manifest, write_run, write_study
 
@@ -198,6 +199,13 @@ def test_the_interval_of_three_occasions_holds_what_a_fourth_finds_and_that_of_o
     assert 0.92 <= of_three.join(fourth, on="step").select(holds).item() <= 0.98
     assert of_one.join(fourth, on="step").select(holds).item() < 0.4
     assert set(of_three["verdict"]) <= {"same", "unsure"}
+
+
+def test_a_mean_over_occasions_has_an_estimate_though_some_of_its_keys_are_null() -> None:
+    rounds = of_occasions(3, 4, between=0.01).with_columns(round=pl.int_range(pl.len()).over("step"), config=pl.lit("x"))
+    rounds = rounds.with_columns(looks=pl.lit(1), smallest_effect=pl.lit(0.02), clients=pl.lit(1))
+    means = means_of(rounds.filter(pl.col("step").is_in(["0", "1"])), "base")
+    assert means.select("n", pl.col("estimate").is_null()).rows() == [(12, False)]
 
 
 def test_occasions_that_agree_make_intervals_as_wide_as_one_more_occasion_is_uncertain() -> None:

@@ -134,12 +134,12 @@ class Overall:
         return host if len(self.hosts) > 1 else ""
 
     def in_all(self) -> list[Clause]:
-        """Sentences on the means, the means by kind of work, the releases that changed them, and the means by number
+        """Sentences on the means, the releases that changed them, the means by kind of work, and the means by number
         of clients; then on the largest regression and gain. A study that tries one change (a what-if) has only
         sentences on that change."""
         if tried := self._what_if():
             return tried
-        parts = (self._in_all, self._by_work, self._brought, self._by_clients)
+        parts = (self._in_all, self._brought, self._by_work, self._by_clients)
         clauses = [part(host) for host in self.hosts for part in parts]
         return [*filter(None, clauses), self._extremes()]
 
@@ -328,7 +328,7 @@ class Overall:
             rows = by_cost.filter(verdict=verdict)
             cells = [(row["step"], in_one(self.short[row["dbms"]])) for row in rows.head(MOST_NAMED).to_dicts()]
             named = [f"{step} of {dbms}" for step, dbms in cells]
-            named += [f"{rows.height - MOST_NAMED} more"] * (rows.height > MOST_NAMED)
+            named += [counted(rows.height - MOST_NAMED, "other")] * (rows.height > MOST_NAMED)
             of = self.cells(rows) | {"metric": rows["metric"].unique().to_list(), "verdict": verdict}
             parts += [Clause(f"{listed(named)} {word}", [counted_rows("decided", rows.height, **of)])] * bool(named)
         return phrase(", of which cost per operation decides {}: {}", by_cost.height, listed(parts))

@@ -228,10 +228,11 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str
     after the means of releases and rounds are noise. If there are at least three occasions, each counts as one round.
     """
     keys = [name for name in ("occasion", "round") if name in rounds.columns]
+    base, measured = rounds["base"][0], dict(rounds.group_by("dbms").len().iter_rows())
+    measured[base] = rounds.select(keys).n_unique()
     if "occasion" in keys and rounds["occasion"].n_unique() >= OCCASIONS_FOR_OTHER_HOURS:
         keys = ["occasion"]
     logs = rounds.group_by(*keys, "dbms").agg(pl.col("ratio").log().mean())
-    base = rounds["base"][0]
     wide = logs.pivot("dbms", index=keys, values="ratio").with_columns(pl.lit(0.0).alias(base))
     dbms = [name for name in ordered if name in wide.columns]
     values = wide.select(dbms).to_numpy()
@@ -246,7 +247,7 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str
     own = zip(dbms, levels - levels[dbms.index(base)], strict=True)
     shown = np.array([math.log(estimates[name]) if name in estimates else level for name, level in own])
     errors = np.sqrt(squares / freedom / counts)
-    return _Course(dbms, counts.tolist(), levels, errors, freedom, shown)
+    return _Course(dbms, [measured[name] for name in dbms], levels, errors, freedom, shown)
 
 
 def _without_luck(values: Floats) -> tuple[Floats, Floats]:

@@ -160,7 +160,7 @@ def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     )
     counts = of_occasions.group_by(keys).agg(pl.col("n").sum())
     over = _means(of_occasions, keys).with_columns(pl.col("error") * (1 + pl.col("n")).sqrt())
-    over = over.drop("n").join(counts, on=keys).select("n", pl.exclude("n"))
+    over = over.drop("n").join(counts, on=keys, nulls_equal=True).select("n", pl.exclude("n"))
     order = rows.select(keys).unique(maintain_order=True)
     means = [over, *([] if of_one_hour.is_empty() else [_means(of_one_hour, keys)])]
     return order.join(pl.concat(means, how="diagonal"), on=keys, how="left", maintain_order="left", nulls_equal=True)
