@@ -202,8 +202,8 @@ def test_the_interval_of_three_occasions_holds_what_a_fourth_finds_and_that_of_o
 
 
 def test_a_mean_over_occasions_has_an_estimate_though_some_of_its_keys_are_null() -> None:
-    rounds = of_occasions(3, 4, between=0.01).with_columns(round=pl.int_range(pl.len()).over("step"), config=pl.lit("x"))
-    rounds = rounds.with_columns(looks=pl.lit(1), smallest_effect=pl.lit(0.02), clients=pl.lit(1))
+    rounds = of_occasions(3, 4, between=0.01).with_columns(round=pl.int_range(pl.len()).over("step"))
+    rounds = rounds.with_columns(looks=pl.lit(1), smallest_effect=pl.lit(0.02))
     means = means_of(rounds.filter(pl.col("step").is_in(["0", "1"])), "base")
     assert means.select("n", pl.col("estimate").is_null()).rows() == [(12, False)]
 
