@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 LONGEST_LIST = 1000
-"""Maximum number of known names that are compared with an unknown name."""
+"""Maximum number of known names that are compared with an unknown name, to limit the time of the comparison."""
 NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 

@@ -96,7 +96,7 @@ def _measured(
 def _asked(
     runs_file: RunsFile, card: StudyCard, step: str, build: str | None, config: Mapping[str, Value], base: str
 ) -> tuple[str, RunsFile]:
-    """The name of the study that measures the change, and runs.yaml with that study."""
+    """The name of the study that measures the change, and the content of runs.yaml with this study added."""
     if not build and not config:
         fix = "give build= or config={…}, such as config={'buffer_size': '64M'}"
         raise RqpsError("there is nothing to try: neither a build nor a config", fix=fix)
@@ -189,7 +189,7 @@ def _valid(model: type[Model], values: Mapping[str, object], at: str) -> Model:
 
 
 def _why_not(folder: StudyFolder) -> tuple[str, ...]:
-    """The error of the last failed attempt, from its server or its notebook."""
+    """The error of the last failed run, and the folder of the run's logs; empty if no run failed."""
     errors = sorted((folder.path / "failed").glob("*/failure.json"), key=os.path.getmtime)
     if not errors:
         return ()

@@ -3,11 +3,11 @@
 The keeper runs as a process of its own; `command()` below gives its command line. It uses only Python's standard
 library, since it starts with every server and every step. It pins the program to its CPUs, and has two modes:
 
-- `exec`: becomes the program, which Linux kills when its parent ends. For a load generator, or a notebook's kernel.
+- `exec`: becomes the program, which Linux kills when its parent ends. Load generators and notebooks' kernels run so.
 - `guard`: stays beside the program and reads its own standard input, a pipe from the owner. When the pipe closes,
   `guard` asks the program to stop (by SIGTERM, or another signal), and kills it if it does not stop. Then `guard`
-  kills all processes that outlive the program, and removes its scratch folders. For a server, which has to shut down
-  in order.
+  kills all processes that outlive the program, and removes its scratch folders. Servers run so, since they need time
+  for a clean shutdown.
 
 `guard` writes `pid N` when the program runs and `exit CODE` when the program has ended.
 """
@@ -27,7 +27,7 @@ from typing import IO, Any
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 IN_USE = "in-use"
-"""The lock file of `rqps.scratch`: while a process holds its lock, the folder is in use."""
+"""The name of the lock file in each scratch folder: while a process holds the lock, the folder is in use."""
 
 
 def command(
@@ -70,7 +70,7 @@ def _start(argv: list[str], cpus: list[int]) -> int:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)  # only the keeper writes to the pipe to the owner
+        os.dup2(2, 1)  # stdout of the keeper, a pipe to the owner, is for the keeper's reports alone
         _become(argv, cpus, keeper)
     except OSError as error:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
@@ -92,7 +92,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in STOPPING:
         signal.signal(number, lambda number, _: asked_to_stop.append(number))
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # adopts processes that outlive the program
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # to adopt processes that outlive the program
     child = _start(argv, cpus)
     _report(f"pid {child}")
     while (code := _ended(child)) is None and not asked_to_stop:
@@ -105,7 +105,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         os.kill(child, stop)
         for pid in (child, *_below(child)):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)  # it may be paused until its slice
+                os.kill(pid, signal.SIGCONT)  # a server may be paused while others have their slices
         deadline = time.monotonic() + patience_s
         while (code := _ended(child)) is None:
             if time.monotonic() > deadline:
@@ -113,9 +113,9 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
             time.sleep(0.02)
     while outliving := _below(os.getpid()):
         for pid in outliving:
-            os.kill(pid, signal.SIGKILL)  # a zombie accepts a signal, too
+            os.kill(pid, signal.SIGKILL)  # this does not fail if the process has ended: it is a zombie until waitpid
         for pid in outliving:
-            with contextlib.suppress(ChildProcessError):  # its parent has not ended yet
+            with contextlib.suppress(ChildProcessError):  # not our child before its own parent has ended
                 os.waitpid(pid, 0)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +136,7 @@ def _below(root: int) -> list[int]:
 
 
 def _in_use(folder: str) -> IO[bytes] | None:
-    """Takes a shared lock on a folder, so that no other process removes the folder while the program stops."""
+    """Takes a shared lock on a scratch folder, so that no other rqps removes the folder while the program stops."""
     with contextlib.suppress(FileNotFoundError):
         lock = open(f"{folder}/{IN_USE}", "rb")  # noqa: SIM115, PTH123 the lock needs the open file
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -145,7 +145,7 @@ def _in_use(folder: str) -> IO[bytes] | None:
 
 
 def _report(line: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody is left to read it
+    with contextlib.suppress(BrokenPipeError):  # the owner has ended
         os.write(1, f"{line}\n".encode())
 
 

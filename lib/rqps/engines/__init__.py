@@ -1,8 +1,8 @@
 """The interface between the engines and the rest of rqps.
 
-Each engine is a package in this folder. Its `facts` are known before any of its builds is on this machine; its module
-`engine` starts builds. Some engines are servers, which run on between steps; others are libraries, which run in the
-load generator's process and end with each step.
+Each engine is a package in this folder. The package's variable `facts` describes the engine, and can be read before
+any build of the engine is on this machine; the package's module `engine` starts builds. Some engines are servers,
+which run on between steps; others are libraries, which run in the load generator's process and end with each step.
 """
 
 import functools
@@ -50,7 +50,7 @@ class Option:
 
 
 def option_name(key: str) -> str:
-    """The name of the engine's option for a key of a config.
+    """The name of the engine's option that a key of a config sets.
 
     >>> option_name("flush-neighbors?")
     'flush_neighbors'
@@ -78,7 +78,7 @@ class FileLine(NamedTuple):
 
 
 class OptionFiles(Protocol):
-    """A key of a config that names an option file, in the format that the engine's servers read themselves."""
+    """A key of a config, such as `my_cnf`, that names an option file in the format that the engine's servers read."""
 
     KEY: str
     ABOUT: str
@@ -115,7 +115,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Start:
-    """The settings of a start that do not depend on the dbms: log, CPUs, wrapper command and timeout."""
+    """The settings with which any dbms is started: log, CPUs, wrapper command and timeout."""
 
     log: Path
     cpus: tuple[int, ...] = ()
@@ -152,8 +152,8 @@ class Opened(Protocol):
     def build(self) -> Build: ...
     @property
     def pids(self) -> tuple[int, ...]:
-        """The engine's current processes, the oldest first. For an engine that is part of the load generator, this is
-        the load generator's process while one runs."""
+        """The engine's current processes, the oldest first. An engine that is part of the load generator has the load
+        generator's process, and none while no load generator runs."""
 
     @property
     def directory(self) -> Path:
@@ -167,11 +167,12 @@ class Opened(Protocol):
     def version_comment(self) -> str: ...
     @property
     def places(self) -> Mapping[str, str]:
-        """Maps paths of this machine that occur in the engine's settings to the placeholders that replace them."""
+        """Maps paths of this machine that occur in the engine's settings to the placeholders that replace them: with
+        placeholders, the settings of two runs can be compared."""
 
     def verify(self) -> list[tuple[str, str, str]]:
-        """Checks each requested setting in the engine itself, and fails if one differs. Returns rows of name, asked,
-        found."""
+        """Checks each requested setting in the engine itself, and fails if one differs. Returns one row for each
+        setting: its name, the requested value and the value that the engine reports."""
 
     def settings(self) -> list[dict[str, Any]]:
         """Rows of the table `settings`; empty if the engine reports no settings."""
@@ -183,7 +184,8 @@ class Opened(Protocol):
         """A watch that covers one step, from before its load until after it."""
 
     def explaining(self, step: str) -> AbstractContextManager[None]:
-        """Replaces an error in the block by one that names the step and, if the engine has ended, says how."""
+        """Replaces an error in the block by one that names the step. If the engine has ended, the error also says how
+        it ended."""
 
     def close(self) -> str:
         """Stops the engine and removes its scratch folders. Returns how it ended, in words, if it did not stop
@@ -191,7 +193,7 @@ class Opened(Protocol):
 
 
 class Prepared(Protocol):
-    """A dbms that can be opened: its build is on this machine, and its config is translated for that version."""
+    """A dbms that can be opened: the build is on this machine, and the config is translated for its version."""
 
     @property
     def build(self) -> Build: ...
@@ -201,7 +203,7 @@ class Prepared(Protocol):
 
     @property
     def in_words(self) -> Mapping[str, str]:
-        """Maps titles to facts about the config, for the reader of a run."""
+        """A description of the config for the page of a run: maps titles, such as `options left out`, to texts."""
 
     def loaded(self, name: str, load: Callable[[Any], None], say: Say) -> Path:
         """A data directory with the tables that `load` made. It is made once for each `name`."""
@@ -223,13 +225,13 @@ class Counted(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """Patterns that divide an engine's status counters into kinds; they match whole names. A counter that fits
-    neither pattern is a count, which operations increase."""
+    """Patterns for the names of those status counters of an engine that are gauges or constants; they match whole
+    names. Any other counter is a count, which operations increase."""
 
     gauges: str = ""
     """Gauges, such as the number of dirty pages: their values are compared directly, not per operation."""
     constants: str = ""
-    """Facts about a run or its configuration, such as the server's uptime: they are not compared."""
+    """Constants, such as the server's uptime: they describe the run or its configuration, and are not compared."""
 
 
 ALL_COUNTS = Counters()
@@ -237,16 +239,17 @@ ALL_COUNTS = Counters()
 
 PROCESS_BYTES = "process_bytes_written"
 """The name in the table `status` of the number of bytes that the engine's processes wrote, according to the kernel.
-Only engines that read this number together with their status have it."""
+Engines that do not read this number together with their own status counters do not have it."""
 LATCH = "latch."
 """The prefix of counters of waits for a latch (a mutex or rw-lock of the engine itself) in the table `status`, as in
 `latch.os_waits.NAME`."""
 SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
-"""Counts of waits for a latch: how often a thread found it taken, how often threads looked again while they spun, and
-how often a thread went to sleep."""
+"""Counts of waits for a latch: how often a thread found the latch taken, how often spinning threads tested it again,
+and how often a thread went to sleep."""
 Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
 """A function that computes the KB that an engine wrote in a step, by purpose. It takes the growth of each status
-counter in the step, and each counter's value at its end. Purposes that the release does not count are left out."""
+counter in the step, and each counter's value at the end of the step. Purposes that the release does not count are
+left out."""
 
 
 class Try(NamedTuple):
@@ -254,7 +257,7 @@ class Try(NamedTuple):
 
     about: str
     functions: str
-    """A pattern of the functions, or of the components, in which this part spends its time."""
+    """A pattern of the functions, or of the components, in which the part of the engine spends its time."""
     options: Mapping[str, str | int]
 
 
@@ -322,7 +325,8 @@ class Scenarios(Protocol):
         out."""
 
     def class_of(self, name: str) -> str | None:
-        """The kind to which an instrument belongs; None if no kind fits, or several do."""
+        """The kind of an instrument, such as `wait/synch/mutex` for `wait/synch/mutex/sql/LOCK_open`; None if no kind
+        fits, or several do."""
 
     def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:
         """The key's value for a scenario that records only the instruments that fit these patterns."""
@@ -355,7 +359,7 @@ NO_SCENARIOS: Scenarios = _NoScenarios()
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about an engine that are known before any of its builds is on this machine."""
+    """A description of an engine, which can be read before any build of the engine is on this machine."""
 
     name: str
     """The engine's key in runs.yaml and the name of its folder."""
@@ -366,7 +370,7 @@ class Facts:
     log: str
     """The file name of the engine's log in a run's folder."""
     example: str
-    """A version to show in messages."""
+    """A version of the engine, which messages show as an example."""
     usual: bool = False
     """True for the default engine, which is assumed for a source without a version."""
     debian_package: str = "its-server"
@@ -376,7 +380,7 @@ class Facts:
     connections: tuple[str, int] | None = None
     """The option that limits the number of connections, and its default; None if there is no limit."""
     memory: str = ""
-    """The option that takes most of the memory."""
+    """The option that sets the size of the largest part of the engine's memory, such as its buffer pool."""
     passing: str = ""
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""
@@ -394,7 +398,7 @@ class Facts:
     counters: Counters = ALL_COUNTS
     written: Written = lambda _grew, _now: {}
     tries: tuple[Try, ...] = ()
-    """Changes of options that are worth a what-if run."""
+    """Changes of options that the page of a regression may suggest for a what-if."""
 
     def table(self, name: str) -> Any:
         """The content of one of the engine's YAML files, such as `components`; None if there is no such file."""

@@ -15,7 +15,8 @@ LATEST = "LATEST"
 """Maven's version keyword for the newest version of an artifact."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
 ANY_VERSION = ""
-"""The version in a spec that states only the engine: rqps reads the build's version when the build is made."""
+"""Stands in place of a version in a spec that states only the engine: rqps reads the version from the finished
+build."""
 REORDERED = "sections"
 """The part of a recipe that puts each function into a section of its own, so that it can be linked in any order."""
 
@@ -58,7 +59,8 @@ class SourceTree(Strict):
 
 
 class _Source(Strict):
-    """A build: a version in the catalogue, or a source. If a version is given with a source, the build must have it.
+    """A build: a version in the catalogue, or a source. If a version is given with a source, the build from the
+    source must have this version.
 
     >>> BuildSpec(path="/opt/db/8040_rel_o2nofp").source
     'path'

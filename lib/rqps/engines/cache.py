@@ -60,7 +60,8 @@ def made_once(folder: Path, make: Callable[[Path], None], say: Callable[[str], N
         with locked(folder, lambda: say(f"another rqps is making {folder}: waiting for it")):
             if folder.is_dir():
                 return folder
-            with Scratch(folder.parent) as scratch:  # a new one: a server of a killed rqps may still use the old one
+            # Always a new temporary folder: a server of an rqps that was killed may still use the previous one.
+            with Scratch(folder.parent) as scratch:
                 (partial := scratch / folder.name).mkdir()
                 with naming_a_full_disk(scratch, "RQPS_CACHE"):
                     make(partial)

@@ -50,8 +50,8 @@ _SIZES = {0x01: 8, 0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, _STRP: 4, 0x17: 4, 0x19: 
 
 
 def how_compiled(program: Path) -> dict[str, str]:
-    """Maps each fact to its value, or to UNKNOWN if the file does not show it. Empty if the file is damaged or is not
-    an ELF file for x86-64."""
+    """The facts about the compilation: maps `compiler`, `optimization`, `lto` and others to their values, or to
+    UNKNOWN where the file does not show the value. Empty if the file is damaged or is not an ELF file for x86-64."""
     try:
         return _facts(_Elf(program.read_bytes()))
     except (ValueError, IndexError, OverflowError, struct.error, zlib.error):
@@ -64,7 +64,8 @@ def _facts(elf: "_Elf") -> dict[str, str]:
     with_flags = with_flags or Counter({text: 1 for text in elf.strings(".GCC.command.line") if " -" in text})
 
     def voted(read: Callable[[list[str]], str]) -> str | None:
-        """The value of a fact that most of the compiled source files have; None if no flags were recorded."""
+        """Reads one fact from the flags of each source file and returns the most frequent value; None if no flags
+        were recorded."""
         votes = Counter[str]()
         for text, number in with_flags.items():
             votes[read(text.split())] += number
@@ -101,8 +102,8 @@ def in_short(facts: dict[str, str]) -> str:
 
 
 def _compiler(texts: list[str]) -> str:
-    """The newest compiler that the texts name. clang takes precedence, since builds by clang also contain start-up
-    code that gcc compiled."""
+    """The newest of the compilers that left their names in the program. clang takes precedence, since builds by clang
+    also contain start-up code that gcc compiled."""
     versions = [
         (
             match["clang"] is not None,
@@ -274,7 +275,7 @@ def _units(info: bytes) -> Iterator[int]:
     at = 0
     while at + 12 <= len(info):
         (length,) = struct.unpack_from("<I", info, at)
-        if length in (0, 0xFFFFFFFF):  # 64-bit DWARF, which compilers write only when asked to
+        if length in (0, 0xFFFFFFFF):  # the latter marks 64-bit DWARF, which compilers write only when asked
             return
         yield at
         at += 4 + length

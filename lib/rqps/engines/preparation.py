@@ -1,6 +1,7 @@
 """Prepares the dbms of engines with servers: translates their options, and makes data directories with loaded tables.
 
-Each build has an empty data directory, and one for each set of loaded tables. Every run gets a copy.
+Each build has an empty data directory, and a data directory for each set of loaded tables. Every run gets a copy of
+the loaded data directory.
 """
 
 import difflib
@@ -90,11 +91,11 @@ class Origin(ABC, Generic[Report]):
 
     @abstractmethod
     def start(self, data: Path, log: Path, known: Report | None) -> KeptServer:
-        """Starts a server to load tables, or to ask it for its report if nothing is `known` of the build yet."""
+        """Starts a server: to load tables, or to ask the server for its settings if none are `known` yet."""
 
     @abstractmethod
     def report(self, server: Any) -> Report:
-        """Asks the first server on an empty data directory for its settings."""
+        """Asks the first server on an empty data directory for the server's settings."""
 
     def settle(self, server: Any) -> None:
         """Called before a server with loaded tables stops."""
@@ -108,14 +109,14 @@ class Origin(ABC, Generic[Report]):
         return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
 
     def known(self, say: Say) -> Report:
-        """The settings of the build, which its server reported once."""
+        """The settings of the build, which a server reported when the build's empty data directory was made."""
         report: Report = self.REPORT.validate_json((self._empty(say) / FILE).read_bytes())
         return report
 
     @classmethod
     def known_before(cls, version: str | None) -> tuple[list[Report], str]:
         """The settings that servers of a version have reported on this machine, and the version. If no server of this
-        version has run here, the settings of servers of all versions, and `of any version`."""
+        version has run here: the settings of servers of all versions, and the words `of any version`."""
         for pattern, words in ((version, version), ("*", "of any version")):
             files = (cache_dir() / "data").glob(f"*-{pattern}-*/{cls.EMPTY}/{FILE}") if pattern else ()
             if reports := [cls.REPORT.validate_json(file.read_bytes()) for file in files]:
@@ -123,7 +124,7 @@ class Origin(ABC, Generic[Report]):
         return [], ""
 
     def loaded(self, name: str, load: Callable[[Any], None], say: Say) -> Path:
-        """A data directory with the tables that `load` makes. It is made once for each `name`."""
+        """A data directory with the tables that `load` makes. The directory is made once for each `name`."""
         empty, known = self._empty(say), self.known(say)
 
         def make(work: Path) -> None:
@@ -136,7 +137,7 @@ class Origin(ABC, Generic[Report]):
         return made_once(self.folder / name, make, say) / "data"
 
     def _empty(self, say: Say) -> Path:
-        """A folder with an empty data directory and a file with its server's report. It is made once."""
+        """A folder, made once, with an empty data directory and a file with the settings that its server reported."""
 
         def make(work: Path) -> None:
             say(f"{self.build.name}: initialising an empty data directory")
@@ -166,7 +167,7 @@ class Origin(ABC, Generic[Report]):
 
     @contextmanager
     def _running(self, data: Path, name: str, known: Report | None) -> Iterator[KeptServer]:
-        log = self.folder / f"{name}{self.LOG}"  # stays if the block fails
+        log = self.folder / f"{name}{self.LOG}"  # this file stays if the block fails
         with self.start(data, log, known).making(f"making data of {self.build.name}") as server:
             yield server
         log.unlink(missing_ok=True)

@@ -66,11 +66,11 @@ class KeptServer:
             keeper.command("guard", list(argv(socket)), cpus=asked.cpus, scratch=folders, stop=cls.STOP),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=asked.log.open("ab"),  # the server itself writes to this file once it can
+            stderr=asked.log.open("ab"),  # for errors from before the server opens its log by itself
             env={"PATH": "/usr/bin:/bin", **(environment or {}), **build.environment, **asked.environment},
             cwd=private.path,
-            bufsize=0,  # a buffered read might also take the keeper's report of the end
-            start_new_session=True,  # Ctrl-C is for rqps alone, which tells the keeper when to stop the server
+            bufsize=0,  # a buffered read of the first line may also read the last, which `_end` waits for
+            start_new_session=True,  # Ctrl-C must reach only rqps, which then tells the keeper to stop the server
         )
         asked.started(process.pid)
         assert process.stdout is not None
@@ -111,7 +111,8 @@ class KeptServer:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Maps paths of this machine that occur in the server's settings to the placeholders that replace them."""
+        """Maps paths of this machine that occur in the server's settings to the placeholders that replace them: with
+        placeholders, the settings of two runs can be compared."""
         scratch, private, build = self.directory.parent, self.socket.parent, self.build.directory
         return {str(scratch): "<scratch>", str(private): "<private>", str(build): "<build>"}
 
@@ -130,8 +131,8 @@ class KeptServer:
     def close(self) -> str:
         """Asks the server to stop and waits for it; the keeper kills a server that does not stop. Returns how the
         server ended, in words, if it did not stop cleanly; else an empty text."""
-        for connection in list(self.connections):  # a server may wait for clients to disconnect
-            with suppress(*self.REFUSALS):  # the connection is closed already
+        for connection in list(self.connections):  # a server may not stop before its clients disconnect
+            with suppress(*self.REFUSALS):  # raised if the connection is closed already
                 self.leave(connection)
         code, how = self._end()
         self._end_what_outlived_it()
@@ -146,8 +147,8 @@ class KeptServer:
         """Kills processes of the server that its keeper could not reach."""
 
     def ended(self, within_s: float = 0) -> bool:
-        """True if the server has ended. The keeper ends a moment after the connections break; `within_s` is the
-        maximum wait for that."""
+        """True if the server has ended, and with it its keeper. The keeper ends a moment after the connections to the
+        server break, so `within_s` is the maximum wait for the keeper's end."""
         try:
             self.keeper.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -155,7 +156,8 @@ class KeptServer:
         return True
 
     def _end(self) -> tuple[int, str]:
-        """Waits for the end of the server. Returns its exit code, negative for a signal, and the same in words."""
+        """Waits for the end of the server. Returns the server's exit code (negative for a signal), and a text that
+        says how the server ended."""
         reported = self.keeper.communicate()[0].split()
         code = int(reported[-1]) if reported else self.keeper.returncode
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
@@ -171,7 +173,7 @@ class KeptServer:
         return f"the end of its log, {self.error_log}:\n{lines}" if lines else "it wrote nothing into its log"
 
     def log_lines(self) -> list[str]:
-        log = self.error_log  # its folder may have been removed
+        log = self.error_log  # does not exist if the run's folder was removed
         return log.read_text(errors="replace").splitlines() if log.exists() else []
 
     def telling_lines(self) -> list[str]:
@@ -180,7 +182,8 @@ class KeptServer:
 
     @contextmanager
     def explaining(self, what: str) -> Iterator[None]:
-        """Replaces an error in the block by one that names `what` was done and, if the server has ended, says how."""
+        """Replaces an error in the block by one that says `what` was done when it occurred. If the server has ended,
+        the error also says how it ended."""
         errors: tuple[type[Exception], ...] = (*self.REFUSALS, RqpsError)
         try:
             yield
@@ -203,7 +206,7 @@ class KeptServer:
         return ""
 
     def remedy(self, error: Exception) -> str:  # noqa: ARG002
-        """Advice on what to do after this error; empty if there is none beyond the error's own message."""
+        """Advice to print with an error of a statement; empty if rqps knows no advice for this error."""
         return ""
 
     @contextmanager

@@ -107,7 +107,7 @@ def run_on_hosts(
             except RqpsError as error:
                 watcher.say(str(error))
                 return FAILED
-            except Stopped:  # before the first run
+            except Stopped:  # a signal stopped the preparation, before the first run
                 assert watcher.stopped_by
                 return 128 + watcher.stopped_by
 
@@ -117,5 +117,5 @@ def run_on_hosts(
         with cluster(scheduler) as joined, ThreadPoolExecutor(len(hosts)) as threads:
             ends = [threads.submit(on, name, parent, joined) for name in hosts]
             while wait(ends, POLL_S).not_done:
-                pass  # the main thread receives the signals
+                pass  # the main thread waits here, since only the main thread receives signals
     return max(end.result() for end in ends)

@@ -127,10 +127,10 @@ class ClusterRunner(Runner):
         self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
         self._doing = "starting"
         self._lost = ""
-        """The reason why the worker is gone; empty while it runs."""
+        """The reason why the worker is gone; empty while the worker runs."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Does nothing, since the host checks its runs itself."""
+        """Does nothing, since the worker on the host checks its runs itself."""
 
     @contextmanager
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 `self._order` names the study
@@ -151,7 +151,7 @@ class ClusterRunner(Runner):
         try:
             yield
         finally:
-            with suppress(OSError, ValueError):  # the worker is lost
+            with suppress(OSError, ValueError):  # raised if the worker is lost
                 client.run(worker.stop, self._order, workers=[named[self._name]])
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:  # noqa: ARG002 the host's messages arrive as events
@@ -188,7 +188,7 @@ class ClusterRunner(Runner):
             if future.status == "finished":
                 return future.result()
             if future.status == "error" and not isinstance(future.exception(), KilledWorker):
-                return future.result()  # raises the host's own error
+                return future.result()  # raises the error that the task raised on the host
         finally:
             future.release()
         raise RqpsError(f"was lost {when}: {self._why_lost()}", fix=f"see what rqps hosts says, {AGAIN}")
@@ -277,7 +277,7 @@ class SSHRunner(ClusterRunner):
             await asyncio.wait([self._kept], timeout=BEAT_S)
 
     async def _let_go(self) -> None:
-        """Ends the worker and waits until it has shut down cleanly. A lost worker ends without this."""
+        """Ends the worker and waits until it has shut down cleanly. A worker without a connection ends by itself."""
         if self._kept:
             with suppress(OSError):
                 self._process.stdin.write_eof()

@@ -31,7 +31,8 @@ except ModuleNotFoundError as error:
 KEEPALIVE_S, UNANSWERED = 15, 4
 PATIENCE_S = 20
 CLOCK_S = 5.0
-"""Maximum difference between the host's clock and ours, in seconds: above it, measurements get wrong times."""
+"""Maximum difference between the host's clock and this machine's, in seconds. With a larger difference, the times
+that are stored with measurements would be wrong."""
 LEAST_MEMORY = 0.9
 """Minimum share of the memory in runs.yaml that a host must report: firmware and kernel take some memory."""
 MACHINE = "Linux x86_64"
@@ -53,7 +54,7 @@ WHERE_BAD = {
     "Python": ("rqps can't be installed there", "install this machine's version there"),
     "rqps": ("nothing can be measured there", "rqps hosts prepare {host}"),
 }
-"""Maps each check of a host to the effect of a bad finding, and its fix."""
+"""Maps each check of a host to the effect if the check fails, and to the fix."""
 PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11")
 LOOK = """\
 clock=$(date +%s.%N) machine=$(uname -sm)
@@ -81,7 +82,7 @@ make --silent -C checkout .venv/.made-here PYTHON={python} </dev/null
 
 
 def in_checkout(spec: HostSpec, program: str) -> str:
-    """The command line that runs Python code in the checkout on a host."""
+    """The command line that runs Python code on a host, in the host's checkout of rqps."""
     cache = f"exec env RQPS_CACHE=$(cd {spec.path} && pwd)/cache"
     return in_shell(f"cd {spec.path}/checkout && {cache} .venv/bin/python -c {quote(program)}")
 
@@ -136,7 +137,7 @@ class Looked:
     findings: list[Finding]
     """The findings that decide whether the host can measure."""
     python: str = ""
-    """The command of a Python on the host with the same version as ours; empty if there is no such Python."""
+    """The command of a Python on the host that has the version of this machine's Python; empty if there is none."""
     doctor: Sequence[Finding] = ()
     """The doctor's findings on the host."""
     machine: tuple[str, frozenset[int]] | None = None
@@ -146,7 +147,8 @@ class Looked:
     def of(
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
-        """Reads the facts that the rqps on a host reports; `before` has the findings that were made without rqps."""
+        """Makes findings from the facts that rqps on a host reports. `before` has findings that needed no rqps on the
+        host."""
         here, their_versions, memory_gb = versions(), facts["versions"], facts["memory_gb"]
         other = [
             f"{what} {their_versions.get(what)}, here {here[what]}"
@@ -162,7 +164,7 @@ class Looked:
         return cls([*before, *findings], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
 
     def same_as(self, other: "Looked") -> bool:
-        """True if both are one machine and share CPUs: two simultaneous measurements would both be wrong."""
+        """True if both hosts are one machine and share CPUs: simultaneous measurements would disturb each other."""
         if self.machine is None or other.machine is None:
             return False
         return self.machine[0] == other.machine[0] and bool(self.machine[1] & other.machine[1])
@@ -220,7 +222,7 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
     """Copies this checkout to a host and makes its environment, unless the host has the same checkout already."""
     async with connected(spec) as connection:
         looked = await look(name, spec, connection)
-        looked.refuse(but=("rqps", "versions"))  # this function fixes these two
+        looked.refuse(but=("rqps", "versions"))  # a missing or other rqps is what this function replaces
         if worst(looked.findings) != "bad":
             say(f"{name}: has this rqps already")
             return
@@ -239,8 +241,8 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
 async def send_builds(
     spec: HostSpec, connection: asyncssh.SSHClientConnection, trees: Iterable[Path], say: Say
 ) -> None:
-    """Sends those builds in this machine's cache that a host lacks, since the host may not be able to fetch them. The
-    name of a build's folder contains the digest of its source."""
+    """Sends those builds in this machine's cache that a host lacks, since the host may not be able to fetch them. A
+    host has a build if it has a folder of the same name, which contains a hash of the build's source."""
     for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
         target = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
         if (await connection.run(in_shell(f"test -d {target}"))).exit_status == 0:

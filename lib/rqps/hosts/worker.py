@@ -41,16 +41,17 @@ from rqps.workloads import PARAMETERS
 
 LOOPBACK = "127.0.0.1"
 SLOT = "run"
-"""The Dask resource that each task needs. A worker has one, so it runs one task at a time."""
+"""The name of the Dask resource that each task needs. A worker has one unit of this resource, so it runs one task at
+a time."""
 PATIENCE_S = 60
 """Maximum wait for the scheduler's answer, in seconds; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
 """The line that `rqps run` sends to a worker that is still needed, and the seconds between two such lines. The
 worker's heartbeat has the same interval; Dask's default would wake the worker twice a second."""
 SILENCE_S = 120.0
-"""Seconds of silence after which the connection counts as broken."""
+"""Seconds without a line from `rqps run`, after which a worker takes the connection for broken and ends."""
 QUIET = {
-    "distributed.scheduler.allowed-failures": 0,  # a run whose worker died is not tried elsewhere
+    "distributed.scheduler.allowed-failures": 0,  # no second worker gets the run of one that died
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.http.routes": [],  # no web pages, which anybody could read
@@ -75,7 +76,7 @@ def checkout_files() -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions that must be equal on both machines: of rqps and its files, of its packages, and of Python."""
+    """The versions that must be equal here and on the host: of rqps and its files, of its packages, and of Python."""
     digests = {name: sha256(CHECKOUT / name) for name in checkout_files()}
     lock = digests.get("requirements.lock", "none")
     code = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
@@ -159,8 +160,8 @@ class Host(Watcher):
 
     @property
     def stopped_by(self) -> signal.Signals | None:
-        """The signal that stops the current task. Also set if nobody waits for that task any more: the `rqps run` or
-        the scheduler is gone."""
+        """The signal that stops the current task. Also set if nobody waits for this task any more, since its
+        `rqps run` or the scheduler has ended."""
         if self._task is not None and self._stopped_by is None:
             task = self._worker.state.tasks.get(self._task)
             if task is None or task.state != "executing":
@@ -195,7 +196,7 @@ class Host(Watcher):
     def measure(self, run: Run, card: str) -> Result:
         with self._at_work():
             self._study.path.mkdir(parents=True, exist_ok=True)
-            (self._study.path / CARD).write_text(card, encoding="utf-8")  # the notebook reads the study
+            (self._study.path / CARD).write_text(card, encoding="utf-8")  # the run's notebook reads this file
             partial, before = run_folder.begin(self._study, run), os.sched_getaffinity(0)
             try:
                 _keep_to(self._runner.observer_cpus(run))
@@ -212,7 +213,7 @@ class Host(Watcher):
         self._stopped_by = signal.SIGTERM
         while self._task is not None:
             for child in psutil.Process().children() if self._preparing else ():
-                child.terminate()  # a download, or a keeper, which shuts its server down cleanly
+                child.terminate()  # stops a download, or makes a keeper shut its server down cleanly
             await asyncio.sleep(0.2)
 
 
@@ -271,10 +272,10 @@ async def _serve() -> None:
             self.periodic_callbacks["heartbeat"].callback_time = 1000 * BEAT_S
 
     dask.config.set(QUIET)
-    with suppress(OSError):  # if the SSH server belongs to another user
+    with suppress(OSError):  # raised if the SSH server belongs to another user
         os.sched_setaffinity(os.getppid(), os.sched_getaffinity(os.getppid()))
         _ours.append(os.getppid())
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are shown in our own words
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # `rqps run` reports the errors
     worker = Still(
         order["scheduler"],
         name=order["host"],

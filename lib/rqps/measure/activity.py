@@ -30,10 +30,10 @@ class Busy(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """CPU use during `watch`. A share is CPU time divided by elapsed time: 1 is one busy CPU."""
+    """The CPU use that `watch` found. A share is CPU time divided by elapsed time: 1 is one busy CPU."""
 
     share: float
-    """The share of the whole machine, including this process and processes that started or ended meanwhile."""
+    """The CPU use of the whole machine, including this process and processes that started or ended meanwhile."""
     busy: tuple[Busy, ...]
     """Other processes that ran during all of `watch` and used at least LEAST_SHARE of one CPU, busiest first."""
 
@@ -138,7 +138,8 @@ def steal(noise: Collection[Noise]) -> Finding:
 
 
 def noise_floor(noise: Collection[Noise]) -> Finding:
-    """Reports how much the time for equal work varies on the worst CPU, and how much of its time is lost."""
+    """Reports how much the time for equal work varies on the worst CPU, and how much time of this CPU went to other
+    processes or guests. This noise of the machine is not yet the noise floor of a study."""
     worst = max(noise, key=lambda cpu_noise: max(cpu_noise.spread, cpu_noise.lost_share))
     most = max(worst.spread, worst.lost_share)
     return Finding(
@@ -167,7 +168,7 @@ def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
 
 
 def shared_core(alone: Noise, noise: Collection[Noise]) -> Finding | None:
-    """Reports CPUs that share a core: virtual CPUs are often threads of one core, which the guest does not see."""
+    """Reports if CPUs share a core: virtual CPUs are often threads of one core, and a guest can't see that."""
     together = next(cpu_noise for cpu_noise in noise if cpu_noise.cpu == alone.cpu)
     slower = together.piece_us / alone.piece_us - 1
     if len(noise) < 2 or slower < 0.1:

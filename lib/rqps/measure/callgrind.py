@@ -26,7 +26,8 @@ EVENT, UNKNOWN = "Ir", "???"
 """Callgrind's names for instructions and for a function without a symbol."""
 UNREADABLE = "debuginfo reader"
 """Words in Valgrind's message about debug information that it can't read."""
-STUB_INSTRUCTIONS = 3  # maximum number per call of a linker's stub
+STUB_INSTRUCTIONS = 3
+"""Maximum number of instructions for one call of a linker's stub."""
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
@@ -41,10 +42,10 @@ lose their root, and a step with many such stacks gets a warning."""
 OPTIONS = (
     "--tool=callgrind",
     f"--separate-callers={DEEPEST}",
-    "--compress-mangled=yes",  # without it each stack is spelled out, which takes hundreds of megabytes
+    "--compress-mangled=yes",  # otherwise each stack would be spelled out, in hundreds of megabytes
 )
 SIMULATED = ("--cache-sim=yes",)
-"""Simulates caches. The first-level caches get the sizes that valgrind detects on this CPU."""
+"""Options to simulate caches. The first-level caches get the sizes that valgrind detects on this CPU."""
 OF_A_FUNCTION = ("--collect-atstart=no", "--instr-atstart=no", "--trace-children=no")
 """Options for counting one function of the server (see `engines.Counted`). Counting is off at first, so that the
 server starts faster."""
@@ -103,8 +104,8 @@ class Callgrind:
             self._order(pid, "instrumentation", "on")
 
     def end(self, pid: int) -> "Costs":
-        """Stops counting and returns the counts since `begin`. With a marker, they are the counts between its
-        two calls."""
+        """Stops counting and returns the counts since `begin`. For an engine with a marker, these are the counts
+        between the marker's two calls."""
         if self.counted.marker:
             return self._between_markers()
         self._order(pid, "dump")
@@ -148,7 +149,7 @@ def last_level_kb(round_number: int) -> int:
 
 
 def _taken(dump: Path) -> "Costs":
-    """Reads the costs in a file and removes the file."""
+    """Reads the costs in one of callgrind's files, then removes the file."""
     with dump.open(encoding="utf-8", errors="replace") as lines:
         costs = read_costs(lines, dump.name)
     dump.unlink()
@@ -204,7 +205,8 @@ def read_costs(lines: Iterable[str], name: str) -> Costs:
 
 
 class _Reader:
-    """Maps the numbers in a file to names and costs. An unexpected line raises KeyError or ValueError."""
+    """Reads one of callgrind's files: maps the numbers of functions to their names and costs. An unexpected line
+    raises KeyError or ValueError."""
 
     def __init__(self) -> None:
         self.number, self.line = 0, ""
@@ -220,7 +222,7 @@ class _Reader:
 
     def read(self, line: str) -> None:
         self.number, self.line = self.number + 1, line
-        if self._in_call:  # the cost of a call is already in the called function's own lines
+        if self._in_call:  # this line has the cost of a call, which the called function's own lines have, too
             self._in_call = False
         elif cost := _COST.fullmatch(line):
             self._modules.setdefault(self._function, self._objects[self._object])
@@ -285,7 +287,7 @@ def _key(names: dict[str, str], text: str) -> str:
 def instruction_rows(costs: Costs, step: str, counted: Counted) -> pl.DataFrame:
     """One row per stack with the instructions of its last frame. The rows add up to the total."""
     rows = [
-        # None without calls: callgrind started in the middle of this call and did not see its beginning
+        # 0 calls become None: callgrind started in the middle of a call and did not see the call's beginning.
         {**stack, "calls": cost.calls or None, "instructions": cost.instructions}
         for stack, cost in _by_stack(costs, step, counted)
         if cost.instructions
@@ -347,7 +349,7 @@ def from_counted(chain: Chain, counted: Counted) -> Chain:
 
 
 def incomplete(rows: pl.DataFrame, counted: Counted) -> float:
-    """The share of instructions in stacks that do not begin with the counted function."""
+    """The share of instructions whose stacks do not begin with the counted function: their outer frames are lost."""
     begins = pl.Series((fnmatchcase(stack[0], counted.function) for stack in rows["frames"]), dtype=pl.Boolean)
     total, others = (int(part["instructions"].sum()) for part in (rows, rows.filter(~begins)))
     return others / total if total else 0.0

@@ -38,7 +38,7 @@ UNKNOWN = ProcessCounters()
 
 @dataclass(frozen=True)
 class ProcessReading(ProcessCounters):
-    """Counters of a process since it began. `later - earlier` is the usage in between."""
+    """Counters of a process since it began. For two readings, `later - earlier` is the usage between them."""
 
     rss_kb: int = 0
     shared_kb: int = 0
@@ -54,8 +54,9 @@ class ProcessReading(ProcessCounters):
 
 @dataclass(frozen=True)
 class HostCounters:
-    """The host columns of the tables `steps` and `counters`. `later - earlier` is the usage in between. The disk's
-    columns are None if the data directory is on no block device (tmpfs, overlay, a network file system).
+    """The host columns of the tables `steps` and `counters`. For two readings, `later - earlier` is the usage between
+    them. The disk's columns are None if the data directory is on no block device (tmpfs, overlay, a network file
+    system).
     """
 
     cpu_user_s: float
@@ -106,8 +107,8 @@ def threads_ended(earlier: Mapping[int, int], later: Mapping[int, int]) -> int:
 
 
 def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
-    """Counters of a process since it began, readable until it is reaped. Context switches are left out if the process
-    has more than `most_threads` threads, since reading them takes one file per thread.
+    """Counters of a process since it began; of an ended process, too, until it is reaped. Context switches are left
+    out if the process has more than `most_threads` threads, since reading them takes one file per thread.
     """
     try:
         process = psutil.Process(pid)
@@ -117,7 +118,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
             switches = _switches_by_thread(pid) if few else None
             try:
                 io = process.io_counters()
-            except psutil.AccessDenied:  # readable only for users who may trace the process
+            except psutil.AccessDenied:  # only users who may trace the process can read these
                 io = None
     except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError) as error:
         raise ended(pid) from error
@@ -186,7 +187,7 @@ def _reaped(pid: int) -> ProcessCounters:
 
 
 def cpu_ns(pid: int) -> int:
-    """CPU time of a process and all its threads, including those that ended, from the scheduler's clock."""
+    """CPU time of a process and all its threads, ended threads included, by the scheduler's clock."""
     try:
         return time.clock_gettime_ns((~pid << 3) | 2)  # the id of the process's CPU clock
     except OSError as error:
@@ -233,7 +234,7 @@ def read_host(device: str | None) -> HostCounters:
     cpu, switches = psutil.cpu_times(), psutil.cpu_stats()
     disk = psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
     return HostCounters(
-        cpu_user_s=cpu.user + cpu.nice,  # `user` includes the time of virtual machines
+        cpu_user_s=cpu.user + cpu.nice,  # the kernel's `user` includes time in virtual machines
         cpu_system_s=cpu.system + cpu.irq + cpu.softirq,
         cpu_idle_s=cpu.idle,
         cpu_iowait_s=cpu.iowait,

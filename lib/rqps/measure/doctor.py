@@ -1,4 +1,5 @@
-"""The doctor: checks if this machine is fit to measure on, and says what makes numbers worse and how to fix it."""
+"""The doctor: checks if this machine is fit to measure on, and says what makes measurements less exact and how to fix
+it."""
 
 import os
 import resource
@@ -55,7 +56,7 @@ def disk_room(
 
 
 def file_system(directory: Path) -> Finding:
-    """Checks the file system on which the servers' data directories are copied for every round."""
+    """Checks the file system of the cache, on which the servers' data directories are copied for every round."""
     place = nearest_existing(directory)
     mount, reflink = mount_of(place), can_reflink(place)
     kind = mount.fstype if mount else "unknown"
@@ -95,7 +96,7 @@ def socket_path(folder: Path) -> Finding:
 
 
 def hardware_counters() -> Finding:
-    """Checks if this user may count instructions, by asking the kernel for such a counter."""
+    """Checks if this user may count instructions, by asking the kernel for a counter of instructions."""
     error = refusal(INSTRUCTIONS, whole_cpu=False)
     if error == 0:
         return Finding("hardware counters", "ok", "instructions can be counted")

@@ -1,4 +1,5 @@
-"""Defines a finding of the doctor, with its effect on the numbers and its fix, and checks the machine's facts."""
+"""Defines a finding of the doctor, with its effect on the numbers and its fix, and makes findings of the facts about
+the machine."""
 
 import shutil
 import textwrap
@@ -14,17 +15,17 @@ HEADINGS: dict[Level, str] = {
     "warn": "This makes numbers worse:",
     "bad": "Fix this first: without it there are no numbers, or none that mean anything.",
 }
-"""Maps each level to its heading in the report; the worst level is last."""
+"""Maps each level of a finding to its heading in the doctor's report; the worst level is last."""
 LEVELS = tuple(HEADINGS)
 NARROWEST, WIDEST = 60, 110
 Machine = Mapping[str, Any]
-"""The facts that `describe_machine` returns."""
+"""The facts about a machine that `describe_machine` returns, by name."""
 KB_PER_GB = 1 << 20
 LEAST_GB, ENOUGH_GB = 2, 4
 
 
 class Finding(NamedTuple):
-    """The result of one of the doctor's checks. Effect and fix are shown unless the level is ok."""
+    """The result of one of the doctor's checks. Its effect and its fix are shown unless its level is ok."""
 
     name: str
     level: Level
@@ -64,7 +65,7 @@ def render(findings: Iterable[Finding], width: int | None = None) -> str:
 
 
 class Trait(NamedTuple):
-    """A fact of the machine, some of whose values make numbers worse: those for which `unlucky` returns True."""
+    """A fact about the machine that makes measurements less exact if `unlucky` returns True for its value."""
 
     fact: str
     name: str

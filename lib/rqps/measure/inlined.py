@@ -21,8 +21,8 @@ class Inlined:
     debug: DebugFile
     process: "subprocess.Popen[str] | None" = None
     ending: bytes = b"\n"
-    """The end of perf's lines for functions of the program: the program's path in brackets. Without llvm-symbolizer
-    it is a line break, which no line contains, so that no line matches."""
+    """The end of perf's lines for functions of the program: the program's path in brackets. Without llvm-symbolizer,
+    `ending` is a line break, which no line contains, so that no line matches."""
     doubt: str = ""
     """A warning if the program has debug information that can't be used."""
     _known: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -48,7 +48,8 @@ class Inlined:
         except BrokenPipeError:
             self.doubt = "llvm-symbolizer ended early: inlined functions are missing in some stacks"
         lines = [line.rstrip("\n") for line in takewhile(str.strip, self.process.stdout)]
-        names = lines[0:-2:2]  # from the innermost on, each with its source line; the last one is not inlined
+        # Lines of names and of source places alternate, from the innermost function on. The last is not inlined.
+        names = lines[0:-2:2]
         return tuple(name for name in reversed(names) if name != _NO_NAME)
 
 

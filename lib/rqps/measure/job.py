@@ -67,13 +67,13 @@ class Job(BaseModel):
     data: Path
     """The loaded tables. The run's server works on a copy of them."""
     placements: dict[int, Placement]
-    """The CPUs for each number of clients that a step of the run has."""
+    """Maps each number of clients that a step of the run has to the CPUs for steps with so many clients."""
     git_revision: str | None
     """The git commit of the folder that contains runs.yaml."""
     beside: tuple["Job", ...] = ()
     """The jobs of the duet's other dbms, with the same folder and placements."""
     published_in: Path | None = None
-    """The study's folder, if the notebook has to move the finished run there itself; None if `rqps run` does."""
+    """The study's folder, if the notebook has to move the finished run there itself; None if `rqps run` moves it."""
 
     @property
     def members(self) -> tuple["Job", ...]:
@@ -81,7 +81,7 @@ class Job(BaseModel):
 
     @property
     def tables(self) -> Path:
-        """The folder for the results of this dbms: the raw tables and the manifest."""
+        """The folder for the raw tables and the manifest of this dbms."""
         return member_folder(self.folder, self.run)
 
     @property
@@ -106,12 +106,12 @@ class Job(BaseModel):
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """Adds the name of the dbms to an error in a duet."""
+        """Adds the name of the dbms to an error in a duet, unless the message has the name outside of paths."""
         try:
             yield
         except RqpsError as error:
             name = self.run.dbms
-            if self.run.side is None or re.search(rf"(?<!/){re.escape(name)}", error.message):  # named, not in a path
+            if self.run.side is None or re.search(rf"(?<!/){re.escape(name)}", error.message):
                 raise
             message, fix = f"{name}: {error.message}", error.fix
             if any(words in error.message for words in TAKEN):
@@ -158,7 +158,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     refuse_unlinked(((member.build, member.build_spec) for unit in runs for member in unit.members), one.study)
     load = workload(one.workload)
     for servers in {len(run.members) for run in runs}:
-        load.tools(one.parameters, servers)  # fetched, or reported missing, before anything is measured
+        load.tools(one.parameters, servers)  # fetches them, or fails, before anything is measured
     if "stacks" in modes:
         perf(say)
         sampled_event()
@@ -198,7 +198,7 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
 
 
 def cpus_of(run: Run) -> dict[int, Placement]:
-    """The CPUs for each number of clients that a step of the run has."""
+    """Maps each number of clients that a step of the run has to the CPUs for steps with so many clients."""
     load = workload(run.workload)
     clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
     return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))
@@ -246,11 +246,13 @@ def refuse_without_room(runs: Sequence[Run]) -> None:
 
 def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
     """The loaded data directory; every round of this dbms in an occasion starts from a copy of it. The first
-    occasion uses tables that all studies share. A later occasion loads its own, in place of the previous occasion's.
+    occasion uses tables that all studies share. A later occasion loads its own tables, and the tables of the
+    occasion before are removed.
     """
     load = workload(run.workload)
     name = load.data_name(run.parameters)
-    of_study = f"{name}-of-{short_key(run.study)}-"  # keys have equal lengths: no other study's folder begins so
+    # Keys have equal lengths, so no other study's folder begins with this name.
+    of_study = f"{name}-of-{short_key(run.study)}-"
     if run.occasion > 1:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)

@@ -1,5 +1,5 @@
-"""Describes the machine as a dictionary of facts, which is stored with every run, and measures its state before and
-after each step. A fact that the machine does not report is left out.
+"""Describes the machine by facts, which are stored with every run, and measures the machine's state before and after
+each step. A fact that the machine does not report is left out.
 
 Most facts are read from files below a root folder, so that tests can describe machines of every kind; psutil can't
 read below another root.
@@ -40,10 +40,11 @@ PATIENCE_S = 60
 
 
 def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, Value]:
-    """All facts, ready for JSON. They contain no names of users or hosts, no addresses and no serial numbers."""
+    """The facts about this machine by name, as plain values for JSON. They contain no names of users or hosts, no
+    addresses and no serial numbers."""
     kernel, cpu, cpuinfo = root / "proc/sys/kernel", root / "sys/devices/system/cpu", root / "proc/cpuinfo"
     lowest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_min_freq")]
-    highest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # with turbo
+    highest_khz = [int(khz) for khz in _each(cpu, "cpufreq/policy*/cpuinfo_max_freq")]  # includes turbo
     now_mhz = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*: ([\d.]+)$", text(cpuinfo) or "", re.MULTILINE)]
     caches = _each(cpu, "cpu0/cache/index*/size")
     # Intel's driver has a switch that turns turbo off, other drivers have a switch that turns it on.
@@ -111,7 +112,7 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
     # Options with paths are left out, since paths can contain private names.
     options = sorted({option for option in mount.opts.split(",") if "/" not in option}) if mount else None
     disk = Path("/sys/class/block", (device or "none").replace("/", "!")).resolve()
-    if not (disk / "queue").exists():  # a partition: sysfs has its folder inside the disk's folder
+    if not (disk / "queue").exists():  # a partition, whose folder in sysfs is inside the disk's folder
         disk = disk.parent
     return {
         "file_system": mount.fstype if mount else None,
@@ -122,8 +123,7 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
         "io_scheduler": choice(disk / "queue/scheduler"),
         "write_cache": text(disk / "queue/write_cache"),
         "can_reflink": can_reflink(directory),
-        "disk_free_kb": psutil.disk_usage(str(directory)).free
-        // 1024,  # the space that users other than root may fill
+        "disk_free_kb": psutil.disk_usage(str(directory)).free // 1024,  # without blocks reserved for root
     }
 
 
@@ -232,9 +232,8 @@ def _quota_cpus(root: Path) -> float | None:
     limits = []
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
-        if not controllers or "cpu" in controllers.split(
-            ","
-        ):  # cgroup version 2 has one tree, version 1 one tree per controller
+        # cgroup version 2 has one tree, without names of controllers; version 1 has one tree per controller
+        if not controllers or "cpu" in controllers.split(","):
             own = base / controllers / path.lstrip("/")
             for folder in (folder for folder in (own, *own.parents) if folder.is_relative_to(base)):
                 version_2 = (text(folder / "cpu.max") or "").split()

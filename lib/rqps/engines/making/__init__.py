@@ -1,8 +1,9 @@
-"""Builds from source: compiles by a recipe, trains if the recipe needs a profile, and checks the finished program.
+"""Makes builds from source: compiles by a recipe, runs a training if the recipe asks for PGO, and checks the finished
+program.
 
-A build is in the cache, in a folder named by the digest of its source, recipe and compiler. A build in progress has
-its own folder, so that a second call continues where the first was stopped. If the recipe puts functions into
-sections, that folder stays, and layouts of the build are linked from its objects.
+A finished build is in the cache, in a folder named by a hash of its source, recipe and compiler. A build in progress
+has another folder, so that a second call continues where the first was stopped. If the recipe puts functions into
+sections, the folder of the build in progress stays, and layouts of the build are linked from the objects in it.
 """
 
 import json
@@ -32,15 +33,15 @@ MADE, LOG = "made.json", "make.log"
 SECONDS_BETWEEN_LINES = 10.0
 STEPS_FOR_AN_ESTIMATE = 10
 MOST_UNPROFILED = 0.9
-"""Maximum share of source files without a profile: with more, the profile belongs to another build. Many files
-without a profile are normal, since no training runs the code of all files."""
+"""Maximum share of source files for which the compiler finds no PGO profile. With a larger share, the profile belongs
+to another build. Many files without a profile are normal, since no training runs the code of all files."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
 _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
 _UNPROFILED = re.compile(r"\[-Wmissing-profile\]")
 
 Train = Callable[[Path], None]
-"""Trains the build in a tree: runs a load on it, which writes the compiler's profile."""
+"""A function that trains the build in a tree: it runs a load on the build, which then writes the PGO profile."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Making:
 
     @property
     def work(self) -> Path:
-        """The folder of the build in progress. Its path must not change, since the file names of a profile contain
-        it."""
+        """The folder of the build in progress. Its path must not change, since the compiler finds the files of a PGO
+        profile by this path."""
         return cache_dir() / "making" / f"{self.spec.engine}-{self.key}"
 
     def in_words(self) -> str:
@@ -124,11 +125,11 @@ def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: T
     making.refuse_what_is_missing()
     with locked(making.work, lambda: say(f"{making.name}: another rqps is making it: waiting for that to end")):
         if not making.tree.is_dir():
-            steps = _Steps(making, say, jobs, niceness)
+            maker = _Maker(making, say, jobs, niceness)
             if making.spec.layout is None:
-                steps.all(train)
+                maker.all(train)
             else:
-                steps.link_again(train)
+                maker.link_again(train)
     return making.tree
 
 
@@ -174,8 +175,9 @@ def refuse_unlinked(builds: Iterable[tuple[str, BuildSpec]], study: str) -> None
         raise RqpsError("\n".join(lines), fix=f"rqps run {study} --make")
 
 
-class _Steps:
-    """The steps of making one build, in its folder."""
+class _Maker:
+    """Makes one build in the folder of the build in progress: fetches the source, configures, compiles, trains and
+    links."""
 
     def __init__(self, making: Making, say: Say, jobs: int, niceness: int) -> None:
         self._making, self._recipe, self._say = making, making.recipe, say
@@ -194,7 +196,8 @@ class _Steps:
             if not (self._work / "trained").exists():
                 more = self._recipe.base.collecting
                 self._train(self._built([*flags, *collect], [*link, *collect], more), train)
-                shutil.rmtree(self._build)  # the second build has to use the same path
+                # The build that uses the profile needs the same path, since file names of the profile contain it.
+                shutil.rmtree(self._build)
                 (self._work / "trained").touch()
             flags, link = [*flags, *use], [*link, *use]
         installed = self._built(flags, link)
@@ -319,7 +322,7 @@ class _Steps:
 
     def _number_of_steps(self, command: list[str]) -> int:
         if self._recipe.base.system == "cmake":
-            return 0  # ninja itself prints the number of steps
+            return 0  # ninja prints the number of its commands with each of them
         done = subprocess.run([*command, "-n"], cwd=self._build, capture_output=True, text=True)
         return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
 
@@ -328,7 +331,7 @@ class _Steps:
         stops the program and all processes that the program started."""
         before = self._log.stat().st_size
         environment = {key: of for key, of in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")}
-        environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # its messages are parsed
+        environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # `_Progress` parses the messages of make
         with self._log.open("a") as log:
             log.write(f"$ {shlex.join(command)}\n")
             log.flush()
@@ -367,9 +370,8 @@ class _Steps:
         return "".join(lines)
 
     def _refuse_unprofiled(self) -> None:
-        if (
-            self._recipe.profile and self._recipe.compiler == "gcc"
-        ):  # clang finds a function's profile by name, in any directory
+        # Only gcc finds profiles by directory; clang finds the profile of a function by the function's name.
+        if self._recipe.profile and self._recipe.compiler == "gcc":
             log = self._log.read_text()
             files = sum(1 for line in log.splitlines() if _STEP.search(line) and not line.startswith("$"))
             without = len(_UNPROFILED.findall(log))
@@ -389,7 +391,7 @@ class _Steps:
         facts |= {"compiler": self._recipe.version(), "flags": self._recipe.flags(), "state": state}
         (folder / MADE).write_text(json.dumps(facts, indent=1))
         if (target := self._making.in_first_order.tree).is_dir():
-            shutil.rmtree(installed)  # the tree is there: it was built again only for its object files
+            shutil.rmtree(installed)  # the tree exists: the build was repeated only for its object files
         else:
             installed.rename(target)
         if not self._recipe.order_options(self._order):
@@ -397,7 +399,7 @@ class _Steps:
 
 
 class _Progress:
-    """Prints progress lines while a build is made; after the first steps, they show the time left."""
+    """Prints progress lines while a build is made; after the first commands of make, they show the time left."""
 
     def __init__(self, name: str, say: Say, total: int) -> None:
         self._name, self._say, self._total = name, say, total

@@ -59,7 +59,7 @@ class Base(Strict):
     """Calls of make, each with a folder of the build tree and a target. With CMake the folder is `.`."""
     linked: Linked
     collecting: list[str] = Field(default_factory=list)
-    """Further arguments of make for a build that collects a profile."""
+    """Further arguments of make for a build that collects a PGO profile."""
     server_files: list[str] = Field(default_factory=list)
     """Globs of the files in the build tree that a server needs; empty if the targets install the server."""
     source_files: list[str] = Field(default_factory=list)
@@ -126,10 +126,11 @@ class Recipe:
         return [*self.base.options, *(option for part in self.parts.values() for option in part.options)]
 
     def profile_flags(self, folder: Path) -> tuple[list[str], list[str]]:
-        """The flags of the first build, which collects a profile in a folder, and of the second, which uses it."""
+        """The flags of the two builds for PGO: the first collects a profile in `folder`, the second uses it."""
         collect = [f"-fprofile-generate={folder}"]
         if self.compiler == "clang":
-            # configure's test programs have another `main` than the profile: a warning about it confuses configure
+            # The `main` of configure's test programs does not fit the profile. clang would warn of this, and
+            # configure would take the warning for a failed test.
             return collect, [f"-fprofile-use={folder}/merged.profdata", "-Wno-backend-plugin"]
         use = [f"-fprofile-use={folder}", "-fprofile-correction", "-fprofile-partial-training"]
         return [*collect, "-fprofile-update=prefer-atomic"], [*use, "-Wmissing-profile"]
@@ -152,7 +153,7 @@ class Recipe:
         values = {
             **{"CMAKE_BUILD_TYPE": "Release", "CMAKE_C_COMPILER": c, "CMAKE_CXX_COMPILER": cxx},
             **{f"CMAKE_{language}_FLAGS": compiled for language in ("C", "CXX")},
-            # The flags again, since a project may append its own to CMAKE_C_FLAGS, and the last flag wins.
+            # These repeat the flags, since a project may append its own to CMAKE_C_FLAGS, and the last flag wins.
             **{f"CMAKE_{language}_FLAGS_RELEASE": f"{compiled} -DNDEBUG" for language in ("C", "CXX")},
             **{f"CMAKE_{kind}_LINKER_FLAGS": linked for kind in ("EXE", "SHARED", "MODULE") if linked},
             **{f"CMAKE_{tool}": path for tool, path in tools.items()},
@@ -237,8 +238,8 @@ def first_line(program: str) -> str:
 
 
 def parts_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> dict[str, Part]:
-    """The parts that a recipe names. `key` is where it stands, for messages; `own` may replace the engine's
-    recipes.yaml."""
+    """The parts that a recipe names. `key` is the recipe's key in runs.yaml, for messages; `own` may replace the
+    engine's recipes.yaml."""
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
     known = {**table(__package__ or "", "recipes"), **{part: of for part, of in own.items() if part != "base"}}
     for word in words:
@@ -253,8 +254,8 @@ def parts_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any]
 
 
 def recipe_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe of a build that is made from source. `key` is where it stands, for messages; `own` may replace the
-    engine's recipes.yaml."""
+    """The recipe of a build that is made from source. `key` is the recipe's key in runs.yaml, for messages; `own` may
+    replace the engine's recipes.yaml."""
     own = own or table(f"rqps.engines.{engine}", "recipes") or {}
     parts = parts_of(key, engine, words, own)
     if "base" not in own:

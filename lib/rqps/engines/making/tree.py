@@ -17,7 +17,7 @@ NOT_SOURCE = {".git", "__pycache__"}
 
 def identity(name: str, source: SourceTree) -> str:
     """A text that changes with the source. For a directory this is the commit; if files have uncommitted changes or
-    there is no commit, it is a digest of the list of files."""
+    there is no commit, it is a hash of the names, sizes and times of all files."""
     if source.path is None:
         return source.words
     folder = _directory(name, source)
@@ -28,7 +28,8 @@ def identity(name: str, source: SourceTree) -> str:
 
 
 def changed(source: SourceTree) -> str:
-    """The commit of a directory and whether it has changes, in words; empty if it is not the root of a repository."""
+    """The commit of a directory, and that it has uncommitted changes if so, in words; empty if the directory is not
+    the root of a repository."""
     folder = Path(str(source.path)).expanduser()
     if source.path is None or not (commit := _git(folder, "rev-parse", "--short", "HEAD").strip()):
         return ""
@@ -93,7 +94,7 @@ def _run_git(name: str, folder: Path, words: list[str]) -> None:
 
 
 def _archive(name: str, source: SourceTree, say: Say) -> Path:
-    """The tarball of the source, fetched if needed. The digest of a tarball by URL is checked."""
+    """The tarball of the source, fetched if needed. A tarball by URL must have the digest that runs.yaml states."""
 
     def make(folder: Path) -> None:
         say(f"{name}: fetching {source.words}")

@@ -20,7 +20,8 @@ _PASSING = (
     r"|^(version.*|license|innodb_version|protocol_version|admin_tls_version|tls_version)$"
 )
 _ROLES = {
-    # the last two are exported for plugins, so a server without symbols has their names, too
+    # do_command and dispatch_command are exported for plugins: stacks have these two names even if the server was
+    # stripped of its symbols
     "connection": r"(one_)?connection|admin_connect|(do_)?handle_one_connection|handle_connection|do_command|"
     r"dispatch_command",
     "main": r"main|mysqld|mysqld_main|ld-linux.*",

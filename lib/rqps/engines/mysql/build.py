@@ -23,7 +23,7 @@ NEEDED = (
     *("*share/*.sql", "*share/mysql*/*", "*scripts/*.sql"),
     f"*{EMPTY_DATA}/*",
 )
-"""Patterns of the files that a server uses when it starts and runs."""
+"""Globs of the files in a tree that a server uses when it starts and runs."""
 DEBIAN_OPTIONS = ("--secure-file-priv=", "--loose-mysqlx=OFF")
 """Options for Debian's server: its compiled-in secure_file_priv directory does not exist here, and the X plugin would
 listen on a port."""
@@ -35,7 +35,7 @@ class Build(engines.Build):
     """A server binary on this machine."""
 
     options: tuple[str, ...] = ()
-    """Options without which this package does not start, such as `--lc-messages-dir=…`."""
+    """Options without which a server from the build's package does not start, such as `--lc-messages-dir=…`."""
     empty_data: Path | None = None
     """The empty data directory that the package ships; None if the package has none."""
 
@@ -60,7 +60,8 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 def layout(tree: Path) -> tuple[Path, Path] | None:
     """The basedir and the mysqld of an unpacked release, a Debian package or a build tree; None if it has no
     mysqld."""
-    places = [tree]  # and the only folder in it, as in archives: mysql-8.0.40-linux/ or package/server/
+    # An archive may have all files in one folder, such as mysql-8.0.40-linux/ or package/server/.
+    places = [tree]
     while len(places) < 3 and len(inside := [path for path in places[-1].iterdir() if path.is_dir()]) == 1:
         places += inside
     for place in places:
@@ -77,8 +78,8 @@ def mysqld_in(tree: Path) -> Path | None:
 
 
 def _folder_options(base: Path) -> tuple[str, ...]:
-    """The options that name the folders of messages and plugins, which might not be where the program looks for
-    them."""
+    """The options that name the folders of messages and plugins. A relocated mysqld may look for these folders in
+    places where they are not."""
     messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
     plugins = (base / name for name in PLUGINS if (base / name).is_dir())
     options = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}

@@ -30,7 +30,7 @@ QUICK = {
     "innodb_fast_shutdown": "0",  # purges and merges everything, so that no round inherits debt
     "innodb_buffer_pool_dump_at_shutdown": "OFF",
 }
-"""Options that are set while tables are loaded, if the version has them. They leave no trace in the data."""
+"""Options that are set only while tables are loaded, if the version has them. They do not change the loaded data."""
 
 
 @dataclass(frozen=True)

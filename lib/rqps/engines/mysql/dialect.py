@@ -33,7 +33,7 @@ NOT_USABLE = {
 IDS_AT_ONCE = 1
 """The number of generated ids that a connection reserves at a time; ids that it does not use become gaps."""
 REFUSALS: tuple[type[Exception], ...] = (pymysql.err.MySQLError,)
-"""The exceptions that the client library raises for a statement."""
+"""The exceptions that the client library raises when the server refuses a statement."""
 TABLE_OF_ANY_TEXT = " DEFAULT CHARACTER SET utf8mb4"
 """The end of CREATE TABLE for a table whose columns take any Unicode text."""
 BACKSLASH_ESCAPES = True
@@ -128,7 +128,7 @@ def literal(value: str | int | float) -> str:
     return f"'{pymysql.converters.escape_string(value)}'" if isinstance(value, str) else repr(value)
 
 
-def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 PostgreSQL asks it
+def schemas(connection: Connection, ours: str) -> list[str]:  # noqa: ARG001 only PostgreSQL's dialect needs it
     """The schemas that hold the loaded tables."""
     return [ours]
 
@@ -180,8 +180,8 @@ def rows_deleted(connection: Connection) -> int:
     return int(read_status(connection, "Innodb_rows_deleted")["innodb_rows_deleted"])
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 PostgreSQL asks it
-    """The apparent size of a schema's files."""
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 PostgreSQL needs it
+    """The total size of a schema's files in bytes, holes in sparse files included."""
     return size_bytes(server.directory / schema)
 
 
@@ -191,7 +191,7 @@ def settling(
     *,
     change: tuple[str, str],
     published: bool = False,
-    limit_s: float | None = None,  # noqa: ARG001 nothing here takes long
+    limit_s: float | None = None,  # noqa: ARG001 PostgreSQL's dialect limits the time of VACUUM by it
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Recomputes the statistics of these tables and makes the server work off its debt. Yields the current debt and a
     message, again and again until the generator is closed; the message is empty once the debt is small enough.
@@ -199,7 +199,7 @@ def settling(
     with closing(server.connect()) as connection, eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")
-        if int(query(connection, "SELECT @@log_bin")[0][0]):  # the binary logs of earlier writes are no longer needed
+        if int(query(connection, "SELECT @@log_bin")[0][0]):  # no step reads the binary logs of earlier steps
             query(connection, "PURGE BINARY LOGS BEFORE NOW()")
         while True:
             debt = read_debt(connection)

@@ -33,8 +33,9 @@ __all__ = [
 ]
 
 counted = Counted("dispatch_command(*)", "connection")
-"""The function that serves a client's command. The bracket excludes `dispatch_command.cold`, a part that the
-compiler split off: counting would stop too early, at the end of this part."""
+"""The function that serves a client's command. The bracket in the pattern excludes `dispatch_command.cold`, a part
+that the compiler split off from the function. If the pattern fitted this part as well, counting would stop where the
+part ends, before the command does."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20
@@ -157,7 +158,7 @@ class MeasuredServer(Server):
             return [*verified, *events.set_up(connection, self.prepared.scenario, self.prepared.dbms)]
 
     def _verified_allocator(self, name: str, library: Path) -> tuple[str, str, str]:
-        """Verifies that the server's process has mapped the allocator's library; returns name, asked, found."""
+        """Verifies that the server's process has mapped the allocator's library; returns a row for `verify`."""
         maps = Path(f"/proc/{self.pid}/maps").read_text()
         if str(library) not in maps:
             raise RqpsError(
@@ -171,7 +172,8 @@ class MeasuredServer(Server):
             return read_settings(connection)
 
     def thread_names(self) -> dict[int, str]:
-        """Maps the operating system's thread ids to the performance schema's names; empty before 5.7."""
+        """Maps the operating system's thread ids to the performance schema's names of the threads. Empty before 5.7,
+        whose performance schema does not know these ids."""
         with closing(self.connect()) as connection:
             rows = schema_rows(connection, "threads")
         return {int(row["thread_os_id"]): str(row["name"]) for row in rows if row.get("thread_os_id")}

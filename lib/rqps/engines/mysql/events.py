@@ -33,8 +33,8 @@ _COUNTS = {
 }
 """Maps each summary table of events to the columns to read; {} stands for `by_user` or `global`."""
 FEWEST = 0.1
-"""Minimum number of events per transaction, for kinds of instruments that every load uses. With fewer events, a kind
-counts as not recorded."""
+"""Minimum number of events per transaction, for kinds of instruments that every load uses, such as statements. With
+fewer events, a kind counts as not recorded."""
 SOCKET_EVENTS_OF_A_CONNECTION = 64
 """Maximum number of socket events per connection while socket instruments are off: even then, a connection counts
 some when it opens and closes."""
@@ -123,8 +123,8 @@ def wait_for_closing(connection: Connection) -> None:
 
 @contextmanager
 def unrecorded(server: Server) -> Iterator[Connection]:
-    """A connection whose events are not recorded. 5.5 can't disable the recording of single threads, but it does not
-    record statements."""
+    """A connection whose events are not recorded. 5.5 can't disable recording for one thread: there, waits of the
+    connection may be recorded, but not its statements, since 5.5 records no statements at all."""
     with closing(server.connect()) as connection:
         if server.build.number >= (5, 6):
             stop_recording(connection)
@@ -139,8 +139,8 @@ def stop_recording(connection: Connection) -> None:
 
 
 def set_up(connection: Connection, asked: Realised, dbms: str) -> list[tuple[str, str, str]]:
-    """Applies the settings that could not be set at the start, then verifies all settings. Returns a summary as rows
-    of name, asked, found."""
+    """Applies the settings that could not be set at the start, then verifies all settings. Returns a summary
+    for `verify`: rows for kinds of instruments and for the consumers, with requested and reported states."""
     with explained(connection):
         for statement in asked.statements:
             query(connection, statement)
@@ -171,7 +171,7 @@ def verify(connection: Connection, asked: Realised, whose: str, *, changed: str 
     each wrong setting with the requested and the reported value. If an earlier check passed, `changed` is the part
     of the error that says when the settings changed, such as "during the step"."""
     reported = read_setup(connection)
-    if reported.threads_unwatched:  # among them may be the thread of a connection that is just being closed
+    if reported.threads_unwatched:  # one of these threads may belong to a connection that is just being closed
         time.sleep(CLOSING_S)
         reported = read_setup(connection)
     wrong = [*differences(asked, reported), *_metadata_locks(connection, asked)]
@@ -266,8 +266,8 @@ def mistaken(
     """One message for each kind of instruments that is on and recorded too few events in a step, or is off and
     recorded events.
 
-    `texts` is the number of statements that were sent as text. Only these have a digest; executions of a prepared
-    statement have one only in 9.x.
+    `texts` is the number of statements that were sent as text. Only these are counted by statement digest, except in
+    9.x, where executions of prepared statements are counted, too.
     """
     switched: dict[str, list[bool]] = {}
     for name, state in asked.instruments.items():
@@ -279,7 +279,8 @@ def mistaken(
     for kind, on in {**switched, DIGEST: digests}.items():
         count, due = events.get(kind, 0), f"{transactions} transactions"
         too_few = kind != DIGEST and classes().instruments[kind].loads and count < FEWEST * transactions
-        if kind == DIGEST:  # the few texts that a load sends when it connects do not count
+        # A load of prepared statements sends a few texts when it connects. They are too few to be checked.
+        if kind == DIGEST:
             due, too_few = f"{texts} statements", texts > FEWEST * transactions and count < FEWEST * texts
         tolerated = SOCKET_EVENTS_OF_A_CONNECTION * connections if kind == "wait/io/socket" else 0
         if not any(on) and count > tolerated:

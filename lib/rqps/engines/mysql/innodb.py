@@ -16,12 +16,12 @@ EAGER = {
     "innodb_idle_flush_pct": 100,
     "innodb_max_dirty_pages_pct_lwm": 0,
     "innodb_max_dirty_pages_pct": 0,
-    "innodb_purge_rseg_truncate_frequency": 1,  # the history list length is updated only at this frequency
+    "innodb_purge_rseg_truncate_frequency": 1,  # 1: purge updates the history list length whenever it runs
 }
 """Options that are set while the server flushes and purges, if the version has them. They are set in this order,
 since some limit the values of others."""
 EAGER_IN_55 = EAGER | {"innodb_purge_batch_size": 1}
-"""The same for 5.5, where purge sleeps while it has less work than one batch, until a commit adds more."""
+"""The options of `EAGER` and one more for 5.5, where purge sleeps while it has less work than one batch."""
 
 MOST_DIRTY_SHARE = 0.01
 """Maximum share of dirty pages in the buffer pool when flushing counts as done. The published tests use 1 %, too."""
@@ -33,7 +33,8 @@ REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", r
 
 
 def left(debt: Mapping[str, Any]) -> str:
-    """A message about the debt in a row of the table `engine`; empty if the debt is within both limits."""
+    """A message about the debt in a row of the table `engine`; empty if the dirty pages are within `MOST_DIRTY_SHARE`
+    and the unpurged transactions within `MOST_UNPURGED`."""
     share, unpurged = debt["dirty_kb"] / debt["buffer_pool_kb"], debt["history_length"]
     if share <= MOST_DIRTY_SHARE and unpurged <= MOST_UNPURGED:
         return ""
@@ -57,7 +58,8 @@ def read_debt(connection: Connection) -> dict[str, float]:
     assert redo, report
     page_kb = int(status["innodb_page_size"]) / 1024
     base = 16 if is_55(connection) else 10
-    resized = status.get("innodb_redo_log_capacity_resized")  # since 8.0.30; before, files of one size
+    # Releases before 8.0.30 lack this counter: their redo log is a number of files of one size.
+    resized = status.get("innodb_redo_log_capacity_resized")
     files = (int(settings.get(f"innodb_log_{what}", 0)) for what in ("file_size", "files_in_group"))
     return {
         "history_length": min(int(purge[1], base) - int(purge[2], base), int(purge[3])),

@@ -62,7 +62,7 @@ class _ConnectionForControl(pymysql.Connection):
         if not self.open:
             super().close()
             return
-        with getattr(self, "_sock").dup() as line:  # noqa: B009 not in pymysql's types
+        with getattr(self, "_sock").dup() as line:  # noqa: B009 pymysql's types lack _sock
             super().close()
             line.settimeout(GOODBYE_PATIENCE_S)
             with suppress(OSError):
@@ -119,8 +119,8 @@ class Server(KeptServer):
         return ""
 
     def telling_lines(self) -> list[str]:
-        """The error lines of the log, since 5.6 adds many other lines when its plugins shut down. All lines if none
-        is an error."""
+        """The error lines of the log; all lines if none is an error. The last lines alone are not enough: 5.6 adds
+        many lines when its plugins shut down."""
         lines = self.log_lines()
         return [line for line in lines if "[ERROR]" in line] or lines
 

@@ -28,8 +28,8 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}
 
 
 def read(text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
-    """The options in a my.cnf, and its mistakes, both with line numbers. Options in `ours` are not taken, since rqps
-    sets them."""
+    """Returns the options in a my.cnf, and its mistakes, both with line numbers. Options in `ours` are not accepted,
+    since rqps sets them."""
     lines: list[FileLine] = []
     problems: list[tuple[int, str]] = []
     group = ""
@@ -90,8 +90,8 @@ def _allocator(path: str) -> str:
 
 
 def _the_last_counts(lines: list[FileLine]) -> Iterator[FileLine]:
-    """If several lines set one option for the same releases, only the last is taken, as by a server. The earlier
-    lines get a note."""
+    """If several lines set one option for the same releases, only the last line is accepted, as a server would do.
+    The earlier lines get a note."""
     last = {(line.name, line.series): line.number for line in lines if line.taken}
     for line in lines:
         again = last.get((line.name, line.series), line.number)

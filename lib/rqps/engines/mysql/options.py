@@ -19,13 +19,14 @@ def _log_bin(value: Value, _known: Mapping[str, str]) -> Translated | None:
 def _ssl(value: Value, known: Mapping[str, str]) -> Translated | None:
     if is_on(value):
         return None
-    if "tls_version" in known:  # skip-ssl is gone in 8.4
+    if "tls_version" in known:  # preferred to skip-ssl, which 8.4 lacks
         return Translated(("--tls-version=",), {"tls_version": ""})
     return Translated(("--skip-ssl",), {"have_ssl": "NO" if known.get("have_ssl") == "NO" else "DISABLED"})
 
 
 def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | None:
-    """Before 8.0.30, the redo log is a number of files of one size: translates the capacity into two files."""
+    """Translates the capacity for releases before 8.0.30, whose redo log is a number of files of one size: into two
+    files."""
     if "innodb_redo_log_capacity" in known:
         return None
     file_bytes = int(canonical(value)) // 2
@@ -36,7 +37,7 @@ def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | N
 
 
 def _malloc(_value: Value, _known: Mapping[str, str]) -> Translated | None:
-    """The allocator is a library that is preloaded at the server's start, so the server gets no option for it."""
+    """Translates the allocator to no option: it is a library that is preloaded at the server's start."""
     return Translated()
 
 

@@ -31,7 +31,7 @@ _WRITE_BELOW = {
     "performance_schema_consumer_": "consumers: {events_waits_current: on}",
 }
 _COUNTED = ("memory", "error")
-"""Kinds of instruments that count events but can't time them."""
+"""Kinds of instruments that can count events, but not time them."""
 Place = tuple[Any, ...]
 
 Kind = Literal["on", "off", "compiled-out"]
@@ -138,8 +138,8 @@ Pattern = Annotated[str, Field(min_length=1)]
 
 
 class ScenarioSpec(Strict):
-    """A custom scenario. A config may give only the name of a scenario instead, which means this scenario without
-    changes."""
+    """A custom scenario. In its place, a config may give only the name of a scenario, which means the named scenario
+    without changes."""
 
     extends: Annotated[str, Field(examples=["default"])] | None = None
     """The named scenario whose instruments and consumers are the starting point. If not given, all are off except the
@@ -176,7 +176,7 @@ def names() -> tuple[str, ...]:
 
 
 def named(name: str) -> Scenario:
-    """The named scenario of this name.
+    """The scenario that scenarios.yaml describes under `name`.
 
     >>> named("waits-only").instruments[-1].words, named("off").kind
     ('wait/% timed', 'off')
@@ -334,7 +334,7 @@ def later_than(version: str, switch: Switch, kind: str) -> str | None:
     start = switch.pattern.split("%")[0]
     fitting = (name for name in known if name.startswith(start) or f"{start}/".startswith(f"{name}/"))
     came = min((known[name].since for name in fitting), key=_numbers, default=None)
-    asked = _numbers(version)  # 9.7 may be any release of the series
+    asked = _numbers(version)  # as 9.7 may mean any release of its series, only these two numbers are compared
     return came if came and _numbers(came)[: len(asked)] > asked else None
 
 

@@ -54,7 +54,7 @@ def is_55(connection: Connection) -> bool:
 
 
 def check_connections(connection: Connection, asked: Connections) -> None:
-    """Fails if the load needs more connections than the server accepts, before a step fails for that reason."""
+    """Fails if the load needs more connections than the server accepts: otherwise a step would fail in its middle."""
     most = int(query(connection, "SELECT @@max_connections")[0][0])
     asked.refuse_beyond(most)
 
@@ -110,19 +110,19 @@ def read_settings(connection: Connection) -> list[Row]:
         {"kind": "variable", "name": name, "value": value} for name, value in read_variables(connection).items()
     ]
     for timer in schema_rows(connection, "performance_timers"):
-        name = timer.pop("timer_name")  # the other columns are its frequency, resolution and overhead
+        name = timer.pop("timer_name")  # the other columns are the timer's frequency, resolution and overhead
         facts = {fact.removeprefix("timer_"): str(value) for fact, value in timer.items() if value is not None}
         rows += [{"kind": "timer", "name": f"{name} {fact}", "value": value} for fact, value in facts.items()]
     for table, (kind, name, column) in SETUP_TABLES.items():
         for row in schema_rows(connection, table):
-            value = row.get(column, "YES")  # before 5.7 actors have no switch: every listed actor is watched
+            value = row.get(column, "YES")  # before 5.7, rows of actors have no switch: all listed actors are watched
             rows.append({"kind": kind, "name": name.format(**row), "value": value, "timed": row.get("timed")})
     return rows
 
 
 @dataclass(frozen=True)
 class Found:
-    """The settings of a performance schema. A field is empty if the server's version lacks the table."""
+    """The settings of a performance schema. A field is empty if the server's version lacks the setup table for it."""
 
     instruments: Mapping[str, State] = field(default_factory=dict)
     consumers: Mapping[str, bool] = field(default_factory=dict)
@@ -167,7 +167,8 @@ def schema_rows(connection: Connection, table: str, which: str = "", columns: st
         try:
             cursor.execute(f"SELECT {columns} FROM performance_schema.{table} {which}")
         except pymysql.err.MySQLError as error:
-            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):  # the latter if it was compiled out
+            # BAD_DB_ERROR means that the performance schema was compiled out.
+            if error.args[0] in (ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR):
                 return []
             raise
         return [{str(name).lower(): value for name, value in row.items()} for row in cursor.fetchall()]
@@ -200,7 +201,8 @@ def _state(row: Row) -> State:
 
 
 def _switches(row: Row) -> str:
-    """The switches of a row, as text. Before 5.7 an actor has no switches: every listed actor is watched."""
+    """The switches of a row of a setup table, as text. Before 5.7, rows of actors have none: all listed actors are
+    watched."""
     return ", ".join(f"{name} {row[name]}" for name in ("enabled", "timed", "history") if name in row) or "watched"
 
 
@@ -239,7 +241,7 @@ def memory_status(connection: Connection) -> dict[str, int]:
 def read_known(connection: Connection) -> Known:
     """The variables, performance schema settings and memory sizes of a server that runs with default settings."""
     variables = read_variables(connection)
-    if "performance_schema" not in variables:  # compiled without
+    if "performance_schema" not in variables:  # the server was compiled without it
         return Known(variables=variables)
     memory = Counter[str]()  # a table can have several parts, such as its rows and the texts of its statements
     for name, value in memory_status(connection).items():

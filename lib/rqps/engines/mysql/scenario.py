@@ -35,8 +35,8 @@ table's own name, if the two differ."""
 @dataclass(frozen=True)
 class Realised:
     """A scenario translated for one build. It is set by options at the server's start, which apply to everything that
-    the server then creates. 5.5 has no such options: there, everything starts enabled and UPDATE statements change
-    it."""
+    the server then creates. 5.5 has no such options: there, all instruments start enabled, and UPDATE statements
+    change them."""
 
     scenario: Scenario
     arguments: tuple[str, ...] = ()
@@ -157,7 +157,8 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
         ("consumers", scenario.consumers, known.consumers),
     ):
         for switch in unmatched(switches, names):
-            never_had = not switch.on and later_than(version, switch, kind)  # what the release lacks is off
+            # An instrument that the release lacks counts as off.
+            never_had = not switch.on and later_than(version, switch, kind)
             if not (switch.optional or switch.pattern == "%" or never_had):
                 yield f"{switch.pattern} fits no {kind[:-1]}; {_reason(switch.pattern, names)}"
     on = _consumers(scenario, known)
@@ -192,7 +193,8 @@ def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, availa
     for name, value in options.items():
         usual = known.variables.get(name, "")
         if (size := _SIZE.fullmatch(name)) and usual.isdecimal() and value.isdecimal():
-            table = _TABLES.get(size["what"], size["what"])  # its memory is proportional to its size
+            # The memory of a table is proportional to the value of its size option.
+            table = _TABLES.get(size["what"], size["what"])
             needed[name] = known.memory_bytes.get(table, 0) * int(value) // max(int(usual), 1)
     if sum(needed.values()) <= available:
         return

@@ -32,16 +32,16 @@ def seen_from_outside(pid: int, directory: Path) -> dict[str, str]:
     sizes = 0
     for file in directory.rglob("*"):
         if _DATA_FILE.fullmatch(file.name):
-            with suppress(FileNotFoundError):  # dropped meanwhile
+            with suppress(FileNotFoundError):  # the file was dropped meanwhile
                 sizes += file.stat().st_size
     status = {DATA_FILES: str(sizes)}
-    with suppress(psutil.Error):  # readable only for users who may trace the process
+    with suppress(psutil.Error):  # only users who may trace the process can read this counter
         status[PROCESS_BYTES] = str(psutil.Process(pid).io_counters().write_bytes)
     return status
 
 
 def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """Maps each purpose to the KB written in a step, from the growth of each counter and its value at the end.
+    """Maps each purpose to the KB written in a step, from each counter's growth and its value after the step.
     Purposes that a release or a config does not count are missing. Empty for older runs without the redo log's
     sequence number: the redo log's status counter does not match the bytes of its files."""
     if REDO_LSN not in grew:

@@ -13,7 +13,7 @@ _PASSING = (
     r"|server_version|server_version_num|shared_memory_size(_in_huge_pages)?|num_os_semaphores)$"
 )
 _ROLES = {
-    "connection": "client backend|PostgresMain",  # PostgresMain: a backend whose name was not read
+    "connection": "client backend|PostgresMain",  # a backend whose name was not read has PostgresMain
     "main": "postmaster",
     "checkpointer": "checkpointer",
     "background writer": "background writer",
@@ -28,15 +28,16 @@ _ROLES = {
 
 _PAGE_KB = 8
 _PAGES_WRITTEN = {
-    "checkpoints": ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written"),  # moved to the second view in 17
+    # Releases before 17 have the first of these counters, later releases the second.
+    "checkpoints": ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written"),
     "background writer": ("bgwriter.buffers_clean",),
-    "backends and vacuum": ("bgwriter.buffers_backend",),  # counted until 16
+    "backends and vacuum": ("bgwriter.buffers_backend",),  # 17 removed this counter
 }
 
 
 def _written_kb(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
-    """The KB that the server wrote, by purpose. WAL is known from release 14 on; its full-page images are
-    included."""
+    """The KB that the server wrote, by purpose. The bytes of WAL include full-page images; releases before 14 do not
+    count them."""
     of = {
         purpose: sum(grew.get(name, 0) for name in names) * _PAGE_KB
         for purpose, names in _PAGES_WRITTEN.items()

@@ -39,7 +39,7 @@ class Build(engines.Build):
 
     @property
     def major(self) -> str:
-        """The part of the version that has to match that of a data directory: `9.6`, `14`."""
+        """The major version, `9.6` or `14`: a server starts only on data directories of its own major version."""
         return ".".join(map(str, self.number[: 2 if self.number < (10,) else 1]))
 
 

@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Self
 
 USER = DATABASE = "rqps"
-"""The name of our superuser and of its database. The server's search path begins with a schema of the user's name."""
+"""The name of the superuser and of the database that rqps makes. The server's search path begins with a schema of
+this name."""
 PROTOCOL = 3 << 16
 Row = tuple[str | None, ...]
 

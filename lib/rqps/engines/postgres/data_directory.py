@@ -63,8 +63,8 @@ class Origin(preparation.Origin[dict[str, Setting]]):
             connection.query("CHECKPOINT")
 
     def _options(self, help_text: str) -> Iterator[str]:
-        """The options of initdb. Fails if the release lacks one that the config asks for. Since 18, initdb enables
-        checksums by default."""
+        """The options of initdb. Fails if the release lacks one that the config asks for. An option to disable
+        checksums exists only from 18 on, where initdb enables checksums by default."""
         for name, value in self.shape.items():
             option = f"--{name.replace('_', '-')}"
             if name == "data_checksums":

@@ -85,7 +85,7 @@ def add_indexes(indexes: Mapping[str, Sequence[str]]) -> str:
 
 def by_index(name: str) -> str:  # noqa: ARG001
     """The clause after a table's name that forces a query to use an index: empty, since PostgreSQL has no such
-    clause. EXPLAIN shows which index it chooses."""
+    clause. EXPLAIN shows which index the planner chooses."""
     return ""
 
 
@@ -102,7 +102,8 @@ def query(connection: Connection, sql: str) -> list[Row]:
 
 def check_connections(connection: Connection, asked: Connections) -> None:
     """Refuses a load that needs more connections than the server allows: it would fail in the middle of a step."""
-    most = int(str(connection.query("SHOW max_connections")[0][0]))  # our superuser may use the reserved ones, too
+    # The user of rqps is a superuser, so it may also use the connections that are reserved for superusers.
+    most = int(str(connection.query("SHOW max_connections")[0][0]))
     asked.refuse_beyond(most)
 
 
@@ -130,7 +131,7 @@ def described(connection: Connection, schema: str, name: str) -> tuple[str, dict
     return STORED_BY, columns, indexes
 
 
-def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001 not needed
+def read_whole(connection: Connection, table: str, indexes: Mapping[str, str]) -> None:  # noqa: ARG001
     """Reads every page of a table and its indexes. The indexes are looked up in the server, so `indexes` is not
     used."""
     of_the_heap = f"SET LOCAL enable_indexonlyscan = off; SELECT COUNT(*) FROM {table}"
@@ -247,7 +248,7 @@ def rows_deleted(connection: Connection) -> int:
     return int(connection.query("SELECT sum(n_tup_del) FROM pg_stat_user_tables")[0][0] or 0)
 
 
-def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 MySQL reads its files
+def tables_bytes(server: Server, connection: Connection, schema: str) -> int:  # noqa: ARG001 MySQL needs it
     """The size of a schema's tables with their indexes, in bytes."""
     sizes = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
     return int(connection.query(f"{sizes} WHERE relkind = 'r' AND nspname = '{schema}'")[0][0] or 0)
@@ -272,8 +273,8 @@ def settling(
     server: Server,
     tables: Sequence[str],
     *,
-    change: tuple[str, str],  # noqa: ARG001 MySQL's purge needs it
-    published: bool = False,  # noqa: ARG001 makes no difference here
+    change: tuple[str, str],  # noqa: ARG001 only MySQL's dialect needs it, to wake purge
+    published: bool = False,  # noqa: ARG001 only MySQL's dialect needs it: the published client sets options there
     limit_s: float | None = None,
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Recomputes the statistics of these tables and makes the server work off its debt, for which later statements
@@ -290,7 +291,8 @@ def settling(
             while True:
                 ((workers,),) = connection.query(_AT_WORK)
                 debt = read_debt(connection)
-                if debt["history_length"] > MOST_DEAD:  # or the count is old, or a transaction needs the rows
+                # VACUUM leaves rows that a transaction may need, and the count of dead rows may be old: try again.
+                if debt["history_length"] > MOST_DEAD:
                     yield debt, f"{debt['history_length']} dead rows are not vacuumed"
                     for table in tables:
                         connection.query(f"VACUUM {table}")

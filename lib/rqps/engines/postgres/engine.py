@@ -90,7 +90,7 @@ def _of_the_server(asked: Asked) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PreparedServer:
-    """A dbms whose build is on this machine, with its config translated for that release."""
+    """A dbms whose build is on this machine, with its config translated for the build's release."""
 
     dbms: str
     config: str

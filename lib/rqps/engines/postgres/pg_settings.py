@@ -33,7 +33,7 @@ READ = "SELECT name, setting, unit, vartype, array_to_string(enumvals, ',') FROM
 
 
 def settings_of(rows: list[tuple[str | None, ...]]) -> dict[str, Setting]:
-    """The settings by name, from the answer to `READ`."""
+    """Maps names of settings to settings, from the rows that the query `READ` returns."""
     return {
         str(name): Setting(str(value or ""), unit, str(kind), tuple((choices or "").split(",")) if choices else ())
         for name, value, unit, kind, choices in rows

@@ -34,11 +34,12 @@ class Server(KeptServer):
 
     build: Build
     reusable: list[Connection] | None = field(default=None, repr=False, compare=False)
-    """Control connections free for reuse under callgrind, where the start of a backend takes seconds; else None."""
+    """Control connections that are free for reuse. None except under callgrind, where the start of a backend takes
+    seconds."""
 
     SOCKET = ".s.PGSQL.5432"
     REFUSALS = (StatementError, OSError)
-    STOP = signal.SIGINT  # after SIGTERM the server would wait for its clients
+    STOP = signal.SIGINT  # on SIGTERM the server would wait until its clients disconnect
 
     def connect(self, schema: str | None = None, patience_s: float | None = None) -> Connection:
         """A connection for control, never for load."""
@@ -58,8 +59,8 @@ class Server(KeptServer):
         return {"db-driver": "pgsql", "pgsql-host": host, "pgsql-user": USER, "pgsql-db": database}
 
     def process_roles(self) -> dict[int, str]:
-        """Maps the id of each process of the server to its kind: from release 10 on by pg_stat_activity, in older
-        releases by the process title."""
+        """Maps the id of each process of the server to its name, such as `checkpointer`: from release 10 on by
+        pg_stat_activity, in older releases by the process title."""
         names = {self.pid: "postmaster"}
         for pid in self.pids[1:]:
             with suppress(psutil.NoSuchProcess):

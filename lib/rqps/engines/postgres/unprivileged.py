@@ -28,7 +28,7 @@ class User:
         return (
             *(_setpriv(), f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups"),
             *(f"--inh-caps=-all,{ALLOWED}", f"--ambient-caps={ALLOWED}", "--pdeathsig=KILL"),
-            "--securebits=+no_setuid_fixup",  # for access(), which checks the real user's capabilities
+            "--securebits=+no_setuid_fixup",  # without it, access() would ignore the capability
         )
 
     def own(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class User:
 
 
 def server_user(candidates: Sequence[str] = CANDIDATES) -> User | None:
-    """The user to run servers as; None if rqps does not run as root, since then its own user can run them."""
+    """The user to run servers as; None if rqps does not run as root, since the user of rqps can then run them."""
     if os.geteuid() != 0:
         return None
     for name in candidates:

@@ -60,7 +60,7 @@ def source(name: str, spec: BuildSpec) -> Source:
 
 
 def _distance(one: str, other: str) -> list[int]:
-    """The distance of two versions, number by number: [1, 2, 0] from 8.1.0 to 9.3.0."""
+    """The differences between the numbers of two versions: [1, 2, 0] for 8.1.0 and 9.3.0."""
     pairs = zip(one.split("."), other.split("."), strict=False)
     return [abs(int(left) - int(right)) for left, right in pairs]
 
@@ -96,7 +96,7 @@ def driver(say: Say) -> Path:
 
 
 def _facts(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The version of a build, whether it has assertions, and facts about it in words."""
+    """The facts about a build: its version, if it was built with assertions, and a description in words."""
     program = Path(argv[-1])
     content = program.read_bytes()
     output, log = _asked(argv, environment)
@@ -116,7 +116,7 @@ def _facts(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any
 
 
 def _asked(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
-    """The output of a build, and the LOG of an empty database that it opened."""
+    """The output of a build's program when it opens an empty database, and the LOG that RocksDB then wrote."""
     with Scratch() as folder:
         database = folder / "database"
         if len(argv) == 1:

@@ -23,7 +23,8 @@ __all__ = ["Database", "PreparedLibrary", "counted", "foresee", "locate", "memor
 __all__ += ["source"]
 
 counted = Counted("one_operation", "client")
-"""Our driver's function for one operation. db_bench has no such function, so its instructions are not counted."""
+"""The function of rqps's own driver for one operation. db_bench has no such function, so instructions of db_bench are
+not counted."""
 USUAL_CACHE_BYTES = 1 << 30
 BESIDE_THE_CACHE_BYTES = 256 << 20
 """An estimate of the memory for memtables, for files that are being read and written, and for the program."""
@@ -205,7 +206,7 @@ class Database:
         return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
 
     def way_out(self, output: str) -> str:
-        """The fix for an error message of RocksDB; empty if the config has to change."""
+        """The fix to print with an error message of RocksDB; empty if the fix is to change the config."""
         if no_room(output):
             return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
         if "irect I/O" in output or "O_DIRECT" in output:
@@ -216,7 +217,8 @@ class Database:
         return ""
 
     def settings(self) -> list[dict[str, Any]]:
-        """All options in the OPTIONS files of the databases; where databases differ, the value in each."""
+        """All options in the OPTIONS files of the databases. If an option differs between databases, its row has the
+        value of each database."""
         self._read_options()
         written = {}
         for name in sorted({name for options in self._written.values() for name in options}):
@@ -237,8 +239,8 @@ class Database:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
 
     def thread_names(self) -> Mapping[int, str]:
-        """Empty: the operating system has the names. These are `client` and `writer` of the driver, `rocksdb:low` and
-        `rocksdb:high`."""
+        """Empty, since the operating system already knows the threads by their names: `client` and `writer` of the
+        driver, `rocksdb:low` and `rocksdb:high` of RocksDB."""
         return {}
 
     @contextmanager
@@ -255,7 +257,7 @@ class Database:
 
 
 def written_options(folder: Path) -> dict[str, str]:
-    """The options in the newest OPTIONS file of a database: its own, those of its column families, and those of
+    """The options in the newest OPTIONS file of a database: options of the database, of its column families and of
     their tables."""
     written = sorted(folder.glob("OPTIONS-*[0-9]"))
     options, section = {}, ""

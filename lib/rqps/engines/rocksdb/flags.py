@@ -28,8 +28,8 @@ class Flag:
     default: str | None = None
 
     def first(self, db_bench: bool) -> str | None:
-        """The first release that has the flag, in its db_bench or in its library. None if the library has no such
-        option, since the flag is for db_bench alone."""
+        """The first release whose db_bench, or whose library, has the flag. None for the library if only db_bench has
+        the flag."""
         if db_bench:
             return self.since
         return self.new if self.option or self.table or self.cache or self.driver else None
@@ -67,8 +67,8 @@ def flag_of(name: str, dbms: str) -> Flag:
 
 
 def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool) -> tuple[dict[str, str], list[str]]:
-    """The flags of a config that a build has, and the names of those that are left out: the build lacks them, and
-    they are optional or have their default value."""
+    """The flags of a config that a build has, and the names of the flags that are left out. A flag that the build
+    lacks is left out if it is optional or has its default value; otherwise the config is refused."""
     flags, left_out = {}, []
     for name, option in asked.items():
         flag, value = flag_of(name, dbms), plain(option.value)
@@ -123,7 +123,7 @@ def written(name: str, value: str, flags: Flags) -> str | None:
 
 
 def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
-    """The arguments of the driver for these flags, without flags that the release does not have yet."""
+    """The arguments of the driver for these flags. Flags that are newer than the release are left out."""
     flags = {name: value for name, value in flags.items() if known()[name].is_in(number, db_bench=False)}
     yield f"options={options_text(flags)}"
     for name, value in flags.items():
@@ -132,7 +132,7 @@ def driver_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
 
 
 def db_bench_arguments(flags: Flags, number: tuple[int, ...]) -> Iterator[str]:
-    """The arguments of a release's db_bench, without flags that it does not have yet."""
+    """The arguments of a release's db_bench. Flags that are newer than this db_bench are left out."""
     for name, value in flags.items():
         if known()[name].is_in(number, db_bench=True):
             yield f"--{name}={value}"

@@ -24,7 +24,7 @@ from rqps.errors import RqpsError
 from rqps.terminal import megabytes
 
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
-"""Folders searched after PATH: ordinary users have no sbin on PATH."""
+"""Folders that are searched after those on PATH, since ordinary users have no sbin folder on PATH."""
 NEVER_NEEDED = (
     *("*.a", "*mysql-test/*", "*sql-bench/*", "*/man[0-9]/*", "*docs/*"),
     *("*-debug", "*_embedded", "*plugin/debug/*", "*lib/mecab/*"),
@@ -79,8 +79,8 @@ def _entry(version: str, described: dict[str, Any]) -> Entry:
 
 
 def look_up(name: str, spec: BuildSpec) -> tuple[BuildSpec, Entry]:
-    """The catalogue's source for a build that names only its version. The entry `9.7` is the source of 9.7.4, too, if
-    the release in it is 9.7.4."""
+    """The catalogue's source for a build that names only its version. An entry `9.7` fits any version 9.7.x; later,
+    the fetched program must report the version that was asked for."""
     engine, version = spec.engine, str(spec.version)
     for known, entry in catalogue(engine).items():
         if version == known or version.startswith(f"{known}."):
@@ -111,8 +111,8 @@ def refuse_other_version(name: str, spec: BuildSpec, origin: "Source", version: 
 
 
 def asked_once(program: Path, ask: Callable[[], Mapping[str, Any]], say: Say = print) -> dict[str, Any]:
-    """The facts that `ask` finds out about a program, and its `digest`. They are stored, since reading a large file
-    takes a while."""
+    """The facts that `ask` finds out about a program, and `digest`, the SHA-256 of the program's file. Both are
+    stored for the next call, since reading a large file takes a while."""
 
     def make(folder: Path) -> None:
         _write(folder, {**ask(), "digest": sha256(program)})
@@ -130,7 +130,8 @@ def asked_before(program: Path | None) -> dict[str, Any]:
 
 
 def how_compiled(program: Path) -> dict[str, str]:
-    """Facts about the compilation of a program. They are stored, since reading a large file takes seconds."""
+    """The facts that `compiled.how_compiled` reads from a program. They are stored for the next call, since reading a
+    large file takes seconds."""
     file = _facts_of(program).parent.with_suffix(".compiled") / FACTS
     made_once(file.parent, lambda folder: _write(folder, compiled.how_compiled(program)), lambda _: None)
     return dict(json.loads(file.read_text()))
@@ -148,7 +149,7 @@ def digest_of(program: Path) -> str:
 
 
 def _facts_of(program: Path) -> Path:
-    """The file with the facts about a program. Its path changes when the program is replaced."""
+    """The file with the stored facts about a program. The file has another path once the program is replaced."""
     now = program.stat()
     return cache_dir() / "facts" / short_key(str(program.resolve()), now.st_size, now.st_mtime_ns) / FACTS
 
@@ -196,7 +197,7 @@ class Source:
         """The path of the tree on this machine, even if the tree is not there yet; None if the program is not on
         PATH, or if the source or compiler of a build that rqps makes is missing.
 
-        In the cache, the path depends on the source, the digest and the files to unpack.
+        In the cache, the path depends on the source, the archive's SHA-256 if given, and the files to unpack.
         """
         if self.spec.copied:
             return self.spec.copied
@@ -208,7 +209,7 @@ class Source:
                 program = shutil.which(self.sought.program, path=path)
                 return Path(program).resolve().parent.parent if program else None
             case "made_from":
-                from rqps.engines.making import Making  # making imports this package, too
+                from rqps.engines.making import Making  # imported here, since making imports this module
 
                 with suppress(RqpsError):  # `fetch` says what is wrong with the source or the recipe
                     return Making.of(self.sought.program, self.spec).tree
@@ -228,7 +229,7 @@ class Source:
 
     @property
     def version(self) -> str | None:
-        """The cached version of the program; None if it was never asked for its version."""
+        """The stored version of the program; None if the program was never asked for its version."""
         return asked_before(self.program).get("version")
 
     def present(self) -> Path | None:
@@ -236,8 +237,8 @@ class Source:
         return self.folder if self.program else None
 
     def size_bytes(self) -> int | None:
-        """The size of the tree if it is on this machine, else the size of its archive, if known. None for a source
-        outside the cache."""
+        """The size of the tree if the tree is on this machine, else the size of its archive; None if that is unknown,
+        and for a source outside the cache."""
         if self.kind in AT_THEIR_PLACE:
             return None
         return size_bytes(tree) if (tree := self.present()) else self.archive_bytes
@@ -248,7 +249,7 @@ class Source:
         if self.kind == "debian":
             debian.unpacked(str(self.spec.debian), self.spec.suite, say, files=self.files, name=name)
         if self.spec.copied:
-            os.utime(self.spec.copied.parent)  # the copies that were used last are kept
+            os.utime(self.spec.copied.parent)  # only the copies with the latest times are kept
         folder = self.folder
         if folder is None:
             raise RqpsError(
@@ -270,9 +271,9 @@ class Source:
         return folder
 
     def renew(self, name: str, say: Say) -> None:
-        """Fetches a package again if a newer version may be there. The version that it replaces stays as a copy.
+        """Fetches a package again if its source may have a newer version. A copy of the replaced version is kept.
 
-        If the fetch fails, the tree that was here before stays.
+        If the fetch fails, the tree stays as it was.
         """
         program, folder = self.program, self.folder
         if not self.spec.newest or self.spec.copied or program is None or folder is None:
@@ -291,8 +292,8 @@ class Source:
             shutil.rmtree(before, ignore_errors=True)
 
     def copy(self, digest: str) -> None:
-        """Copies the build with this digest to the cache, where it can be measured after another build has replaced
-        it."""
+        """Copies the build to the cache, where this version can be measured even after another version has replaced
+        it. `digest` is the digest of the build's program."""
         copy_build(Path(str(self.folder)), self.sought.needs, self.sought.in_tree, digest)
 
     def _verify(self, key: str, tree: Path) -> None:

@@ -30,8 +30,8 @@ ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
 were read so far."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Added to the size of the unpacked files, since reading takes time: the first number for each member, and the second
-number times the size of each long header."""
+"""Sizes that count as unpacked in addition to the files, since reading members and headers takes time: the first
+number for each member, and the second number times the size of each long header."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20
@@ -54,7 +54,7 @@ def unpack(
     """Unpacks the `wanted` files of a tarball or zip into `folder`. `reach` gets the number of bytes written."""
     try:
         _unpack(archive, folder, wanted, reach)
-    except (FilterError, RecursionError) as error:  # tarfile recurses for each long header
+    except (FilterError, RecursionError) as error:  # tarfile calls itself once for each long header
         raise RqpsError(
             f"{archive.name}: not unpacked: {error}", fix="get the archive from somewhere you trust"
         ) from error
@@ -111,7 +111,7 @@ def _members_of_zip(packed: BinaryIO, room: "_Room") -> Iterator[tuple[TarInfo, 
     zipfile.ZipFile(io.BytesIO(packed.read())).close()  # fails if its list of members is longer than LONGEST_LIST
     with zipfile.ZipFile(packed) as unpacked:
         for info in unpacked.infolist():
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack in memory
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others need much memory
                 raise NotImplementedError(f"{info.filename} is not packed by deflate")
             room.take(MEMBER_BYTES + info.file_size)
         for info in unpacked.infolist():
@@ -229,17 +229,19 @@ def _write(root: Path, place: PurePosixPath, member: TarInfo, content: Iterator[
     with target.open("rb") as file:
         head = file.read(4)
     target.chmod(0o755 if head == b"\x7fELF" or head[:2] == b"#!" else 0o644)
-    if 0 < member.mtime < LATEST_TIME:  # make compares times: generated files have to stay newer
+    # Files keep their times: make would run generators again if generated files were not newer than their sources.
+    if 0 < member.mtime < LATEST_TIME:
         os.utime(target, (member.mtime, member.mtime))
     return written
 
 
 def _link(root: Path, links: list[tuple[TarInfo, PurePosixPath]]) -> None:
-    """Makes the links, now that all files are there. All folders are made before the first link, so none is made
-    through a link."""
+    """Makes the links after all files. All folders are made before the first link, so that no folder is made through
+    a link."""
     for _, place in links:
         _make_folder(root, place.parent)
-    for member, place in sorted(links, key=lambda link: link[0].issym()):  # hard links, then symlinks
+    # Hard links are made before symlinks, so that no hard link is made through a symlink.
+    for member, place in sorted(links, key=lambda link: link[0].issym()):
         if (root / place).is_symlink() or (root / place).exists():
             raise FilterError(f"{place} is in it more than once")
         if member.issym():
@@ -252,7 +254,7 @@ def _link(root: Path, links: list[tuple[TarInfo, PurePosixPath]]) -> None:
     for member, place in links:  # only the real file system knows where a chain of links goes
         try:
             end = (root / place).resolve()
-        except (OSError, RuntimeError) as error:  # RuntimeError: a loop, up to Python 3.12
+        except (OSError, RuntimeError) as error:  # up to Python 3.12, a loop of links is a RuntimeError
             raise FilterError(f"{place} is a link to nowhere: {member.linkname}") from error
         if not end.is_relative_to(real_root):
             raise FilterError(f"{place} is a link to {member.linkname}, outside its folder")

@@ -12,7 +12,8 @@ from rqps.terminal import megabytes
 
 LEFT_BY_COMPILERS = ("*.o", "*.a", "*CMakeFiles/*", "*.git/*")
 MOST_COPIES, MOST_BYTES = 10, 4_000_000_000
-"""Maximum number of copies, of which the most recently used ones stay, and maximum size of one copy in bytes."""
+"""The maximum number of copies, and the maximum size of one copy in bytes. Of more copies, those that were used
+longest ago are removed."""
 
 
 def copy_of(digest: str) -> Path:
@@ -21,7 +22,7 @@ def copy_of(digest: str) -> Path:
 
 
 def copy_build(tree: Path, needed: tuple[str, ...], program_in: Callable[[Path], Path | None], digest: str) -> None:
-    """Copies the files of a tree that its program needs, once for each digest of the program."""
+    """Copies those files of a tree that its program needs. There is one copy for each digest of the program."""
 
     def make(folder: Path) -> None:
         (copied := folder / "tree").mkdir()

@@ -1,8 +1,8 @@
 """Fetches Debian packages of any suite with the libraries that they need, and unpacks them in the cache.
 
-apt does the work, with the machine's mirrors, proxies and keys, but with its own package lists and its own list of
-installed packages, which is empty. It checks signatures as always. Nothing is installed on the system, and any user
-may do it.
+apt does the work, with the machine's mirrors, proxies and keys, but with package lists and an (empty) list of
+installed packages that belong to rqps. apt checks signatures as always. Nothing is installed on the system, so any
+user can fetch packages.
 """
 
 import hashlib
@@ -32,13 +32,18 @@ LIBRARIES = (
     "lib",
 )
 NOT_NEEDED = re.compile(
-    r"perl(-base|-modules-.*)?|libperl5.*|dpkg|tar|debconf|adduser|passwd|init-system-helpers|usrmerge"  # to install
-    r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"  # for a desktop
-    r"|libgl1-mesa-dri|libllvm.*|libz3-.*"  # for a graphics card
+    # programs and scripts that install packages
+    r"perl(-base|-modules-.*)?|libperl5.*|dpkg|tar|debconf|adduser|passwd|init-system-helpers|usrmerge"
+    # services and programs of a desktop
+    r"|(lib)?systemd-.*|systemd|dbus.*|mount|procps|adwaita-icon-theme|x11-utils|xdg-utils"
+    # drivers of graphics cards
+    r"|libgl1-mesa-dri|libllvm.*|libz3-.*"
 )
 """Pattern of dependencies that are left out, since the programs that we start do not need them. If a library is left
 out by mistake, its program fails to start."""
-NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}  # prefixes of package names: perf is linked with libperl
+NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}
+"""Maps a package to prefixes of dependencies that it needs although `NOT_NEEDED` fits them: perf is linked with
+libperl."""
 LIBC = re.compile(r"libc6|libc-gconv-modules-extra|libc-bin")
 
 _SETTINGS = Path(__file__).with_name("apt.conf").read_text()
@@ -161,7 +166,7 @@ def _fresh_lists(suite: str | None, lists: Path, name: str, say: Say, kind: str 
         try:
             run_client(update, lists, Progress(say, f"{name}: package lists"), lists / "lists")
         except RqpsError as error:
-            shutil.rmtree(lists / "lists", ignore_errors=True)  # a partial list may fill the disk
+            shutil.rmtree(lists / "lists", ignore_errors=True)  # a partial list is of no use and may fill the disk
             failures.append(error)
         else:
             return settings

@@ -45,8 +45,8 @@ class Progress:
         self._what, self._clock = what, clock
         self._done, self._last_line_at = 0, clock()
         self._began: tuple[float, int] | None = None
-        """The time when the first bytes had arrived, and their number. The speed is computed from then on, without
-        the wait before."""
+        """The time when the first bytes had arrived, and their number. The speed is computed from this time on, so
+        that it does not include the wait for the first bytes."""
 
     def update(self, more_bytes: int) -> None:
         self.reach(self._done + more_bytes)
@@ -65,7 +65,7 @@ class Progress:
         self._done = 0
 
     def close(self) -> None:
-        """Does nothing: there is no bar to remove from the screen."""
+        """Does nothing. pooch calls this at the end, to remove a progress bar from the screen."""
 
     def _how_far(self, now: float) -> str:
         if self._began is None:
@@ -96,7 +96,7 @@ def run_client(
         client = subprocess.Popen(
             command,
             cwd=work,
-            env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""},  # its messages are parsed
+            env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""},  # the client's messages are parsed
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -130,12 +130,12 @@ def size_bytes(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 a Path per file is too slow
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 Path is slow
     return total
 
 
 def by_url(name: str, url: str, work: Path, progress: Progress) -> Path:
-    """Fetches a tarball or zip by URL. Its digest is checked later, in one place for archives of all sources."""
+    """Fetches a tarball or zip by URL. The caller checks its SHA-256, as for archives of other sources."""
     import pooch  # these two modules take long to import, and are seldom needed
     import requests
 

@@ -1,6 +1,6 @@
 """Finds programs that help to measure (sysbench, perf, Valgrind), and the libraries that a program needs.
 
-The machine's own program is taken if it is good enough. Otherwise the package of this machine's distribution is
+The program on PATH is taken if it runs and is recent enough. Otherwise the package of this machine's distribution is
 unpacked in the cache, and the program is run from there. Nothing is installed.
 """
 
@@ -29,7 +29,7 @@ _VERSION = re.compile(r"(?:perf version |valgrind-|LLVM version |(?:sysbench|Chr
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a program to its end and reads stdout and stderr as one text. `environment` is added to ours."""
+    """Runs a program to its end and reads stdout and stderr as one text. `environment` is added to rqps's own."""
     return subprocess.run(
         command,
         env={**os.environ, **environment},
@@ -99,7 +99,7 @@ def sysbench(say: Say = print) -> Tool:
 def perf(say: Say = print) -> Tool:
     """perf: the program on PATH if it runs, else one in the cache, whose version may differ from the kernel's."""
     fix = "install perf and try again: linux-perf on Debian, linux-tools-generic on Ubuntu, perf on Fedora"
-    # Ubuntu's perf is a script that needs exactly the kernel's version.
+    # Ubuntu's perf is a script that fails unless the perf of exactly the kernel's version is installed.
     return installed("perf") or private("linux-perf", "usr/bin/perf*", say, fix)
 
 
@@ -119,7 +119,8 @@ def valgrind(say: Say = print) -> Tool:
     def environment(tree: Path) -> dict[str, str]:
         return {"VALGRIND_LIB": str(next(tree.glob("usr/lib*/**/callgrind-amd64-linux"), tree).parent)}
 
-    # Debian's valgrind is a script that adds its own folder to the server's LD_LIBRARY_PATH.
+    # valgrind.bin is tried first: Debian's valgrind is a script that would add a folder to the server's
+    # LD_LIBRARY_PATH.
     if tool := installed("valgrind.bin", "valgrind", good=good):
         return tool
     return private("valgrind", "usr/bin/valgrind.bin", say, fix, environment, alone=True)
@@ -138,7 +139,7 @@ def compiled(source: Path, flags: Sequence[str] = ("-O2",), libraries: Sequence[
 
     def make(folder: Path) -> None:
         say(f"compiling {source.name} by {version}")
-        shutil.copy(source, folder)  # debuggers show the source
+        shutil.copy(source, folder)  # debuggers look for the source beside the program
         command = [compiler, *flags, "-o", source.stem, source.name, *libraries]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if done.returncode != 0:
@@ -198,15 +199,16 @@ libc of any machine."""
 LIBRARY_SUITE = "bookworm"
 SYSTEM_LOADER = "/lib64/ld-linux-x86-64.so.2"
 SAME_BY_ANOTHER_NAME = {"libaio.so.1": "libaio.so.1t64"}
-"""Maps a library to its new name. Debian and Ubuntu renamed it because its interface changed on 32-bit machines; on
-x86-64 only the name changed."""
+"""Maps the name of a library to its new name in Debian and Ubuntu. The library was renamed because its interface
+changed on 32-bit machines; on x86-64 only the name changed."""
 
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
-    """The libraries of a program that the system's loader does not find. The program is not run for this."""
+    """The libraries of a program that the system's loader does not find. The loader lists them; the program does not
+    run."""
     try:
         listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
-    except FileNotFoundError:  # another loader: the start of the program shows if it runs
+    except FileNotFoundError:  # this system has another loader: only the program's start shows if it can run
         return []
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 
@@ -230,8 +232,8 @@ def located(
     argv: Callable[[Path], tuple[str, ...]] | None = None,
 ) -> Located:
     """The build of a source, fetched if needed. Fails if its version is not the one that runs.yaml states. `ask`
-    reads the facts of the program, including `version`. `argv` returns the beginning of its command line: by default
-    the program itself or, for a Debian package, a loader from the package's libraries."""
+    reads facts about the program, including `version`. `argv` returns the beginning of the program's command line: by
+    default the program itself or, for a Debian package, a loader from the package's libraries."""
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
     assert program is not None  # without a program, fetching would have failed
@@ -254,7 +256,8 @@ def located(
 
 
 def allocator_library(name: str, say: Say) -> Path:
-    """The library of a memory allocator, given by its name or its path. It is fetched if this machine lacks it."""
+    """The library of a memory allocator, given by its name or its path. The library of a known name is fetched if
+    this machine lacks it."""
     refuse_allocator(name)
     if name not in ALLOCATORS:
         return Path(name).expanduser().resolve()
@@ -296,8 +299,8 @@ def _search(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def folder_with(name: str, library: str, say: Say) -> Path:
-    """A folder with a library, for LD_LIBRARY_PATH; the library is fetched if needed. `name` is the key in runs.yaml
-    that asks for it, for messages."""
+    """A folder with a library, for LD_LIBRARY_PATH; the library is fetched if needed. In messages, `name` says what
+    needs the library: a key in runs.yaml."""
     if other := _of_the_machine(SAME_BY_ANOTHER_NAME.get(library)):
         return made_once(
             cache_dir() / "renamed-libraries" / library, lambda folder: (folder / library).symlink_to(other), say
