@@ -13,7 +13,7 @@ SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: help demo test style types tests lab bench sample measure keep lock clean moved
+.PHONY: help demo test style types tests lab bench sample measure keep schema lock clean moved
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -60,6 +60,10 @@ keep: $(STAMP)  ## put these studies, or STUDY=NAME, from data/raw into data/sam
 	  $(BIN)/rqps pack $$study --out data/sample
 	done
 	$(BIN)/python tests/keep_outputs.py
+
+schema: $(STAMP)  ## write runs.schema.json, by which editors complete runs.yaml
+	$(BIN)/python -c 'from rqps.study.runs_file import schema_text; from rqps.workloads import PARAMETERS; print(schema_text(PARAMETERS), end="")' >runs.schema.json.new
+	mv runs.schema.json.new runs.schema.json
 
 lock:  ## resolve the dependencies anew, within the ranges of pyproject.toml (needs uv)
 	uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra hosts --group dev \

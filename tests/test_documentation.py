@@ -113,6 +113,11 @@ def test_the_table_of_files_has_every_table_and_no_other_column() -> None:
         ] == []
 
 
+def test_every_analysis_notebook_is_listed() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/notebooks.md").read_text(), flags=re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "notebooks/analysis").glob("*.ipynb"))
+
+
 def test_every_version_of_the_catalogue_is_named() -> None:
     assert [version for version in catalogue("mysql") if version not in TEXT] == []
 

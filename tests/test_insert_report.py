@@ -70,7 +70,7 @@ def test_a_finding_claims_no_more_than_few_rounds_support(tmp_path: Path) -> Non
 
 
 def test_the_rate_of_inserts_is_judged_by_the_second_too(study: Study) -> None:
-    seconds = page.seconds_on_target(study)
+    seconds = published_columns.seconds_on_target(study)
     assert median(seconds, "qr100", OTHER, "share") == pytest.approx(0.7)
     assert median(seconds, "qr100", OTHER, "stall_s") == 3
     assert median(seconds, "qr100", BASE, "share") == 1
@@ -153,7 +153,7 @@ def marked(rows: list[int], rate: float = 100.0) -> pl.DataFrame:
     frame = pl.DataFrame({"operations": rows}).with_columns(
         second=pl.int_range(pl.len()), run=pl.lit("r"), step=pl.lit("q"), client=pl.lit(0), rate=pl.lit(rate)
     )
-    return page.marked(frame, pl.col("rate"))
+    return published_columns.marked(frame, pl.col("rate"))
 
 
 @given(seconds_of_inserts)
@@ -171,7 +171,7 @@ def test_a_second_that_did_its_rows_is_on_target_and_one_without_any_near_is_not
 def test_the_longest_stall_is_the_longest_row_of_seconds_below_target(rows: list[int]) -> None:
     seconds = marked(rows)
     words = "".join("x" if reached else "." for reached in seconds["on_target"])
-    (found,) = page.stalls(seconds).to_dicts()
+    (found,) = published_columns.stalls(seconds).to_dicts()
     assert found["stall_s"] == max(map(len, words.split("x")))
     assert found["share"] == pytest.approx(words.count("x") / len(words))
 

@@ -10,7 +10,7 @@ import rqps
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 from live_study import OLD_AND_SMALL, Place
-from rqps.pages import one_regression
+from rqps import stats
 from test_one_regression import executed, sections
 
 pytestmark = pytest.mark.live
@@ -100,7 +100,7 @@ def test_a_change_is_measured_and_stands_on_the_screen(
         False: "ON",
         True: "OFF",
     }
-    assert set(one_regression.what_ifs(rqps.load("small", data))["change"]) == {"performance_schema = OFF"}
+    assert set(stats.what_ifs(rqps.load("small", data))["change"]) == {"performance_schema = OFF"}
     screens = sections(executed("small", place.path / "data")["screen"])
     assert all(
         "<td>performance_schema = OFF<" in html for (step, *_), html in screens.items() if step == "point-query"

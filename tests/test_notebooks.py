@@ -15,7 +15,6 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
-ANALYSIS = [path for path in NOTEBOOKS if path.parent.name == "analysis"]
 READ = [path for path in NOTEBOOKS if path.parent.name in ("analysis", "investigate")]
 LINES = 15
 CHECKED = "nbval-check-output"  # nbval compares the output of cells with this tag, and of no others
@@ -159,11 +158,11 @@ def shown(
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     asked = [test.callspec.params["notebook"] for test in tests if "shown" in test.fixturenames]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as at_once:
-        yield {notebook: at_once.submit(shows, notebook, samples) for notebook in ANALYSIS if notebook in asked}
+        yield {notebook: at_once.submit(shows, notebook, samples) for notebook in READ if notebook in asked}
 
 
-@pytest.mark.parametrize("notebook", ANALYSIS, ids=[path.stem for path in ANALYSIS])
-def test_an_analysis_shows_what_was_committed(
+@pytest.mark.parametrize("notebook", READ, ids=[path.stem for path in READ])
+def test_a_notebook_shows_what_was_committed(
     notebook: Path, shown: dict[Path, "Future[subprocess.CompletedProcess[str]]"]
 ) -> None:
     assert any(CHECKED in tags(cell) for cell in code(notebook))

@@ -112,7 +112,7 @@ def test_a_study_of_people_s_own_is_no_what_if_whatever_its_name(tmp_path: Path)
     write_study_card(tmp_path / f"raw/study={own}", card(study=own))
     for dbms in ("my1.base", "my2.base"):
         write_run(tmp_path / f"raw/study={own}", manifest(dbms, 1, study=own), Shape())
-    assert page.what_ifs(rqps.load("synthetic", data)).is_empty()
+    assert stats.what_ifs(rqps.load("synthetic", data)).is_empty()
 
 
 def test_a_disturbed_round_is_marked(screen: Drawing) -> None:

@@ -258,9 +258,7 @@ def test_no_question_asks_for_yes_or_no() -> None:
 def test_editors_get_the_schema_of_the_models() -> None:
     first_line = (ROOT / "runs.yaml").read_text().splitlines()[0]
     assert first_line == "# yaml-language-server: $schema=runs.schema.json"
-    assert (ROOT / "runs.schema.json").read_text() == schema_text(PARAMETERS), (
-        "the models have changed: write rqps.study.runs_file.schema_text(PARAMETERS) into runs.schema.json"
-    )
+    assert (ROOT / "runs.schema.json").read_text() == schema_text(PARAMETERS), "the models have changed: make schema"
 
 
 def test_the_schema_completes_steps_and_refuses_unknown_keys() -> None:

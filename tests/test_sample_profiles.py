@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 import rqps
 from executed import Notebook
-from rqps.pages.flamegraph_breakdown import findings, sentences
+from rqps.pages.flamegraph_breakdown import findings
 from rqps.profile import Profile, completeness, flame_trees, profile_of
 from rqps.report.claimed import frames_of
 from rqps.show import claims_of, joined
 from rqps.show.claims import wrong
+from rqps.show.cost_parts import on_parts
 from rqps.show.flame import Drawing, explorer
 from rqps.stats import relate
 from rqps.stats.metrics import CPU, INSTRUCTIONS
@@ -83,7 +84,7 @@ def test_every_number_of_a_sentence_is_that_of_its_frame(study: Study) -> None:
     frame = frames_of(study, [PAGE])
     for mode in MODES:
         profile, texts = profile_of(study, mode), findings(study, mode).sentences
-        every = [joined(" ", sentences(profile, row, {})) for row in profile.operations.to_dicts()]
+        every = [joined(" ", on_parts(profile, row, {})) for row in profile.operations.to_dicts()]
         assert [problem for text in (*texts, *every) for problem in wrong(text, frame)] == []
         assert len(claims_of(*texts)) > 20
         least = profile.operations.filter(pl.col("verdict") == "slower").height

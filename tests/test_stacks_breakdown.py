@@ -11,10 +11,11 @@ import rqps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rqps.errors import RqpsError
-from rqps.pages.flamegraph_breakdown import findings, sentences
+from rqps.pages.flamegraph_breakdown import findings
 from rqps.profile import as_measured, breakdown, instruction_costs, measured_costs, operation_costs, stack_costs
 from rqps.profile.breakdown import BREAKDOWN, By, Profile
 from rqps.profile.components import OTHER
+from rqps.show.cost_parts import on_parts
 from rqps.stats.metrics import CPU
 from synthetic import Shape, manifest, write_run, write_study
 from synthetic_stacks import POINT, costs_of, instructions_of, stacks_of, steps_of, study
@@ -244,7 +245,7 @@ def said_of(costs: pl.DataFrame) -> list[str]:
     operations = operation_costs(costs, "my1.base")
     profile = Profile(costs, costs, operations, parts, operations)
     (row,) = profile.operations.to_dicts()
-    return list(sentences(profile, row, {}))
+    return list(on_parts(profile, row, {}))
 
 
 def test_sentences_say_what_the_tables_say() -> None:

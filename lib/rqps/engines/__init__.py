@@ -381,6 +381,9 @@ class Facts:
     """The option that limits the number of connections, and its default; None if there is no limit."""
     memory: str = ""
     """The option that sets the size of the largest part of the engine's memory, such as its buffer pool."""
+    unstoppable: tuple[str, str] | None = None
+    """A pattern of the versions whose servers can't be stopped while others have the load, and the reason; None if
+    all can."""
     passing: str = ""
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""

@@ -17,6 +17,7 @@ from rqps.store import Study
 AS_PUBLISHED = {"fillseq": "fillseq", "revrangewhilewriting": "revrangeww", "fwdrangewhilewriting": "fwdrangeww"}
 AS_PUBLISHED |= {"readwhilewriting": "readww", "overwrite": "overwrite"}
 """Maps the steps with published numbers to their published names."""
+WHILE_WRITING = ("revrangewhilewriting", "fwdrangewhilewriting", "readwhilewriting")
 SOURCE = "rocksdb-leveled-2024"
 UNUSED_OPTIONS = (
     r"^(blob_|compaction_options_|(bottommost_)?compression_opts|hash_index_|(wal|db_log)_dir|persist_user)"
@@ -89,7 +90,7 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
         setup, _, step = str(place).partition(" ")
         steps = pl.col("kind") == step if step else pl.lit(True)
         if quoted["about"].str.contains("that read").all():
-            steps = pl.col("kind").str.ends_with("whilewriting")
+            steps = pl.col("kind").is_in(WHILE_WRITING)
         ours = _nearest(ratios.filter(steps, group=setup), str(me), set(caches["dbms"]))
         if ours.is_empty():
             continue

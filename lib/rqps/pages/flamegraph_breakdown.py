@@ -1,4 +1,4 @@
-"""Sentences on the parts of an operation's cost, for the breakdown page and for the first page of a report."""
+"""The breakdown of an operation's cost: findings, work and cache misses, and a table for a report's first page."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,33 +9,19 @@ from great_tables import GT
 
 from rqps import show, stats
 from rqps.pages import FirstPage
-from rqps.profile.breakdown import INSTRUCTIONS, METRIC_OF, MICROSECONDS, Profile, profile_of
-from rqps.profile.components import OTHER
+from rqps.profile.breakdown import METRIC_OF, MICROSECONDS, Profile, profile_of
 from rqps.profile.footprint import by_function, density_of, split_of
 from rqps.profile.pair import ASSUMED
-from rqps.show import Claim, Clause, Row, added, comparison, finding, joined, listed, phrase
-from rqps.show.claims import Reading
-from rqps.show.flame import difference_of, figure
-from rqps.show.words import digits_of
+from rqps.show import Claim, Clause, Row, finding, joined, listed, phrase
+from rqps.show.cost_parts import NO_NAME, on_parts
+from rqps.show.flame import difference_of
 from rqps.store.read import Study, load
-from rqps.study import ROUNDS_FOR_A_VERDICT, Mode
-from rqps.terminal import formatted
+from rqps.study import Mode
 
-UNSAID = 0.2
-"""Maximum share of the difference that may be left unnamed: parts are named, largest first, until this is reached."""
-SMALL_THREAD = 0.05
-"""A background thread is named only if it has more than this share of the difference."""
-KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
-"""Maps kinds of parts to their title in sentences and to the maximum number of parts that are named."""
 MOST_STEPS, MOST_CHANGED, LONGEST_NAME = 12, 4, 40
 MOST_FUNCTIONS = 2
-_SIDES = ("base_estimate", "me_estimate")
 _CELL = ("host", "step", "dbms")
-_SHORT = {MICROSECONDS: "µs", INSTRUCTIONS: "instructions"}
-_FRAMES = {MICROSECONDS: "sampled_parts", INSTRUCTIONS: "counted_parts"}
 _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
-_NO_NAME = r"^[\[(]"
-"""Matches names that are not functions: `[unknown]`, of a stripped server, and `(9 smaller functions)`."""
 
 
 def findings(study: Study, mode: Mode) -> show.Sentences:
@@ -51,7 +37,7 @@ def findings(study: Study, mode: Mode) -> show.Sentences:
     change = (pl.col("me_estimate") / pl.col("base_estimate")).log().abs()
     names, several = _names(study), profile.operations["host"].n_unique() > 1
     texts = [
-        finding(phrase("{step}: {}", joined(" ", sentences(profile, row, names)), **row), place=row["host"] * several)
+        finding(phrase("{step}: {}", joined(" ", on_parts(profile, row, names)), **row), place=row["host"] * several)
         for row in profile.operations.filter(change == change.max().over("host", "step")).to_dicts()
     ]
     return show.Sentences([*texts, *[ASSUMED] * (profile.operations["n"].min() == 1), *missing])
@@ -61,11 +47,8 @@ def work_and_misses(study: Study) -> show.Sentences:
     """Sentences that split the CPU ratio of each comparison into instructions per operation and CPU per instruction,
     with the cache misses that changed."""
     texts = [text for row in split_of(study).to_dicts() for text in _work(study, row)]
-    return (
-        show.Sentences(texts)
-        if texts
-        else show.Nothing(["No cache misses were simulated. A study with `caches: true` has them."])
-    )
+    none = "No cache misses were simulated. A study with `caches: true` has them."
+    return show.Sentences(texts) if texts else show.Nothing([none])
 
 
 def _work(study: Study, row: Row) -> Iterator[Clause]:
@@ -96,7 +79,7 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
 
 def _where(study: Study, of: Mapping[str, str]) -> Clause:
     """The functions that added most misses per operation, in brackets; empty if the total did not increase."""
-    rows = by_function(study).filter(~pl.col("function").str.contains(_NO_NAME), **of)
+    rows = by_function(study).filter(~pl.col("function").str.contains(NO_NAME), **of)
     if rows["added"].sum() <= 0:
         return Clause("")
     most = rows.filter(pl.col("added") > 0).head(MOST_FUNCTIONS).to_dicts()
@@ -112,68 +95,12 @@ def _where(study: Study, of: Mapping[str, str]) -> Clause:
 def explanations(study: Study, profile: Profile) -> pl.Series:
     """The sentences on each comparison of a profile, one text per row of its operations."""
     names = _names(study) if profile.operations.height else {}
-    texts = [" ".join(sentences(profile, row, names)) for row in profile.operations.to_dicts()]
+    texts = [" ".join(on_parts(profile, row, names)) for row in profile.operations.to_dicts()]
     return pl.Series("finding", texts, pl.String)
 
 
 def _names(study: Study) -> Mapping[str, str]:
     return dict(stats.names(study).select("dbms", "name").iter_rows())
-
-
-def sentences(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[str]:
-    """Sentences on one comparison: its cost on both sides, the parts that make most of the difference, and the
-    rest."""
-    unit, sides = _SHORT[row["unit"]], [names.get(row[side], row[side]) for side in ("dbms", "base")]
-    ratios = {end: 1 + row[end] / row["base_estimate"] for end in ("estimate", "low", "high")}
-    in_times = comparison({**row, **ratios, "metric": METRIC_OF[row["unit"]]}, *sides)
-    cell = {name: row[name] for name in (*_CELL, "base")} | {"by": "component"}
-    frame, sums = _FRAMES[row["unit"]], [(side, row[side], figure(row[side])) for side in _SIDES]
-    before, after = (Clause(text, [Claim(frame, cell, cost, side, "sum", text)]) for side, cost, text in sums)
-    yield phrase("{}: {} to {} {}, {}.", in_times, before, after, unit, added(row))
-    differs, few = row["low"] > 0 or row["high"] < 0, row["n"] < ROUNDS_FOR_A_VERDICT
-    if row["verdict"] in ("same", "unsure") and not (differs and few):
-        yield "The difference is inconclusive." if row["verdict"] == "unsure" else "That is no change."
-        return
-    mine = profile.parts.filter(**{name: row[name] for name in _CELL})
-    threads = mine.filter(by="thread").sort(pl.col("base_estimate") + pl.col("me_estimate"))
-    way = pl.col("estimate") * row["estimate"] > SMALL_THREAD * row["estimate"] ** 2
-    moved = threads.head(-1).filter((pl.col("low") > 0) | (pl.col("high") < 0), way)
-    if moved.height:
-        yield phrase("Other threads, in {}: {}.", unit, _amounts(moved.reverse()))
-    yield from (_of_kind(mine.filter(by=kind), row, kind) for kind in KINDS)
-    if few:
-        yield f"This is from {show.rounds_of([row['n']])}, and a verdict takes {ROUNDS_FOR_A_VERDICT}."
-
-
-def _of_kind(parts: pl.DataFrame, operation: Row, kind: str) -> Clause:
-    """The parts of one kind that make up most of a difference, the largest first, and the sum of all other parts."""
-    title, most = KINDS[kind]
-    apart = ((pl.col("low") > 0) | (pl.col("high") < 0)) & (pl.col("part") != OTHER)
-    is_sure = (pl.col("verdict") != "unsure") | (pl.col("n") < ROUNDS_FOR_A_VERDICT)
-    is_candidate = (pl.col("estimate") * operation["estimate"] > 0) | ((pl.col("by") != "function") & is_sure)
-    candidates = parts.filter(apart, is_candidate, ~pl.col("part").str.contains(_NO_NAME)).head(most)
-    before = operation["estimate"] - pl.col("estimate").cum_sum().shift(1, fill_value=0.0)
-    named = candidates.filter((before.abs() > UNSAID * abs(operation["estimate"])).cum_min())
-    texts = [_amounts(named.filter(is_sure)), _amounts(named.filter(~is_sure))]
-    texts[1] = phrase("less sure: {}", texts[1]) if texts[1] else texts[1]
-    others = parts.join(named, on="part", how="anti")
-    rest, digits = float(others["estimate"].sum()), digits_of((operation["high"] - operation["low"]) / 2)
-    if round(rest, digits):
-        written = formatted(rest, f"+,.{digits}f")
-        claim = _claim({**operation, "by": kind, "part": others["part"].to_list(), "estimate": rest}, written, "sum")
-        whose = "all others" if named.height else "none is conclusive, all together"
-        texts.append(Clause(f"{whose} {written}", [claim]))
-    return phrase("{}, in {}: {}.", title, _SHORT[operation["unit"]], joined("; ", filter(None, texts)))
-
-
-def _amounts(parts: pl.DataFrame) -> Clause:
-    rows = [(row, difference_of(row)) for row in parts.to_dicts()]
-    return listed([Clause(f"{text} {row['part']}", [_claim(row, text)]) for row, text in rows])
-
-
-def _claim(row: Row, written: str, reading: Reading = "value") -> Claim:
-    cell = {name: row[name] for name in (*_CELL, "base", "by", "part")}
-    return Claim(_FRAMES[row["unit"]], cell, row["estimate"], reading=reading, written=written)
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -185,7 +112,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     profile, row, explanation = profiles[0], page.row, page.explanation
     if row and not explanation:
         cell = profile.operations.filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
-        texts = [text for operation in cell for text in sentences(profile, operation, _names(page.study))]
+        texts = [text for operation in cell for text in on_parts(profile, operation, _names(page.study))]
         explanation = joined(" ", texts[row["metric"] == METRIC_OF[profile.operations["unit"][0]] :])
         split = split_of(page.study).filter(**{name: row[name] for name in (*_CELL, "base")}).to_dicts()
         explanation = joined(" ", [explanation, *(text for of in split for text in _work(page.study, of))])
@@ -200,7 +127,7 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")
     cells = most.unique(["host", "step"], keep="first", maintain_order=True).head(MOST_STEPS)
     numbers = [*_CELL, "by", "part", "estimate", "low", "high"]
-    differ = pl.col("verdict").is_in(["slower", "faster"]) & ~pl.col("part").str.contains(_NO_NAME)
+    differ = pl.col("verdict").is_in(["slower", "faster"]) & ~pl.col("part").str.contains(NO_NAME)
     parts = profile.parts.filter(differ, pl.col("by") != "thread")
     parts = parts.group_by(*_CELL, "by", maintain_order=True).head(MOST_CHANGED).select(numbers)
     operations = profile.operations.with_columns(by=pl.lit("operation"), part=pl.lit("")).select(numbers)
@@ -218,5 +145,5 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
         row["dbms"] = show.whose(cell, escape(name))
     if rows:
         columns = [show.Column(column, form=str if column != "step" else "") for column in rows[0]]
-        heading = f"Where the {'time' if profile.operations['unit'][0].startswith('µs') else 'work'} goes"
+        heading = f"Where the {'time' if profile.operations['unit'][0] == MICROSECONDS else 'work'} goes"
         yield heading, show.table(rows, columns, name="changed-parts", note=note)

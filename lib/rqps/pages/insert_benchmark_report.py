@@ -1,4 +1,4 @@
-"""The page on the insert benchmark: seconds on target, stalls, and findings as sentences."""
+"""The page on the insert benchmark: the use of the redo log, other engines, and findings as sentences."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,17 +8,13 @@ import polars as pl
 
 from rqps import stats
 from rqps.pages import FirstPage
-from rqps.published.insert_columns import asks_queries
 from rqps.show import Claim, Clause, Row, brackets, changes, finding, in_order, listed, phrase, rounds_of
 from rqps.show.words import change
-from rqps.stats import absolute, relate_configs, tidy, usable
+from rqps.stats import relate_configs
 from rqps.stats.metrics import THROUGHPUT
-from rqps.stats.over_time import seconds_of
 from rqps.store.manifest import read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 
-ON_TARGET = 0.95
-"""The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
 FRAME, WITHOUT = "redo log", "means without full logs"
 MOST_NAMED = 4
 """Maximum number of dbms whose mean the warning names."""
@@ -26,26 +22,6 @@ FULL_LOG = 75
 """The percentage of the redo log in use, between two checkpoints, from which InnoDB writes pages back to free it."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 """The colours of the published tables."""
-_OF_STEP = ["run", "step"]
-
-
-def seconds_on_target(study: Study) -> pl.DataFrame:
-    """Per step and dbms: the longest stall, the longest time from an insert's due time to its end, and the shares of
-    seconds on target, of all clients together and of the worst client. A step's mean can hide a stall."""
-    steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
-    rate = steps.select(*_OF_STEP, "target_per_s", "clients")
-    of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
-    of_client = seconds_of(study.clients, steps, ["insert"])
-    target = pl.col("target_per_s")
-    together = stalls(marked(of_all.join(rate, on=_OF_STEP), target))
-    alone = stalls(marked(of_client.join(rate, on=_OF_STEP), target / pl.col("clients")))
-    worst = alone.group_by(_OF_STEP).agg(pl.col("share").min().alias("share_of_worst_client"))
-    due = study.latencies.filter(pl.col("kind") == "insert due", pl.col("transactions") > 0)
-    latest = due.group_by(_OF_STEP).agg((pl.col("below_us").max() / 1e6).alias("latest_insert_s")).collect()
-    for more in (together.drop("client"), worst, latest):
-        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
-    metrics = ("share", "share_of_worst_client", "stall_s", "latest_insert_s")
-    return absolute(tidy(steps, metrics, study.runs))
 
 
 def redo_use(study: Study) -> pl.DataFrame:
@@ -92,25 +68,6 @@ def means_without_full_logs(study: Study) -> pl.DataFrame:
     """Geometric means over the steps in which no dbms has a full redo log."""
     full = redo_use(study).filter(pl.col("percent") >= FULL_LOG)
     return stats.over_steps(stats.relate(study)[0], {**stats.left_out(study), "": in_order(full["step"])})
-
-
-def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
-    """The seconds with the flag `on_target`. A surplus of rows in the previous or next second counts, too: these rows
-    may have fallen on the wrong side of the boundary."""
-    rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
-    around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
-    reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate
-    return seconds.with_columns(reached.alias("on_target")).sort(*of_line, "second")
-
-
-def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
-    """One row per step and client: the `share` of seconds on target, and `stall_s`, the longest sequence of seconds
-    that were not on target."""
-    lengths = pl.col("on_target").rle()
-    below = lengths.struct.field("len").filter(~lengths.struct.field("value"))
-    return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(
-        pl.col("on_target").mean().alias("share"), below.max().fill_null(0).cast(pl.Float64).alias("stall_s")
-    )
 
 
 def of_other_engines(study: Study) -> Iterator[Study]:

@@ -1,7 +1,6 @@
 """The questions of a study, each on one regression: bases, comparisons, profiles and what-ifs as plain frames."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import polars as pl
 
@@ -14,9 +13,7 @@ from rqps.profile.costs import as_measured
 from rqps.show import Question, Row, comparison, finding, verdict_words
 from rqps.stats.comparison import relate_pairs
 from rqps.stats.metrics import with_counts
-from rqps.store.manifest import read_study_card, studies, study_folder
-from rqps.store.read import Study, load
-from rqps.study import build_and_config
+from rqps.store.read import Study
 from rqps.workloads import PARAMETERS
 
 Pairs = Sequence[tuple[str, str]]
@@ -39,12 +36,14 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
     names = [dbms for dbms in stats.version_order(runs)["dbms"] if dbms in measured]
     pairs = [(own, name) for name in names if name != own]
     before: dict[str, str] = {}
+    members = {name: (build, config) for name, build, config in runs.select("dbms", "build", "config").iter_rows()}
+    by_member = {member: name for name, member in members.items()}
     for name in names:
-        build, config = build_and_config(name)
+        build, config = members[name]
         pairs += [(before[config], name)] if config in before else []
         before[config] = name
-        of_base = f"{build}.{build_and_config(own)[1]}"
-        pairs += [(of_base, name)] if of_base in measured else []
+        of_base = by_member.get((build, study.configs.get(own, "")))
+        pairs += [(of_base, name)] if of_base else []
     pairs += [(base, me)] if base and me else [(base, name) for name in names if base]
     return list(dict.fromkeys((of, name) for of, name in pairs if of != name))
 
@@ -136,17 +135,3 @@ def tries_of(study: Study) -> pl.DataFrame:
         for name, value in options.items()
     ]
     return pl.DataFrame(rows, schema=TRIES, orient="row")
-
-
-def what_ifs(study: Study) -> pl.DataFrame:
-    """The comparisons of all what-ifs (`rqps.what_if`) of this study, each with the `change` that it tried."""
-    data = Path(study.place).parents[1]
-    frames = [stats.relate(study)[1].clear().with_columns(change=pl.lit(""))]
-    for name in studies(data):
-        what_if = read_study_card(study_folder(name, data)).what_if
-        if what_if is None or what_if.study != study.card.study:
-            continue
-        tried = load(name, data)
-        if tried.runs["dbms"].n_unique() > 1:
-            frames.append(stats.relate(tried)[1].with_columns(change=pl.lit(what_if.change)))
-    return pl.concat(frames)

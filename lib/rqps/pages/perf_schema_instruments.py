@@ -1,7 +1,7 @@
 """The cost of single instruments of the performance schema: level by level, a scenario is divided into parts (groups
 of instruments)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +13,13 @@ from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, finding, phrase
 from rqps.show.claims import Reading
 from rqps.stats.metrics import CPU, INSTRUCTIONS
+from rqps.stats.scenario_parts import as_tree
 from rqps.stats.scenarios import events_per_statement, scenario_costs, with_events
 from rqps.store.read import Study, load_levels
 from rqps.terminal import formatted
 
 NOT_DIVIDED = "This study has no measured parts: with `measure_parts_of`, `rqps run` measures them after all rounds."
 FRAME = "instruments"
-_INDENT = "\u2003"
 
 
 def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
@@ -28,7 +28,7 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
     rows = pl.concat(_of_level(number, level) for number, level in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
         return rows.clear().with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
-    return _as_tree(rows.with_columns(_parents(rows)))
+    return as_tree(rows.with_columns(_parents(rows)))
 
 
 def frame(study: Study) -> pl.DataFrame:
@@ -113,25 +113,6 @@ def _parents(rows: pl.DataFrame) -> pl.Series:
     return pl.Series("parent", parents, pl.String)
 
 
-def _as_tree(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows sorted as a tree: each part is followed by its own parts, the most expensive first."""
-    by = "added_instructions" if rows["added_instructions"].null_count() == 0 else "added"
-    ordered = rows.sort("step", by, descending=[False, True])
-    siblings = ordered.partition_by("step", "level", "parent", as_dict=True)
-
-    def below(step: str, level: int, parent: str | None) -> Iterator[pl.DataFrame]:
-        for row in siblings.get((step, level, parent), rows.clear()).iter_slices(1):
-            yield row
-            yield from below(step, level + 1, row["part"].item())
-
-    tree = pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))
-    short, full = (
-        pl.struct(*columns).map_elements(lambda part: _name(**part), pl.String)
-        for columns in (("level", "part", "parent"), ("level", "part"))
-    )
-    return tree.with_columns(row=pl.when(short.is_unique().over("step")).then(short).otherwise(full))
-
-
 def instrument_text(costs: pl.DataFrame) -> str:
     """The tree as text. A line has the µs of CPU per operation that a part adds, with interval and verdict; its
     instructions and events per operation; and the ns and instructions per event."""
@@ -153,20 +134,6 @@ def _line(row: Row) -> str:
     per_statement = "–" if events is None else f"{events:,.1f}"
     numbers = f"{added:32}{instructions:>13}{per_statement:>8}{ns_each:>9}{instructions_each:>9}"
     return f"{numbers}  {'  ' * row['level']}{row['part']}"
-
-
-def _name(level: int, part: str, parent: str | None = None) -> str:
-    """The name of a part without its parent's prefix, indented by level; if the part has several instruments, the
-    first of them and the number of the others.
-
-    >>> _name(2, "stage/sql/init, stage/sql/end", "stage/%").strip()
-    'sql/init and 1 more'
-    """
-    first, *others = part.split(", ")
-    for above in (parent or "").split(", "):
-        first = first.removeprefix(above.removesuffix("%")) if above.endswith("/%") else first
-    more = f" and {len(others)} more" if others else ""
-    return f"{_INDENT * level}{first}{more}"
 
 
 def _counted(costs: pl.DataFrame) -> bool:

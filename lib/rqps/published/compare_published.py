@@ -16,7 +16,6 @@ from rqps.stats import compare, measured, relate, rounds_of_pairs
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
-from rqps.study import build_and_config
 
 WORKLOAD, ENGINE = "sysbench", "mysql"
 """The workload and the engine of the published tables."""
@@ -173,7 +172,7 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
     """One column per host: our comparison of two releases, with the base's config, that is nearest to any of
     `theirs`."""
-    _, config = build_and_config(study.card.base)
+    config = study.configs.get(study.card.base, "")
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
         if pair := nearest(pairs_of(sorted(servers, key=lambda server: server.name)), theirs):

@@ -1,5 +1,5 @@
-"""Calculates the columns of the insert benchmark's published report, and corrects columns that the report calculates
-wrongly."""
+"""Calculates the columns of the insert benchmark's published report, corrects columns that the report calculates
+wrongly, and applies its rule of the rate of inserts to each second."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,8 @@ from rqps.stats.metrics import HOST_CPU_S, SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
 
+ON_TARGET = 0.95
+"""The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
 VMSTAT_S = 5
 GB = 1024**2  # KB
 _DIGITS = {
@@ -183,3 +185,41 @@ def _reach(row: Row | None) -> str:
     if low == high:
         return "±0"
     return f"±{100 * max(high - median, median - low) / median:.1f}%" if median else f"..{high:.3g}"
+
+
+def seconds_on_target(study: Study) -> pl.DataFrame:
+    """Per step and dbms: the longest stall, the longest time from an insert's due time to its end, and the shares of
+    seconds on target, of all clients together and of the worst client. A step's mean can hide a stall."""
+    steps = usable(study.steps).filter(pl.col("target_per_s").is_not_null(), asks_queries())
+    rate = steps.select(*_OF_STEP, "target_per_s", "clients")
+    of_all = seconds_of(study.intervals, steps, ["insert"]).with_columns(pl.lit(0).alias("client"))
+    of_client = seconds_of(study.clients, steps, ["insert"])
+    target = pl.col("target_per_s")
+    together = stalls(marked(of_all.join(rate, on=_OF_STEP), target))
+    alone = stalls(marked(of_client.join(rate, on=_OF_STEP), target / pl.col("clients")))
+    worst = alone.group_by(_OF_STEP).agg(pl.col("share").min().alias("share_of_worst_client"))
+    due = study.latencies.filter(pl.col("kind") == "insert due", pl.col("transactions") > 0)
+    latest = due.group_by(_OF_STEP).agg((pl.col("below_us").max() / 1e6).alias("latest_insert_s")).collect()
+    for more in (together.drop("client"), worst, latest):
+        steps = steps.join(more, on=_OF_STEP, how="left", maintain_order="left")
+    metrics = ("share", "share_of_worst_client", "stall_s", "latest_insert_s")
+    return absolute(tidy(steps, metrics, study.runs))
+
+
+def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
+    """The seconds with the flag `on_target`. A surplus of rows in the previous or next second counts, too: these rows
+    may have fallen on the wrong side of the boundary."""
+    rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
+    around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
+    reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate
+    return seconds.with_columns(reached.alias("on_target")).sort(*of_line, "second")
+
+
+def stalls(seconds: pl.DataFrame) -> pl.DataFrame:
+    """One row per step and client: the `share` of seconds on target, and `stall_s`, the longest sequence of seconds
+    that were not on target."""
+    lengths = pl.col("on_target").rle()
+    below = lengths.struct.field("len").filter(~lengths.struct.field("value"))
+    return seconds.group_by(*_OF_STEP, "client", maintain_order=True).agg(
+        pl.col("on_target").mean().alias("share"), below.max().fill_null(0).cast(pl.Float64).alias("stall_s")
+    )

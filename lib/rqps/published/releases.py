@@ -18,7 +18,6 @@ from rqps.stats import compare, config_changes, measured, rounds_of_pairs
 from rqps.stats.conditions import asked_options
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
-from rqps.study import build_and_config
 
 INSERTS, LOOKUPS = ("insert-benchmark-8027", "perf-schema-2023"), "point-lookups-2014"
 RESPONSE_TIME = "response_time_us"
@@ -205,12 +204,13 @@ def _beside(
 def _by_release(study: Study) -> dict[Side, str]:
     """Maps release and performance schema (on or off) to our dbms, among those whose config is the base's or differs
     from it only in the performance schema."""
-    _, config = build_and_config(study.card.base)
+    config = study.configs.get(study.card.base, "")
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
     options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")
     on = {dbms: value in ("ON", "1") for dbms, value in options.iter_rows()}
     alone = config_changes(study.conditions).filter(
-        pl.col("instead_of").str.ends_with(f".{config}"), pl.col("change").str.contains(r"^performance_schema=[^,]*$")
+        pl.col("instead_of").replace(study.configs) == config,
+        pl.col("change").str.contains(r"^performance_schema=[^,]*$"),
     )
-    chosen = [dbms for dbms in version if build_and_config(dbms)[1] == config or dbms in set(alone["dbms"])]
+    chosen = [dbms for dbms in version if study.configs[dbms] == config or dbms in set(alone["dbms"])]
     return {(".".join(version[dbms].split(".")[:2]), on[dbms]): dbms for dbms in sorted(chosen) if dbms in on}

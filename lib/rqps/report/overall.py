@@ -36,7 +36,6 @@ from rqps.show.words import change, change_interval, smallest_effect, verdict_wo
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import ALL_PARTS, OVER_ALL
 from rqps.store.read import Study
-from rqps.study import build_and_config
 from rqps.terminal import counted
 
 MOST_NAMED = 4
@@ -126,8 +125,8 @@ class Overall:
     def others(self) -> list[str]:
         """The dbms that the first sentence compares with the base: those with the base's config, or all dbms."""
         every = [dbms for dbms in self.short if dbms in set(self.compared["dbms"])]
-        _, config = build_and_config(self.base)
-        alike = [dbms for dbms in every if build_and_config(dbms)[1] == config]
+        configs = self.study.configs
+        alike = [dbms for dbms in every if configs[dbms] == configs[self.base]]
         return alike if self.asks in ("releases", "builds", "breakdown") and alike else every
 
     def place(self, host: str) -> str:
@@ -433,9 +432,9 @@ class Overall:
         to_base = {row["dbms"]: row for row in of_base.filter(relation="base").to_dicts()}
         by_config: dict[str, list[Row]] = {}
         for row in within.to_dicts():
-            by_config.setdefault(build_and_config(row["dbms"])[1], []).append(row)
-        for rows in by_config.values():
-            options = self.options[rows[0]["dbms"]] or build_and_config(rows[0]["dbms"])[1]
+            by_config.setdefault(self.study.configs[row["dbms"]], []).append(row)
+        for config, rows in by_config.items():
+            options = self.options[rows[0]["dbms"]] or config
             # If the base's build has this config, too, changes within builds are shown instead of means to the base.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])

@@ -43,6 +43,7 @@ from rqps.stats.comparison import (
     relate,
     relate_configs,
     strongest,
+    what_ifs,
 )
 from rqps.stats.conditions import (
     all_warnings,

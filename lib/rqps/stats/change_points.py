@@ -32,7 +32,6 @@ from rqps.stats.metrics import version_order
 from rqps.stats.summary import OVER_ALL, left_out, means
 from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
 from rqps.store.read import Study
-from rqps.study import build_and_config
 
 FEWEST_RELEASES = 3
 """Minimum number of releases in a course: two releases are only a comparison."""
@@ -91,8 +90,8 @@ class Stretches(NamedTuple):
 def releases(study: Study) -> list[str]:
     """The dbms with the base's config: first one dbms per version, in the order of versions, then the versions of
     rebuilt builds, in the order of their numbers."""
-    _, config = build_and_config(study.card.base)
-    ordered = study.runs.filter(config=config).join(version_order(study.runs), on="dbms").sort("rank")
+    alike = study.runs.filter(config=study.configs.get(study.card.base, ""))
+    ordered = alike.join(version_order(study.runs), on="dbms").sort("rank")
     ordered = ordered.join(versions(study), on="build", how="left", maintain_order="left")
     one_each = ordered.unique(["version", "build_of", "number"], keep="first", maintain_order=True)
     return one_each.sort("build_of", "number", nulls_last=False, maintain_order=True)["dbms"].to_list()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
@@ -12,7 +13,8 @@ from rqps.stats.estimate import MEDIAN, STUDENT, Statistic
 from rqps.stats.layouts import with_layouts
 from rqps.stats.metrics import COMPARED, THROUGHPUT, THROUGHPUTS, USUAL_SPREADS, measured, with_counts
 from rqps.stats.pairing import VERDICT_SETTINGS, judgeable, rounds, rounds_within_build
-from rqps.store.read import Study
+from rqps.store.manifest import read_study_card, studies, study_folder
+from rqps.store.read import Study, load
 
 STEP = ("host", "step", "position", "table_position", "kind", "range", "group", "clients")
 KEYS = (*STEP, "metric", "base", "dbms", "build", "config")
@@ -138,6 +140,20 @@ def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
     paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
     compared = with_warnings(in_tables(compare(paired)), all_warnings(study))
     return paired, with_layouts(compared, study)
+
+
+def what_ifs(study: Study) -> pl.DataFrame:
+    """The comparisons of all what-ifs (`rqps.what_if`) of this study, each with the `change` that it tried."""
+    data = Path(study.place).parents[1]
+    frames = [relate(study)[1].clear().with_columns(change=pl.lit(""))]
+    for name in studies(data):
+        what_if = read_study_card(study_folder(name, data)).what_if
+        if what_if is None or what_if.study != study.card.study:
+            continue
+        tried = load(name, data)
+        if tried.runs["dbms"].n_unique() > 1:
+            frames.append(relate(tried)[1].with_columns(change=pl.lit(what_if.change)))
+    return pl.concat(frames)
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

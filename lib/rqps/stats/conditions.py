@@ -11,7 +11,6 @@ from rqps.engines.compiled import UNKNOWN, in_short
 from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
-from rqps.study import build_and_config
 from rqps.workloads import PARAMETERS
 
 BUILD_COLUMNS = ("build_source", "sha256", "runs", "options")
@@ -102,11 +101,12 @@ def missing_rounds(study: Study) -> pl.DataFrame:
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
     card, finished = study.card, Counter(study.runs.select("host", "dbms").rows())
+    builds = dict(study.runs.select("dbms", "build").iter_rows())
     rows = []
     for host in study.runs["host"].unique().sort():
         for dbms in card.dbms:
-            build, config = build_and_config(dbms)
-            whose = {"study": card.study, "host": host, "dbms": dbms, "build": build, "config": config}
+            own = {"build": builds.get(dbms), "config": study.configs.get(dbms)}
+            whose = {"study": card.study, "host": host, "dbms": dbms, **own}
             if dbms in card.absent:
                 rows.append({**whose, "kind": "absent", "text": f"not in this version: {card.absent[dbms]}"})
             elif (done := finished[host, dbms]) < (planned := (card.rounds or 1) * card.occasions):

@@ -10,7 +10,6 @@ from rqps.engines import facts_of
 from rqps.stats.conditions import asked_options
 from rqps.stats.flavours import differences_of_builds
 from rqps.store.read import Study
-from rqps.study import build_and_config
 
 MOST_OPTIONS = 2
 LONGEST = 48
@@ -60,7 +59,7 @@ def short_names(study: Study) -> dict[str, str]:
 
 def _changes(study: Study, runs: pl.DataFrame) -> dict[str, str]:
     """Maps each dbms to the difference of its config from the base's, in words; empty for the base's config."""
-    _, config_of_base = build_and_config(study.card.base)
+    config_of_base = study.configs.get(study.card.base, "")
     options: dict[str, dict[str, str]] = {dbms: {} for dbms in runs["dbms"]}
     for dbms, _, name, value in asked_options(study.conditions).iter_rows():
         options.setdefault(dbms, {})[name] = value

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rqps.errors import RqpsError
-from rqps.study import SMALLEST_EFFECT, build_and_config
+from rqps.study import SMALLEST_EFFECT
 
 SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
 """True if several servers took turns under the load of a step, so that each has only a share of every second."""
@@ -31,11 +31,11 @@ def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
 def rounds_within_build(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """Rounds within each build: its other configs against the base's config or, if the build lacks that config,
     against its first config."""
-    _, config = build_and_config(base)
+    configs = dict(runs.select("dbms", "config").iter_rows())
     pairs = []
-    for (build,), of_build in runs.sort("listed").group_by("build", maintain_order=True):
+    for _, of_build in runs.sort("listed").group_by("build", maintain_order=True):
         names = of_build["dbms"].unique(maintain_order=True).to_list()
-        first = f"{build}.{config}" if f"{build}.{config}" in names else names[0]
+        first = next((name for name in names if configs[name] == configs.get(base)), names[0])
         pairs += [(first, me) for me in names if me != first]
     return rounds_of_pairs(values, pairs)
 

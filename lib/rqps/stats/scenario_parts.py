@@ -12,6 +12,7 @@ from rqps.stats.metrics import CPU
 from rqps.stats.scenarios import scenario_costs, scenario_rounds
 from rqps.store.read import Study
 
+_INDENT = "\u2003"
 SUM, REST = "sum of the parts", "left over"
 _MOST_TRIED = 14  # maximum number of scenarios of which every subset is tried: 16384 subsets
 _KEYS = ("host", "build", "step", "position", "scenario")
@@ -115,3 +116,36 @@ def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl
                     yield f"{next(iter(beyond))}, of {part}", pl.col(part) - pl.col(name), 1
                 elif len(on) <= len(beyond):
                     yield f"{name}, of {part}", pl.col(name), len(on)
+
+
+def as_tree(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows sorted as a tree: each part is followed by its own parts, the most expensive first."""
+    by = "added_instructions" if rows["added_instructions"].null_count() == 0 else "added"
+    ordered = rows.sort("step", by, descending=[False, True])
+    siblings = ordered.partition_by("step", "level", "parent", as_dict=True)
+
+    def below(step: str, level: int, parent: str | None) -> Iterator[pl.DataFrame]:
+        for row in siblings.get((step, level, parent), rows.clear()).iter_slices(1):
+            yield row
+            yield from below(step, level + 1, row["part"].item())
+
+    tree = pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))
+    short, full = (
+        pl.struct(*columns).map_elements(lambda part: _name(**part), pl.String)
+        for columns in (("level", "part", "parent"), ("level", "part"))
+    )
+    return tree.with_columns(row=pl.when(short.is_unique().over("step")).then(short).otherwise(full))
+
+
+def _name(level: int, part: str, parent: str | None = None) -> str:
+    """The name of a part without its parent's prefix, indented by level; if the part has several instruments, the
+    first of them and the number of the others.
+
+    >>> _name(2, "stage/sql/init, stage/sql/end", "stage/%").strip()
+    'sql/init and 1 more'
+    """
+    first, *others = part.split(", ")
+    for above in (parent or "").split(", "):
+        first = first.removeprefix(above.removesuffix("%")) if above.endswith("/%") else first
+    more = f" and {len(others)} more" if others else ""
+    return f"{_INDENT * level}{first}{more}"

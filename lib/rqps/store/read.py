@@ -86,6 +86,11 @@ class Study:
             table = getattr(self, name).join(engines.lazy(), on="run", how="left", maintain_order="left")
             object.__setattr__(self, name, table)
 
+    @property
+    def configs(self) -> dict[str, str]:
+        """Maps each dbms that has runs to its config."""
+        return dict(self.runs.select("dbms", "config").iter_rows())
+
 
 def load(study: str | Path, data: str | Path | None = None, mode: Mode | None = "throughput") -> Study:
     """Read a study. `study` is its name in `data` (or $RQPS_DATA, or the nearest data folder), in raw/ or else in

@@ -24,9 +24,6 @@ LOOK_S = 0.25
 """Seconds between checks that generator and servers still run. The generator's output is read as it comes."""
 READY_S = 1
 """Seconds before the measured part of a step without a warm-up, in which its recorders start."""
-DONE_AGAIN = "1213,1205,1020"
-"""Error numbers after which a transaction is repeated: a deadlock, a lock wait timeout, a row that another
-transaction changed. This is sysbench's default, and the published choice."""
 LONGEST_LINE = 600
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
 """Matches the statement that sysbench quotes in an error message, to shorten it to its first words."""

@@ -80,6 +80,7 @@ facts = Facts(
     ours=frozenset((*_PLACES, *_NETWORK, *_START)),
     connections=("max_connections", 151),
     memory="innodb_buffer_pool_size",
+    unstoppable=(r"5\.5\.", "MySQL 5.5 loses its connections when it is stopped for others"),
     passing=_PASSING,
     processes=r"--socket=\S*/{private}[^/]+/mysqld\.sock",
     socket="mysqld.sock",

@@ -21,6 +21,9 @@ ANSWER_PATIENCE_S = 300.0
 WHOLE_TABLE_PATIENCE_S = 3600.0
 """Maximum wait for the answer to a statement that makes or reads whole tables."""
 TABLE_IS_FULL = 1114
+REPEATED_AFTER = "1213,1205,1020"
+"""Error numbers after which sysbench repeats a transaction: a deadlock, a lock wait timeout, a row that another
+transaction changed. This is sysbench's default, and the published choice."""
 GOODBYE_PATIENCE_S = 10
 Connection: TypeAlias = "pymysql.Connection[Any]"
 
@@ -104,7 +107,8 @@ class Server(KeptServer):
     def sysbench_options(servers: "Sequence[Server]", database: str) -> dict[str, str]:
         """The sysbench options that connect to one of these servers, or to several of them in turns."""
         sockets = ",".join(str(server.socket) for server in servers)
-        return {"db-driver": "mysql", "mysql-socket": sockets, "mysql-user": "root", "mysql-db": database}
+        where = {"mysql-socket": sockets, "mysql-user": "root", "mysql-db": database}
+        return {"db-driver": "mysql", **where, "mysql-ignore-errors": REPEATED_AFTER}
 
     def answers(self, patience_s: float = KeptServer.GREETING_PATIENCE_S) -> bool:
         try:

@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 import polars as pl
 
+from rqps.profile.breakdown import INSTRUCTIONS
 from rqps.profile.pair import ASSUMED
 from rqps.show.flame.frames import Tree, names_of, tree_of
 from rqps.show.flame.graph import Drawing, claim_of, figure_of, folded_of, how_of, shared_names
@@ -85,7 +86,7 @@ def explorer(
         )
         for cell, row in rows.items()
     ]
-    what = what or ("instructions" if unit.startswith("instructions") else "CPU of the server")
+    what = what or ("instructions" if unit == INSTRUCTIONS else "CPU of the server")
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
     counts = ", ".join(f"{count[verdict]} {word}" for verdict, word in words.items() if verdict in count)

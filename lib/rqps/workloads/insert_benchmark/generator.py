@@ -20,7 +20,7 @@ from rqps.workloads.answers import Second
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.settling import Row
 from rqps.workloads.insert_benchmark.steps import INDEX, Step, find, in_sql, statement
-from rqps.workloads.load_generator import DONE_AGAIN, READY_S, LoadGenerator, Options, switch, sysbench_call
+from rqps.workloads.load_generator import READY_S, LoadGenerator, Options, switch, sysbench_call
 
 SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 CLOCK_BEGINS = 1_704_067_200
@@ -113,7 +113,6 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, sql: 
         "clock-begin": clock_begins(step, parameters),
         "clock-rows": step.rate or CLOCK_ROWS,
         "rand-seed": seed,
-        "mysql-ignore-errors": DONE_AGAIN,
         "time": 0,  # sysbench stops when the rows are done
     }
 

@@ -1,11 +1,13 @@
 """Parameters of the insert benchmark that a study may set."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from rqps.engines import facts_of
 from rqps.study import BuildSpec, Connections, Count, Parameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names, part
 
@@ -95,13 +97,12 @@ class InsertBenchmarkParameters(Parameters):
         return self
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:
-        old = [name for name, spec in builds.items() if (spec.version or "").startswith("5.5.")]
-        if old and duet:
-            return (
-                f"{', '.join(old)} can't take turns: MySQL 5.5 loses its connections when it is stopped for others; "
-                "write `method: rounds`"
-            )
-        return None
+        unstoppable: dict[str, list[str]] = {}
+        for name, spec in builds.items():
+            if (known := facts_of(spec.engine).unstoppable) and re.match(known[0], spec.version or ""):
+                unstoppable.setdefault(known[1], []).append(name)
+        reasons = (f"{', '.join(own)} can't take turns: {reason}" for reason, own in unstoppable.items())
+        return f"{'; '.join(reasons)}; write `method: rounds`" if unstoppable and duet else None
 
     @property
     def measured(self) -> tuple[str, ...]:

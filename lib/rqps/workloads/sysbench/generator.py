@@ -22,7 +22,6 @@ from rqps.workloads.answers import (
 )
 from rqps.workloads.load_generator import (
     DATABASE,
-    DONE_AGAIN,
     READY_S,
     LoadGenerator,
     Options,
@@ -90,7 +89,6 @@ class Generator(LoadGenerator):
             "cpus": ",".join(map(str, how["cpus"])) if how.get("by_connection") else "",
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
-            "mysql-ignore-errors": DONE_AGAIN,
             "time": 0,  # our own loop ends after a time or a number of transactions
             **duration,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
