@@ -11,6 +11,7 @@ from rqps import show
 from rqps.engines.mysql.perf_schema import fits
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, finding, phrase
+from rqps.show.answer import in_columns
 from rqps.show.claims import Reading
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.stats.scenario_parts import as_tree
@@ -118,22 +119,24 @@ def instrument_text(costs: pl.DataFrame) -> str:
     instructions and events per operation; and the ns and instructions per event."""
     if costs.is_empty():
         return NOT_DIVIDED
-    lines = [f"{'added, µs/o':32}{'instructions':>13}{'events':>8}{'ns each':>9}{'i. each':>9}  part"]
+    lines = [["part", "added, µs/o", "instructions", "events", "ns each", "i. each"]]
     for (step,), rows in costs.group_by("step", maintain_order=True):
-        lines += ["", str(step), *(_line(row) for row in rows.to_dicts())]
-    return "\n".join(lines)
+        lines += [[text, *[""] * 5] for text in ("", str(step))]
+        lines += map(_line, rows.to_dicts())
+    return "\n".join(in_columns(lines, 0))
 
 
-def _line(row: Row) -> str:
+def _line(row: Row) -> list[str]:
     counted, events = row["added_instructions"], row["per_statement"]
     sign, reach = show.COST_SIGNS[row["verdict"]], show.interval_of(row, "+.2f", "added")
-    added = f"{sign} {formatted(row['added'], '+.2f')} ({reach}) n={row['n']}"
-    ns_each = "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}"
-    instructions = "–" if counted is None else formatted(counted, "+,.0f")
-    instructions_each = "–" if counted is None or not events else f"{counted / events:,.0f}"
-    per_statement = "–" if events is None else f"{events:,.1f}"
-    numbers = f"{added:32}{instructions:>13}{per_statement:>8}{ns_each:>9}{instructions_each:>9}"
-    return f"{numbers}  {'  ' * row['level']}{row['part']}"
+    return [
+        f"{'  ' * row['level']}{row['part']}",
+        f"{sign} {formatted(row['added'], '+.2f')} ({reach}) n={row['n']}",
+        "–" if counted is None else formatted(counted, "+,.0f"),
+        "–" if events is None else f"{events:,.1f}",
+        "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}",
+        "–" if counted is None or not events else f"{counted / events:,.0f}",
+    ]
 
 
 def _counted(costs: pl.DataFrame) -> bool:
