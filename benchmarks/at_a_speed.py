@@ -36,7 +36,7 @@ def main() -> None:
 
 def slopes(name: str, study: Study) -> Iterator[tuple[Any, ...]]:
     """Each comparison with others beside it: its slope and that over its error, and the variance of rounds with and
-    without it."""
+    without it. With two servers there are no others; a speed that does not change has no slope."""
     slices = study.slices.drop("dbms").join(study.runs.lazy().select("run", "unit", "dbms"), on="run").collect()
     writes = dict(study.steps.select("step", "writes").unique().iter_rows())
     by_cycle = slices.group_by("step", "unit", "cycle", "dbms").agg(RATE).filter(pl.col("rate").is_finite())
@@ -51,10 +51,13 @@ def slopes(name: str, study: Study) -> Iterator[tuple[Any, ...]]:
                 continue
             ratio, speed = pl.col(me) - pl.col(study.card.base), pl.mean_horizontal(others)
             within = cycles.select("unit", ratio=ratio, speed=speed)
+            reach = pl.col("speed").max() - pl.col("speed").min()
+            if not within.group_by("unit").agg(reach)["speed"].max():
+                continue
             slope, error = huber(within)
             of_rounds = rounds.select(ratio=ratio, at_speed=ratio - slope * speed)
             variances = of_rounds.select(pl.all().var()).row(0)
-            yield (name, kind, slope, slope / error, *variances)
+            yield (name, kind, slope, slope / max(error, 1e-12), *variances)
 
 
 def huber(within: pl.DataFrame) -> tuple[float, float]:

@@ -2,20 +2,27 @@
 
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 from child import Child, running_from, share_cache, until
+from live_server import run_of
 from live_study import Place, ended
 from rqps.engines import Start
-from rqps.engines.cache import cache_dir
+from rqps.engines.cache import cache_dir, short_key
 from rqps.engines.mysql import data, instance
+from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.instance import Server, query
 from rqps.errors import RqpsError
+from rqps.measure.job import loaded_data
 from rqps.scratch import PREFIX
+from rqps.workloads.sysbench.parameters import SysbenchParameters
+from rqps.workloads.sysbench.workload import Sysbench
 from ssh_host import on_a_disk
 from test_live_servers import prepared
 from test_live_study import RUNS
@@ -97,6 +104,26 @@ def test_tables_whose_server_did_not_stop_in_order_are_not_kept(short: Path) -> 
         for log_or_lock in source.folder.glob(f"*{name}*.*"):
             log_or_lock.unlink()
     assert not (source.folder / name).exists()
+
+
+def test_tables_that_can_not_be_loaded_anew_leave_those_of_the_occasion_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = SysbenchParameters(steps=("point-query",), table_rows=100)
+    run = replace(run_of("my5624.common", asked), study=f"anew-{os.getpid()}", occasion=2)
+    ready = prepare(run, print)
+    before = loaded_data(run, ready, print)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Sysbench, "load", lambda _, server, __: kill(server))
+            with pytest.raises(RqpsError, match="the server did not stop in order, it ended by SIGKILL"):
+                loaded_data(replace(run, occasion=3), ready, print)
+        assert before.is_dir()
+        anew = loaded_data(replace(run, occasion=4), ready, print)
+        assert (anew.is_dir(), before.exists()) == (True, False)
+    finally:
+        for left in before.parent.parent.glob(f"*-of-{short_key(run.study)}-*"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def test_a_server_that_makes_an_empty_data_directory_does_not_outlive_rqps(short: Path) -> None:

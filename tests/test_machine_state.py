@@ -1,8 +1,10 @@
 """The state of the machine beside each step: measured by a real program, or known to be unknown."""
 
+import re
 from pathlib import Path
 
 import pytest
+from rqps.measure import machine
 from rqps.measure.machine import SIZES_KB, MachineStates, read_state
 from rqps.store.manifest import Warning_
 
@@ -40,3 +42,14 @@ def test_on_a_cpu_that_is_not_allowed_the_state_is_unknown() -> None:
     assert rows == []
     assert isinstance(warning, Warning_)
     assert "chase ended with code" in warning.text
+
+
+def test_without_memory_for_the_largest_size_the_state_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    petabyte_kb = 1 << 40
+    monkeypatch.setattr(machine, "SIZES_KB", (0, 16, petabyte_kb))
+    rows, warnings = MachineStates((0,)).around("point-query")
+    assert rows == []
+    assert [re.sub("before|after", "…", warning.text) for warning in warnings] == [
+        "the state of the machine … the step is unknown: "
+        f"chase ended with code 1: chase: no memory of {petabyte_kb} KB, or not a power of two"
+    ] * 2

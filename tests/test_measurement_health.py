@@ -13,8 +13,10 @@ from browser import Browser, each_width, opened
 from rqps.pages import measurement_health as page
 from rqps.report import build
 from rqps.stats import Health, compare, health, relate, verdict
+from rqps.stats.health import between_occasions
 from synthetic import Shape, write_study
 from synthetic_duet import write_duets
+from test_relative import of_occasions
 
 SHAPE = Shape(steps=("point-query", "update-index", "range-covered-si", "insert"))
 NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/measurement_health.ipynb"
@@ -52,6 +54,21 @@ def test_what_can_be_told_is_half_of_the_interval_that_decides(tmp_path: Path) -
         assert 0.004 < row["between"] < 0.014
     alone = found.steps.filter(metric="operations_per_s")["alone"]
     assert alone.min() > 0.03  # type: ignore[operator]
+
+
+def test_what_occasions_differ_by_beyond_their_rounds_is_the_machine_s(tmp_path: Path) -> None:
+    [row] = between_occasions(of_occasions(6, 6, between=0.03)).to_dicts()
+    assert (row["occasions"], row["within"], row["between"]) == (6, *map(pytest.approx, (0.005, 0.03), (0.2, 0.2)))
+    [row] = between_occasions(of_occasions(6, 6, between=0.0)).to_dicts()
+    assert row["between"] < 0.002
+    few = judged(tmp_path, health=0)
+    assert between_occasions(few.rounds).is_empty()
+    assert len(page.state(few).sentences) == 1
+    state, machine = page.state(health(rqps.load(str(SAMPLES / "study=mysql-history-timed")))).sentences
+    assert re.match(
+        r"By the median of all readings, this machine had \S+ of the \d+ MB of .*, clock \S+ GHz: ", state
+    )
+    assert re.match(r"Between its 3 occasions, ratios of throughput differ by [\d.]+ % more than rounds", machine)
 
 
 @pytest.mark.parametrize("name", ["releases", "where-did-it-go", "point-lookups", "sysbench-releases"])

@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from house import House, end
 from rqps.errors import RqpsError
 from rqps.measure import job
 from rqps.overview import plan_text, status_text, under_way_text
+from rqps.store import read_manifest, write_manifest
 
 
 @pytest.fixture
@@ -150,6 +152,17 @@ def test_planned_occasions_are_apart_and_waiting_can_be_stopped(measured: House)
     house.until(lambda: "occasion 2 begins at" in under_way_text(house.path / "data"))
     code, words = end(process, signal.SIGINT)
     assert (code, "occasion 2 begins at" in words) == (128 + signal.SIGINT, True)
+    house.ask(rounds=2, method="duet", more="\n    occasions: 2\n    apart: 1s")
+    assert house.run()[0] == 0
+    assert house.folders() == ["run=r01", "run=r02", "run=r03", "run=r04"]
+
+
+def test_an_occasion_that_ended_in_the_future_delays_the_next_one_by_no_more_than_planned(measured: House) -> None:
+    """The clock was a day ahead while the first occasion was measured, and has been set back since."""
+    house = measured
+    for folder in {file.parent for file in house.study.rglob("manifest.json")}:
+        facts = read_manifest(folder)
+        write_manifest(folder, facts.model_copy(update={"ended_at": facts.ended_at + timedelta(days=1)}))
     house.ask(rounds=2, method="duet", more="\n    occasions: 2\n    apart: 1s")
     assert house.run()[0] == 0
     assert house.folders() == ["run=r01", "run=r02", "run=r03", "run=r04"]

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -55,8 +56,8 @@ def compiled(source: Path, program: Path, *more: str) -> None:
     subprocess.run(["cc", "-O1", "-Wall", "-Werror", *more, "-o", str(program), str(source)], check=True)
 
 
-def rqps_in(house: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PYTHONPATH": str(house / "lib"), "TOYLOAD": str(house / "toyload")}
+def rqps_in(house: Path, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PYTHONPATH": str(house / "lib"), "TOYLOAD": str(house / "toyload"), **more}
     environment["RQPS_DATA"] = str(house / "data")
     call = [sys.executable, "-m", "rqps.cli", *words]
     return subprocess.run(call, cwd=house, env=environment, capture_output=True, text=True, timeout=500, check=False)
@@ -82,3 +83,18 @@ def test_an_engine_of_ones_own_goes_from_runs_yaml_to_a_page(house: Path) -> Non
     assert speed["two.common"] < speed["one.common"]
     used = (study.steps["server_cpu_s"] / study.steps["operations"]).to_list()
     assert min(used) > 2e-6, "20,000 turns of a loop, in the process of the connection, and not in the one that waits"
+
+
+def test_a_wall_clock_that_is_set_back_again_and_again_changes_no_number(house: Path) -> None:
+    library = house / "set_back.so"
+    compiled(TOY / "set_back.c", library, "-shared", "-fPIC")
+    clock = {"LD_PRELOAD": str(library), "SET_BACK_FROM_S": str(int(time.monotonic()))}
+    done = rqps_in(house, "run", "toy", **clock)
+    assert done.returncode == 0, done.stdout + done.stderr
+    study = rqps.load("toy", house / "data")
+    began = study.runs.sort("position")["started_at"]
+    assert (began.diff().drop_nulls().dt.total_seconds() < 0).all(), "by the wall clock, a later run begins earlier"
+    assert (study.runs["elapsed_s"] > study.runs["measured_s"]).all()
+    assert (study.runs["ended_at"] > study.runs["started_at"]).all()
+    assert study.steps["elapsed_s"].is_between(0.9, 3).all()
+    assert (study.steps["operations_per_s"] > 0).all()

@@ -9,23 +9,35 @@ from browser import Browser, each_width, opened
 from rqps import stats
 from rqps.cli import main
 from rqps.errors import RqpsError
-from rqps.report import check
+from rqps.report import check, two_studies
+from rqps.report.two_studies import pages_beside
 from rqps.store import load, write_study_card
 from rqps.store.packing import pack
 
 SHAPE = synthetic.Shape(dbms=("my1.base", "my2.base"))
 
 
-def write(data: Path, study: str, slower: float = 1.0, kernel: str = "6.1", shape: synthetic.Shape = SHAPE) -> None:
+def write(
+    data: Path,
+    study: str,
+    slower: float = 1.0,
+    kernel: str = "6.1",
+    shape: synthetic.Shape = SHAPE,
+    near_kb: int = 4096,
+) -> None:
+    """A study on a machine with so much room in the cache; without room, the machine's state was not recorded."""
     folder = data / f"raw/study={study}"
     write_study_card(folder, synthetic.card(shape, study=study))
+    loads_ns = {0: 0.4, near_kb: 20.0, 65536: 200.0} if near_kb else {}
     for number in range(1, shape.rounds + 1):
         for dbms in shape.dbms:
-            machine = {"kernel": kernel, "load_1min": number}
+            machine = {"kernel": kernel, "load_1min": number, "cache_kb": 32768}
             facts = synthetic.manifest(dbms, number, shape, study=study, machine=machine)
             rows = synthetic.tables(facts, shape)
             for step in rows["steps"]:
                 step["operations_per_s"] *= slower if dbms == "my2.base" else 1.0
+            state = {"step": shape.steps[0], "moment": "before"}
+            rows["machine_state"] = [{**state, "kb": kb, "load_ns": ns} for kb, ns in loads_ns.items()]
             synthetic.write_rows(folder, facts, rows)
 
 
@@ -69,6 +81,21 @@ def test_conditions_that_changed_are_named_and_those_of_a_moment_are_not(data: P
     assert stats.changed_conditions(load("before", data), load("option", data)).is_empty()
 
 
+def test_a_state_of_the_machine_that_differs_is_a_sentence(data: Path) -> None:
+    write(data, "crowded", near_kb=1024)
+    write(data, "older", near_kb=0)
+    before, after, crowded, older = (load(name, data) for name in ("before", "after", "crowded", "older"))
+    assert stats.changed_state(before, after) == ""
+    assert stats.changed_state(before, crowded) == (
+        "The state of the machine differs, and ratios depend on it: in before 4 of the 32 MB of last-level cache, "
+        "clock 2.5 GHz; in crowded 1 of the 32 MB of last-level cache, clock 2.5 GHz."
+    )
+    assert stats.changed_state(before, older) == "The state of the machine was not recorded in older."
+    assert stats.changed_state(older, older) == ""
+    two_studies("before", "crowded", data)
+    assert stats.changed_state(before, crowded) in (data / "report/before-crowded.html").read_text()
+
+
 @pytest.mark.page
 @each_width
 def test_the_page_says_what_changed(browser: Browser, data: Path, width: int) -> None:
@@ -106,3 +133,12 @@ def test_studies_that_have_nothing_in_common_say_so(data: Path) -> None:
     write(data, "others", shape=synthetic.Shape(dbms=("my8.base", "my9.base")))
     assert main(["report", "before", "others", "--data", str(data)]) == 0
     assert "before and others have no comparison in common." in (data / "report/before-others.html").read_text()
+
+
+def test_the_report_of_a_study_links_to_the_pages_that_set_it_beside_another(data: Path) -> None:
+    assert pages_beside("after", data, data / "report") == []
+    two_studies("before", "after", data)
+    assert pages_beside("after", data, data / "report") == [("../before-after.html", "Beside the study before")]
+    (data / "report/gone-after.html").write_text("of a study that is no longer there")
+    assert len(pages_beside("after", data, data / "report")) == 1
+    assert pages_beside("before", data, data / "report") == []

@@ -22,6 +22,7 @@ Table = Callable[[pl.DataFrame], pl.DataFrame]
 TABLES: dict[str, Table] = {
     "aa": measured.aa_table,
     "power": measured.power_table,
+    "page": measured.page_table,
     "footprint": measured.footprint_table,
     "coverage": lambda rows: rows,
     "slices": measured.slices_table,
@@ -29,12 +30,14 @@ TABLES: dict[str, Table] = {
     "robin": measured.robin_table,
     "clients": measured.clients_table,
     "servers": measured.servers_table,
+    "twins": measured.twins_table,
     "starts": measured.starts_table,
     "agreement": measured.agreement_table,
     "occasion": measured.occasion_table,
     "fourth": measured.fourth_table,
+    "base": measured.base_table,
 }
-OTHER_FILES = {"fourth": "occasion"}
+OTHER_FILES = {"fourth": "occasion", "base": "occasion", "page": "power"}
 """The parts whose results the tables of other names are made of."""
 NOT_YET = "*Not measured yet.*"
 
@@ -57,6 +60,7 @@ def arguments() -> argparse.Namespace:
     power.add_argument(
         "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
     )
+    power.add_argument("--step", default="point-query", choices=measured.OF_SERVERS, help="the step that is slowed")
     walks = "a server that walks some KB for each statement, quiet and crowded: what it costs, and if it is found"
     footprint = part("footprint", walks, rounds=12, seconds=2)
     footprint.add_argument("--kb", type=int, action="append", help="powers of two; 4, 16 and 64 if not given")
@@ -67,6 +71,7 @@ def arguments() -> argparse.Namespace:
     part("robin", "four servers in one round robin, or pairs?", rounds=30, seconds=3)
     part("clients", "where to place several clients and the threads that serve them?", rounds=6, seconds=2)
     part("servers", "does a ratio depend on how many servers share the round?", rounds=8, seconds=4)
+    part("twins", "pages of a base and its twin in rounds of 2, 4 and 8 servers", pages=20, seconds=2)
     part("starts", "the spread between starts: pages and addresses", rounds=20, seconds=3)
     agree = "releases beside 8.0 by duets, by long rounds and by counted instructions: do they agree?"
     part("agreement", agree, rounds=6, seconds=20)
@@ -90,7 +95,7 @@ def main() -> None:
             measured.aa(file, asked.duets, asked.seconds, asked.beside)
         case "power":
             sizes = asked.size or list(measured.BUDGETS_MIN)
-            measured.power(file, sizes, asked.rounds, asked.published, asked.seconds)
+            measured.power(file, sizes, asked.rounds, asked.published, asked.seconds, asked.step)
         case "footprint":
             measured.footprint(file, asked.rounds, asked.seconds, asked.kb or (4, 16, 64))
         case "coverage":
@@ -105,6 +110,8 @@ def main() -> None:
             measured.clients(file, asked.rounds, asked.seconds)
         case "servers":
             measured.servers(file, asked.rounds, asked.seconds)
+        case "twins":
+            measured.twins(file, asked.pages, asked.seconds)
         case "starts":
             measured.starts(file, asked.rounds, asked.seconds)
         case "agreement":

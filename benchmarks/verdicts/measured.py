@@ -19,6 +19,7 @@ from measuring import (
     CLIENT_CPU,
     CPU,
     CPU_BY_SLICES,
+    HERE,
     ME,
     METRICS,
     SAME,
@@ -67,13 +68,19 @@ PUBLISHED = 0.05
 """As seen in published tables: one run a side, and what is farther from 1 than this is a change."""
 LENGTHS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 OLD = "my5624.common"
-SERVERS = (2, 4, 6)
+SERVERS = (2, 4, 6, 11)
+SET = f"{', '.join(map(str, SERVERS))} servers"
+"""A round of each of these numbers of servers, measured in one stretch."""
+OTHERS = ("my97.common", "my5534.common", "my5614.common", "my5722.common", "my8012.common", "my8031.common")
+OF_TWINS = (2, 4, 8)
 OF_SERVERS = ("point-query", "update-index")
 TWIN = f"my5624.{ME.partition('.')[2]}"
 PLACED: tuple[PlacementKind, ...] = ("free", "by-connection", "split")
 COUNTED_IN = "where-did-it-go"
 """The study whose counted instructions stand beside duets and long rounds."""
 PLACES = ("first", "second", "third")
+CELLS_OF_A_PAGE, ROUNDS_OF_A_PAGE, PAGES = 40, (4, 6, 9, 13, 19), 50
+"""Comparisons of a page, numbers of its rounds, and random pages of each."""
 JUDGED = {"step": pl.String, "metric": pl.String, "low": pl.Float64, "high": pl.Float64, "verdict": pl.String}
 
 
@@ -129,30 +136,32 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=JUDGED), *(stats.compare(page).select(*JUDGED) for page in whole)])
 
 
-def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int) -> None:
-    """A server that burns a known part of a point query's CPU, found by duets, rounds and one run a side."""
-    step: dict[str, Any] = {"steps": ("point-query",)}
+def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int, of: str) -> None:
+    """A server that burns a known part of the CPU of the step `of`, found by duets, rounds and one run a side."""
+    step: dict[str, Any] = {"steps": (of,)}
     duets = by_round(runs(rounds, (BASE, ME), seconds=seconds, **step))
     in_turn = by_round(runs(rounds, (BASE, ME), "rounds", seconds=seconds, **step))
     ready = ready_for(duets[0])
     report = file.parent / ".burnt"
 
     def measured(each: Sequence[Any], size: int, unit: str) -> pl.DataFrame:
-        rows = one_round(each, ready, burning(report, RQPS_BURN_LOOPS=loops_of(file, size)), unit)
+        rows = one_round(each, ready, burning(report, RQPS_BURN_LOOPS=loops_of(file, size, of)), unit)
         return rows.with_columns(pl.lit(json.dumps(burnt(report))).alias("note"))
 
     reports(report)
-    carry_out(file, [Todo("calibration", n, partial(measured, duets[n], 0, "0 %")) for n in range(min(3, rounds))])
+    carry_out(
+        file, [Todo(f"calibration of {of}", n, partial(measured, duets[n], 0, "0 %")) for n in range(min(3, rounds))]
+    )
     todo = []
     for number in range(rounds):
         both = [("duet", size, duets[number]) for size in sizes] + [
             ("rounds", size, in_turn[number]) for size in sizes
         ]
         for method, size, each in shuffled(both, number):
-            unit = f"{method}, {size} %"
+            unit = f"{method}, {size} % of {of}"
             todo.append(Todo(unit, number + 1, partial(measured, each, size, unit)))
     for size in sizes:
-        unit, budget_s = f"published, {size} %", 60 * BUDGETS_MIN[size]
+        unit, budget_s = f"published, {size} % of {of}", 60 * BUDGETS_MIN[size]
         once = by_round(runs(max(published, 1), (BASE, ME), "rounds", seconds=round(budget_s / 2), **step))
         todo += [Todo(unit, n + 1, partial(measured, once[n], size, unit)) for n in range(published)]
     carry_out(file, todo)
@@ -185,9 +194,9 @@ def reports(report: Path) -> list[dict[str, float]]:
     return found
 
 
-def loops_of(file: Path, size: int) -> int:
-    """Loops that take so many percent of a point query's server CPU, by the calibration."""
-    known = read(file).filter(unit="calibration", metric=CPU)
+def loops_of(file: Path, size: int, of: str) -> int:
+    """Loops that take so many percent of the server CPU of a step's operation, by the calibration."""
+    known = read(file).filter(unit=f"calibration of {of}", metric=CPU)
     if not size or known.is_empty():
         return 0
     ns_of_a_loop: float = min(json.loads(note)["ns_of_a_loop"] for note in known["note"])
@@ -199,7 +208,8 @@ def power_table(rows: pl.DataFrame) -> pl.DataFrame:
     """By slowdown, metric and method: what is true, what was measured, how often and after how long it is found."""
     burnt = pl.col("note").str.json_path_match("$.burnt_us").cast(pl.Float64)
     extra = burnt / pl.when(metric=CPU).then(pl.col("base_value")).otherwise(1e6 / pl.col("base_value"))
-    rows = rows.filter(pl.col("metric").is_in(METRICS), pl.col("unit") != "calibration").with_columns(
+    calibrating = pl.col("unit").str.starts_with("calibration")
+    rows = rows.filter(pl.col("metric").is_in(METRICS), ~calibrating).with_columns(
         pl.when(metric=CPU).then(1 + extra).otherwise(1 / (1 + extra)).alias("true")
     )
     found = []
@@ -225,6 +235,42 @@ def power_table(rows: pl.DataFrame) -> pl.DataFrame:
         row[f"found in {'/'.join(f'{each:g}' for each in BUDGETS_MIN.values())} min"] = f"{hits} of {tries}"
         found.append(row)
     return pl.DataFrame(found).sort("slower by", "metric", "method")
+
+
+def page_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """A slowdown of one step on a page of twenty steps whose others are equal, with the default smallest effect: how
+    often it is called slower and how often the same. The rounds are random choices from those of `power`, the equal
+    steps from those of `aa`."""
+    equal = read(HERE / "results/aa.parquet").filter(pl.col("metric").is_in(METRICS), unit="alone")
+    starts = sorted(set(equal["round"]))
+    asked = rows.filter(pl.col("metric").is_in(METRICS), pl.col("unit").str.starts_with("duet"))
+    table = []
+    for (unit,), slowed in asked.group_by("unit", maintain_order=True):
+        round_min = slowed.select("round", "seconds").unique()["seconds"].mean() / 60  # type: ignore[operator]
+        for size in ROUNDS_OF_A_PAGE:
+            called = []
+            for number in range(PAGES):
+                chosen = shuffled(sorted(set(slowed["round"])), 1000 * size + number)[:size]
+                of_equal = shuffled(starts, number)[: len(starts) // size * size]
+                parts = [at % (len(of_equal) // size) for at in range(len(of_equal))]
+                whose = pl.DataFrame({"round": of_equal, "part": parts}, schema_overrides={"round": pl.Int32})
+                others = equal.join(whose, on="round").with_columns(step=pl.format("{} {}", "step", "part"))
+                steps = shuffled(sorted(set(others["step"])), number)[: CELLS_OF_A_PAGE // len(METRICS) - 1]
+                page = [
+                    slowed.filter(pl.col("round").is_in(chosen)),
+                    others.filter(pl.col("step").is_in(steps)).drop("part"),
+                ]
+                called.append(stats.compare(pl.concat(page, how="diagonal")).select("step", "metric", "verdict"))
+            verdicts = pl.concat(called)
+            of_step = pl.col("step") == slowed["step"][0]
+            false = verdicts.filter(~of_step, pl.col("verdict").is_in(DIFFERENT)).height
+            for metric in METRICS:
+                own = verdicts.filter(of_step, metric=metric)
+                row: dict[str, Any] = {"slower by": str(unit).partition(", ")[2], "metric": NAMES[metric]}
+                row |= {"rounds": size, "minutes": f"{size * round_min:.1f}"}
+                row |= {word: own.filter(verdict=word).height / PAGES for word in ("slower", "same", "unsure")}
+                table.append(row | {"others called different": f"{false} of {verdicts.filter(~of_step).height}"})
+    return pl.DataFrame(table)
 
 
 def footprint(file: Path, rounds: int, seconds: int, sizes: Sequence[int]) -> None:
@@ -502,36 +548,95 @@ def starts_table(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def servers(file: Path, rounds: int, seconds: int) -> None:
-    """8.0 beside 5.6 in rounds of two, four and six servers."""
-    others = (SAME[0], "my97.common", *SAME[1:])
+    """8.0 beside 5.6 in rounds of two to eleven servers. Each set has a round of all numbers, so that a further
+    sitting, on any machine, adds sets."""
+    others = (SAME[0], OTHERS[0], *SAME[1:], *OTHERS[1:])
     asked = {
         count: by_round(runs(rounds, (OLD, BASE, *others[: count - 2]), steps=OF_SERVERS, seconds=seconds))
         for count in SERVERS
     }
-    ready = ready_for(asked[max(SERVERS)][0])
-    numbered = [(number, count) for number in range(rounds) for count in shuffled(SERVERS, number)]
-    carry_out(
-        file,
-        [
-            Todo(f"{count} servers", number + 1, partial(one_round, asked[count][number], ready, base=OLD))
-            for number, count in numbered
-        ],
-    )
+    ready, whose = ready_for(asked[max(SERVERS)][0]), machine()
+
+    def measured(number: int) -> pl.DataFrame:
+        return pl.concat(
+            one_round(asked[count][number], ready, USUAL, f"{count} servers", OLD, machine=whose)
+            for count in shuffled(SERVERS, number)
+        )
+
+    carry_out(file, [Todo(SET, number + 1, partial(measured, number)) for number in range(rounds)])
 
 
 def servers_table(rows: pl.DataFrame) -> pl.DataFrame:
-    """8.0 / 5.6 by the number of servers that share a round, and how far apart the ratios are."""
-    keys = ("step", "metric")
-    asked = rows.filter(pl.col("metric").is_in((*METRICS, CPU_BY_SLICES)), dbms=BASE)
-    estimates = stats.STUDENT.estimate(asked, (*keys, "unit"), "ratio").sort(*keys, "unit")
-    apart = (pl.col("estimate").max() / pl.col("estimate").min() - 1).alias("apart")
-    spread = estimates.group_by(keys).agg(apart).with_columns(_percent("apart"))
+    """8.0 / 5.6 by the number of servers that share a round, and the quotient of the ratios by most and by fewest
+    servers, set by set. An older result has no sets, but rounds of two, four and six servers of one hour."""
+    keys, in_a_set = ("measured", "step", "metric"), pl.col("condition") != ""
+    asked = rows.filter(pl.col("metric").is_in(METRICS), dbms=BASE).with_columns(
+        count=pl.when(in_a_set).then("condition").otherwise("unit"),
+        measured=pl.when(in_a_set).then("unit").otherwise(pl.lit("2, 4, 6 servers")),
+    )
     ratio, interval = _interval()
-    wide = estimates.select(
-        *keys, "unit", pl.format("{} ({})", ratio, interval).fill_null(ratio).alias("ratio")
-    ).pivot(on="unit", index=keys, values="ratio")
-    named = wide.join(spread, on=keys, maintain_order="left").with_columns(pl.col("metric").replace(NAMES))
-    return named.select(*keys, *(f"{count} servers" for count in SERVERS), "apart")
+    shown = pl.format("{} ({})", ratio, interval).fill_null(ratio)
+    wide = stats.STUDENT.estimate(asked, (*keys, "count"), "ratio").select(*keys, "count", shown.alias("shown"))
+    by_count = pl.col("ratio").sort_by(pl.col("count").str.extract(r"(\d+)").cast(pl.Int64))
+    every = pl.col("count").n_unique().over(*keys, "round") == pl.col("count").n_unique().over(keys)
+    of_rounds = asked.filter(every).group_by(*keys, "round", maintain_order=True)
+    apart = of_rounds.agg(ratio=by_count.last() / by_count.first())
+    ends = stats.STUDENT.estimate(apart, keys, "ratio").select(*keys, rounds="n", ends=shown)
+    named = wide.pivot(on="count", index=keys, values="shown").join(ends, on=keys, maintain_order="left")
+    columns = [name for count in SERVERS if (name := f"{count} servers") in named.columns]
+    return named.sort("measured", "step", "metric").select(
+        "measured", "step", pl.col("metric").replace(NAMES), "rounds", *columns, pl.col("ends").alias("most / fewest")
+    )
+
+
+def twins(file: Path, pages: int, seconds: int) -> None:
+    """Pages of four rounds of 8.0 and its twin, alone and beside releases. A page is measured in one stretch, so that
+    a further sitting, on any machine, adds pages."""
+    asked = {
+        count: by_round(
+            runs(ROUNDS_FOR_A_VERDICT * pages, (BASE, ME, OLD, *OTHERS)[:count], steps=OF_SERVERS, seconds=seconds)
+        )
+        for count in OF_TWINS
+    }
+    ready, whose = ready_for(asked[max(OF_TWINS)][0]), machine()
+
+    def measured(count: int, page: int) -> pl.DataFrame:
+        first = ROUNDS_FOR_A_VERDICT * page
+        of_page = asked[count][first : first + ROUNDS_FOR_A_VERDICT]
+        return pl.concat(one_round(each, ready, machine=whose) for each in of_page)
+
+    numbered = [(page, count) for page in range(pages) for count in shuffled(OF_TWINS, page)]
+    carry_out(file, [Todo(f"{count} servers", page + 1, partial(measured, count, page)) for page, count in numbered])
+
+
+def twins_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """By number of servers and metric: how often the twin's 95 % interval holds 1, and how often the interval that
+    decides the page's verdicts leaves 1 out, also where it lies within the smallest effect."""
+    asked = rows.filter(pl.col("metric").is_in(METRICS))
+    pages = [
+        stats.compare(page).filter(dbms=ME).with_columns(unit=pl.lit(unit), page=pl.lit(number))
+        for (unit, number), page in asked.group_by("unit", "round", maintain_order=True)
+    ]
+    cells = pl.concat(pages).with_columns(different=(pl.col("sure_low") > 1) | (pl.col("sure_high") < 1))
+    held = pl.lit(1).is_between("low", "high").mean()
+    counts = (
+        pl.col("page").n_unique().alias("pages"),
+        pl.len().alias("cells"),
+        held.alias("95 % intervals hold 1"),
+        pl.col("different").sum(),
+        pl.col("page").filter("different").n_unique().alias("pages with one"),
+    )
+    named, cells = pl.col("metric").replace(NAMES), cells.with_columns(pl.col("page").cast(pl.String))
+    both = cells.with_columns(metric=pl.lit("both"))
+    of_all = both.with_columns(unit=pl.lit("all"), page=pl.format("{} {}", "unit", "page"))
+    table = pl.concat(
+        part.group_by(pl.col("unit").alias("a round of"), named, maintain_order=True).agg(counts)
+        for part in (cells, both, of_all)
+    )
+    share = pl.struct("pages with one", "pages").map_elements(
+        lambda each: f"{at_most(each['pages with one'], each['pages']):.1%}", pl.String
+    )
+    return table.with_columns(share.alias("at most"))
 
 
 def agreement(file: Path, rounds: int, seconds: int) -> None:
@@ -649,6 +754,29 @@ def fourth_table(rows: pl.DataFrame) -> pl.DataFrame:
             named = [pl.lit(value).alias(name) for name, value in about.items()]
             tables.append(table.sort("metric", descending=True).select(*named, pl.all()))
     return pl.concat(tables)
+
+
+def base_table(rows: pl.DataFrame) -> pl.DataFrame:
+    """What the mean of base and twin would be as the base's value: by step and metric, the spread of ratios between
+    the rounds of an occasion and between occasions on one type of CPU, with the base alone and with both."""
+    keys, log = ["cpu", "unit", "step", "metric"], pl.col("ratio").log()
+    asked = _with_cpu(rows).filter(pl.col("metric").is_in(METRICS))
+    twin = asked.filter(dbms=TWIN).select(*keys, "round", twin=log)
+    ratios = asked.filter(pl.col("dbms") != TWIN).join(twin, on=[*keys, "round"])
+    values = ratios.with_columns(alone=log, both=log - pl.col("twin") / 2)
+    sides = pl.col("alone", "both")
+    of_occasions = values.group_by(*keys, "dbms").agg(sides.mean(), within=pl.struct(sides.var()))
+    within = of_occasions.select("step", "metric", pl.col("within").struct.unnest())
+    several = pl.col("unit").n_unique().over("cpu") > 2
+    between = of_occasions.filter(several).group_by("cpu", "dbms", "step", "metric").agg(sides.var())
+    table = []
+    for (step, metric), own in within.sort("step", "metric").group_by("step", "metric", maintain_order=True):
+        row: dict[str, Any] = {"step": step, "metric": NAMES[str(metric)]}
+        for name, frame in (("rounds", own), ("occasions", between.filter(step=step, metric=metric))):
+            spreads = frame.select(sides.median().sqrt()).row(0)
+            row |= {f"{name}, base alone": spreads[0], f"{name}, both": spreads[1]}
+        table.append(row)
+    return pl.DataFrame(table)
 
 
 def _with_cpu(rows: pl.DataFrame) -> pl.DataFrame:

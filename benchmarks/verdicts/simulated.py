@@ -31,6 +31,7 @@ KINDS = {
     "three metrics": "the same with the load generator's CPU, as it was before",
     "many clients": "as normal, but every third cell has six times the luck and its slices spread six times as much",
     "noisy slices": "the same luck for all, but every third cell's slices spread six times as much",
+    "base and twin": "as normal, by three servers with a luck each, of which the base's value is the mean of two",
 }
 """Each kind of noise."""
 OF_A_CELL = {"two metrics": (THROUGHPUT, CPU), "three metrics": (THROUGHPUT, CPU, "client_cpu_us_per_operation")}
@@ -82,6 +83,13 @@ def slices(kind: str, shape: tuple[int, int], random: np.random.Generator) -> An
     return noise
 
 
+def _totals(side: Any) -> tuple[Any, Any]:
+    """The value of each round, and the share that each block of its cycles moves it by."""
+    flat = side.reshape(-1, CYCLES)
+    shares = (flat / flat.sum(1, keepdims=True) - 1 / CYCLES).reshape(-1, BLOCKS, CYCLES // BLOCKS).sum(-1)
+    return flat.mean(1), shares
+
+
 def page(kind: str, rounds: int, random: np.random.Generator) -> pl.DataFrame:
     """The values of a page of equal servers, as `stats.measured` gives them."""
     shape, metrics = (CELLS, rounds), OF_A_CELL.get(kind, (THROUGHPUT,))
@@ -92,15 +100,20 @@ def page(kind: str, rounds: int, random: np.random.Generator) -> pl.DataFrame:
         if len(metrics) > 1:
             own = np.sqrt(IN_COMMON) * common + np.sqrt(1 - IN_COMMON) * luck(kind, shape, random)
         done = speed[..., (0, 1)] + speed[..., (3, 2)]  # in two slices of one length on each side
-        for dbms, side in ((BASE, done[..., 0]), (ME, done[..., 1] * np.exp(own)[..., None])):
-            flat = side.reshape(-1, CYCLES)
-            shares = (flat / flat.sum(1, keepdims=True) - 1 / CYCLES).reshape(-1, BLOCKS, CYCLES // BLOCKS).sum(-1)
+        sides = {BASE: _totals(done[..., 0]), ME: _totals(done[..., 1] * np.exp(own)[..., None])}
+        if kind == "base and twin":
+            again = np.exp(slices(kind, shape, random))
+            starts = [luck(kind, shape, random) / np.sqrt(2) for _ in range(3)]
+            of_all = (done[..., 0], again[..., 0] + again[..., 3], done[..., 1])
+            both = [_totals(one * np.exp(own)[..., None]) for one, own in zip(of_all, starts, strict=True)]
+            sides = {BASE: (np.sqrt(both[0][0] * both[1][0]), (both[0][1] + both[1][1]) / 2), ME: both[2]}
+        for dbms, (values, shares) in sides.items():
             columns = {
                 "step": np.repeat(np.arange(CELLS), rounds).astype(str),
                 "round": np.tile(np.arange(rounds, dtype=np.int32), CELLS),
-                "cycles": np.full(len(flat), CYCLES),
+                "cycles": np.full(len(values), CYCLES),
                 "blocks": pl.Series(shares.tolist(), dtype=pl.List(pl.Float64)),
-                "value": flat.mean(1),
+                "value": values,
             }
             whose = {"dbms": pl.lit(dbms), "metric": pl.lit(metric)}
             frames.append(pl.DataFrame(columns).with_columns(**whose))

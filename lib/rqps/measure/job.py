@@ -257,7 +257,7 @@ def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)
     for loaded in data.parent.parent.glob(f"{of_study}*"):
-        if loaded != data.parent:
+        if loaded != data.parent and loaded.is_dir():  # the log of a load that failed stays
             shutil.rmtree(loaded)
     return data
 

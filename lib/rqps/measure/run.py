@@ -3,10 +3,11 @@
 import hashlib
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,7 +60,7 @@ class Result:
 def measure(job: Job) -> Result:
     """Measures one run into its folder: starts and verifies its servers, runs the steps, stops the servers, writes
     every table, and the manifest last. This process runs on the observer's CPUs."""
-    started_at, machine = datetime.now(UTC), describe_machine(cache_dir())
+    started_at, began, machine = datetime.now(UTC), time.monotonic(), describe_machine(cache_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
     with serving(job) as servings:
         measured = measure_steps(servings)
@@ -68,7 +69,7 @@ def measure(job: Job) -> Result:
     for member, observed in zip(servings, measured, strict=True):
         for name, table in observed.tables.items():
             write_table(member.job.tables, name, table)
-        write_manifest(member.job.tables, _manifest(member, observed, machine, started_at, tools))
+        write_manifest(member.job.tables, _manifest(member, observed, machine, started_at, began, tools))
     verified = pl.concat(
         member.verified.select(pl.lit(member.job.run.dbms).alias("dbms"), pl.all()) for member in servings
     )
@@ -101,9 +102,15 @@ RUN_FIELDS = ("unit", "side", "twin", "mode", "occasion", "position", "seed", "w
 
 
 def _manifest(
-    server: Serving, measured: Measured, machine: Mapping[str, Any], started_at: datetime, tools: Mapping[str, str]
+    server: Serving,
+    measured: Measured,
+    machine: Mapping[str, Any],
+    started_at: datetime,
+    began: float,
+    tools: Mapping[str, str],
 ) -> Manifest:
-    job, run, ended_at = server.job, server.job.run, datetime.now(UTC)
+    job, run = server.job, server.job.run
+    elapsed_s = time.monotonic() - began  # the wall clock may be set meanwhile
     ours = {"python": platform.python_version(), "polars": pl.__version__}
     return Manifest(
         **{name: getattr(run, name) for name in (*IDENTITY, *RUN_FIELDS)},
@@ -122,8 +129,8 @@ def _manifest(
         tools={**tools, **ours},
         machine=dict(machine),
         started_at=started_at,
-        ended_at=ended_at,
-        elapsed_s=(ended_at - started_at).total_seconds(),
+        ended_at=started_at + timedelta(seconds=elapsed_s),
+        elapsed_s=elapsed_s,
         measured_s=float(measured.tables["steps"].select(pl.col("warmup_s") + pl.col("elapsed_s")).sum().item()),
         outcome="ok",
         warnings=measured.warnings,

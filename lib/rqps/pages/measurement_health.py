@@ -11,8 +11,9 @@ from rqps.pages import Reliability
 from rqps.show import Claim, Clause, Column, Sentences, finding, joined, phrase, rounds_of, table
 from rqps.show.claims import Reading
 from rqps.show.sentences import counted_rows
-from rqps.stats import Health, verdict
+from rqps.stats import Health, machine_state, verdict
 from rqps.stats import health as health_of
+from rqps.stats.health import between_occasions
 from rqps.stats.metrics import MOST_OUTSIDE, THROUGHPUT
 from rqps.store import Manifest, Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
@@ -168,6 +169,21 @@ def _cycles(cycles: pl.DataFrame) -> Iterator[tuple[bool, Clause]]:
         text += f"{counted(total, 'cycle')}, of which {left_out:,} were left out for all sides"
         text += "; where most cycles of a step were like that, they count" * (left_out < disturbed)
         yield False, Clause(text, claims)
+
+
+def state(health: Health) -> Sentences:
+    """The state of the machine while the study was measured, and how much of the spread between occasions is the
+    machine's, in words."""
+    read = machine_state(health.study)
+    words = f"By the median of all readings, this machine had {read}: other guests of the CPU have the rest."
+    sentences = [words if read else "The state of the machine was not recorded in this study."]
+    for row in between_occasions(health.rounds).filter(metric=THROUGHPUT).to_dicts():
+        between, within = (percent(row[name]) for name in ("between", "within"))
+        sentences.append(
+            f"Between its {row['occasions']} occasions, ratios of throughput differ by {between} more than rounds of "
+            f"one hour explain ({within} from round to round): that is the machine's."
+        )
+    return Sentences(sentences)
 
 
 def machine(study: Study) -> GT | Sentences:

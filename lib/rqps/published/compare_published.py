@@ -12,7 +12,7 @@ from rqps.published.checks import view
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, nearest, pairs_of, server
 from rqps.show import ratio
-from rqps.stats import compare, measured, relate, rounds_of_pairs
+from rqps.stats import compare, machine_state, measured, relate, rounds_of_pairs
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study, load
 from rqps.store.manifest import data_folder, studies
@@ -21,7 +21,7 @@ WORKLOAD, ENGINE = "sysbench", "mysql"
 """The workload and the engine of the published tables."""
 IMPORTED = ", imported"
 NOT_SAID = "not said"
-_CONDITIONS = ("column", "me", "base", "host", "threads", "size", "seconds", "rounds", "builds")
+_CONDITIONS = ("column", "me", "base", "host", "state", "threads", "size", "seconds", "rounds", "builds")
 
 
 class Column(NamedTuple):
@@ -99,7 +99,7 @@ def what_differs(compared: Beside) -> Iterator[str]:
             f"The releases: {versions}, the nearest that there are. Ratios of other releases answer another "
             "question: look where each loses and gains, and do not set one number against the other."
         )
-    for what in ("host", "threads", "size", "seconds"):
+    for what in ("host", "state", "threads", "size", "seconds"):
         theirs, ours = (_all(column.conditions[what] for column in columns) for columns in (their_columns, here))
         yield f"{what.capitalize()}: theirs {theirs}; {ours_are} {ours}."
     yield f"The repeats: theirs give neither a count nor a spread; {ours_are} are means of rounds, with an interval."
@@ -137,6 +137,7 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
         "me": pair.me.name,
         "base": pair.base.name,
         "host": host.hardware,
+        "state": NOT_SAID,
         "threads": _threads(table),
         "size": "{} x {} rows".format(*sizes),
         "seconds": "{read}, writes {write}".format(**source.seconds) if source.seconds else NOT_SAID,
@@ -222,6 +223,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
         "me": f"{pair.me.name} ({pair.me.version}) {config}",
         "base": f"{pair.base.name} ({pair.base.version}) {config}",
         "host": machine(study.conditions.filter(host=host)),
+        "state": str(machine_state(study) or "not recorded"),
         "threads": threads,
         "size": f"{parameters.get('tables', NOT_SAID)} x {size} rows{first}",
         "seconds": seconds if writing is None else f"{seconds}, writes {writing}",

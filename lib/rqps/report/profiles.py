@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from rqps.show import by_host
+from rqps.stats import changed_state
 from rqps.store.manifest import StudyCard, read_study_card, studies, study_folder
 from rqps.store.read import Study, load
 
@@ -44,15 +45,16 @@ def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> 
     own = profiled(every.runs, every.steps, every.card.base)
     if not own.is_empty():
         return Links(f"{page}.html", _by_cell(own)) if page else Links()
-    name, cells = next(_others(every, data), ("", pl.DataFrame()))
-    if not name or not page:
+    other, cells = next(_others(every, data), (None, pl.DataFrame()))
+    if other is None or not page:
         ask = "give it stacks_rounds: 4 in runs.yaml and run it again; only what is missing is measured."
         return Links(note=f"This study has no profiles. To see where the time goes, {ask}")
+    name, state = other.card.study, changed_state(every, other)
     if (pages / name / f"{page}.html").is_file():
         note = (
             f"This study has no profiles. The rounds of its numbers link to profiles of the study {name}: the same "
-            "steps, tables, binaries and machine, in other rounds."
-        )
+            f"steps, tables, binaries and machine, in other rounds. {state}"
+        ).rstrip()
         return Links(f"../{name}/{page}.html", _by_cell(cells), note)
     note = (
         f"The study {name}, of the same steps, tables, binaries and machine, shows where the time goes. Render it "
@@ -75,7 +77,7 @@ def profiled(runs: pl.DataFrame, steps: pl.DataFrame, base: str) -> pl.DataFrame
     return both.group_by(_CELL).agg(by.alias("by")).sort(_CELL)
 
 
-def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
+def _others(study: Study, data: Path) -> Iterator[tuple[Study, pl.DataFrame]]:
     """Yields other studies with profiles of the same steps and binaries on the same machine, each with the steps and
     dbms that both studies have."""
     mine = _built(study)
@@ -88,7 +90,7 @@ def _others(study: Study, data: Path) -> Iterator[tuple[str, pl.DataFrame]]:
                 _CELL, maintain_order=True
             )
             if not cells.is_empty():
-                yield name, cells
+                yield other, cells
 
 
 def _work(card: StudyCard) -> tuple[str, str, Mapping[str, Any]]:

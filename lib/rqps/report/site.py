@@ -27,6 +27,7 @@ from rqps.report.profiles import FIRST, Links, asked_by, links_to_profiles
 from rqps.report.render import content_of, notebook_page, render, write_page
 from rqps.report.rounds import PAGE as ROUNDS
 from rqps.report.rounds import folder_of_unit, rounds_page
+from rqps.report.two_studies import pages_beside
 from rqps.scratch import replacing
 from rqps.show import renderer
 from rqps.store.manifest import data_folder
@@ -230,6 +231,7 @@ def _write_index(report: _Report, notebooks: Sequence[Path]) -> None:
     shown = [notebook for notebook in notebooks if _says_something(notebook, related[1], nothing)]
     numbers = _write_rounds(report, *related, files, screen=next(filter(_takes_a_question, shown), None))
     pages = [_analysis_page(report, notebook, numbers) for notebook in shown]
+    pages += pages_beside(study.card.study, report.data, report.pages)
     reliable, reasons = None, ""
     if judged := reliability(study, notebooks):
         reliable, reasons = judged[0], f"{judged[1].stem}.html" if judged[1] in shown else ""

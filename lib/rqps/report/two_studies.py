@@ -15,6 +15,7 @@ from rqps import show, stats
 from rqps.report.render import MOST_ROWS, render, write_page
 from rqps.show import Column, Row, by_host, in_order
 from rqps.show.sentences import CHANGED
+from rqps.store import manifest
 from rqps.store.manifest import data_folder
 from rqps.store.read import Study, load
 
@@ -43,7 +44,7 @@ def two_studies(
         heading=f"{names[0]} and {names[1]}, side by side",
         beside=" ".join(study.card.study for study in studies),
         questions=in_order(study.card.question for study in studies),
-        said=(shared, *_in_short(both, conditions, names)),
+        said=(shared, *_in_short(both, conditions, names), *filter(None, [stats.changed_state(*studies)])),
         tables=tables,
         most_rows=MOST_ROWS,
         made=f"Rendered by rqps {rqps.__version__} on {now}, from the raw tables of both studies.",
@@ -52,6 +53,14 @@ def two_studies(
     )
     file = "-".join(study.card.study for study in studies)
     return write_page((Path(out) if out else root / "report") / f"{file}.html", page), shared
+
+
+def pages_beside(study: str, data: Path, pages: Path) -> list[tuple[str, str]]:
+    """Links, relative to the study's report in the folder `pages`, to the pages there that compare it with another
+    study: each with its title."""
+    names = (page.stem.removesuffix(f"-{study}") for page in sorted(pages.glob(f"*-{study}.html")))
+    known = set(manifest.studies(data))
+    return [(f"../{name}-{study}.html", f"Beside the study {name}") for name in names if name in known]
 
 
 def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:

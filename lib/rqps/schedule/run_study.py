@@ -214,8 +214,8 @@ class _Measuring:
 
     def wait_for(self, occasion: int, apart_s: int) -> int:
         """Waits until `apart_s` seconds after the end of the previous occasion; returns 0, or an exit code if a
-        signal arrives first."""
-        begin = self.folder.ended_at(self.host, occasion - 1) + apart_s
+        signal arrives first. If the clock was set back meanwhile, that end may lie in the future."""
+        begin = min(self.folder.ended_at(self.host, occasion - 1), time.time()) + apart_s
         with suppress(Stopped):
             if begin > time.time():
                 what = f"{self.study}: occasion {occasion} begins at {moment(begin)}"

@@ -62,6 +62,7 @@ from rqps.stats.flavours import OPTIONS, flavours, means_of_pairs
 from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
 from rqps.stats.layouts import known_layouts, with_layouts
+from rqps.stats.machine_states import changed_state, machine_state
 from rqps.stats.metrics import COMPARED, PUBLISHED, SIDES, THROUGHPUTS, TITLES, measured, tidy, usable, version_order
 from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads

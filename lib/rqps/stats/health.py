@@ -188,6 +188,22 @@ def deviations(of_duets: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def between_occasions(of_duets: pl.DataFrame) -> pl.DataFrame:
+    """One row per metric, for comparisons with enough occasions: medians of the standard deviations of their ratios
+    `within` an occasion and `between` occasions. The latter is the machine's: the spread of rounds is subtracted."""
+    rows = of_duets if "occasion" in of_duets.columns else of_duets.with_columns(occasion=pl.lit(1))
+    of_occasions = rows.group_by(*_CELL, "occasion").agg(_LOG.mean().alias("mean"), _LOG.var(), pl.len())
+    left = (pl.col("mean").var() - (pl.col("ratio") / pl.col("len")).mean()).clip(0)
+    return (
+        of_occasions.group_by(_CELL)
+        .agg(pl.len().alias("occasions"), pl.col("ratio").mean().alias("within"), left.alias("between"))
+        .filter(pl.col("occasions") >= verdict.OCCASIONS_FOR_OTHER_HOURS)
+        .group_by("metric")
+        .agg(pl.col("occasions").max(), pl.col("within", "between").median().sqrt())
+        .sort("metric")
+    )
+
+
 def _drift(of_duets: pl.DataFrame) -> pl.DataFrame:
     at, n = pl.col("round"), pl.len()
     r = pl.corr(at, _LOG)

@@ -1,0 +1,62 @@
+"""The state of the machine while a study was measured. A ratio holds for a state, so wherever numbers of two studies
+stand side by side, states that differ are named."""
+
+from typing import NamedTuple
+
+import polars as pl
+
+from rqps.store.read import Study
+
+OTHER_ROOM, OTHER_CLOCK = 1.9, 1.1
+"""States differ if the room in the cache, which is known as a power of two, or the clock differs by this factor."""
+
+
+class MachineState(NamedTuple):
+    """The state of a study's machine, as medians over its steps."""
+
+    room_mb: float
+    """The size of the largest working set that is read in less than half the time of the largest one."""
+    cache_mb: float | None
+    """The size of the last-level cache, as the CPU reports it."""
+    clock_ghz: float
+
+    def __str__(self) -> str:
+        """The state in words.
+
+        >>> str(MachineState(4, 32, 2.61))
+        '4 of the 32 MB of last-level cache, clock 2.6 GHz'
+        """
+        of = "" if self.cache_mb is None else f"of the {self.cache_mb:g} "
+        return f"{self.room_mb:.2g} {of}MB of last-level cache, clock {self.clock_ghz:.1f} GHz"
+
+    def differs(self, other: "MachineState") -> bool:
+        """True if the room in the cache or the clock differs.
+
+        >>> [MachineState(4, 32, 2.6).differs(MachineState(*other)) for other in ((4, 32, 2.7), (8, 32, 2.6))]
+        [False, True]
+        """
+        rooms = [max(state.room_mb, 1e-3) for state in (self, other)]
+        clocks = [state.clock_ghz for state in (self, other)]
+        return max(rooms) > OTHER_ROOM * min(rooms) or max(clocks) > OTHER_CLOCK * min(clocks)
+
+
+def machine_state(study: Study) -> MachineState | None:
+    """The state of the machine in a study; None if it was not recorded."""
+    read = study.machine_state.group_by("kb").agg(pl.col("load_ns").median()).sort("kb").collect()
+    if read.height < 2 or read["kb"][0] != 0:
+        return None
+    near_kb = read.filter(pl.col("kb") > 0, pl.col("load_ns") < pl.col("load_ns").last() / 2)["kb"].max()
+    cache_kb = study.conditions.filter(kind="machine", name="cache_kb")["value"].cast(pl.Float64).max()
+    room_mb, cache_mb = (None if kb is None else float(kb) / 1024 for kb in (near_kb, cache_kb))  # type: ignore[arg-type]
+    return MachineState(room_mb or 0.0, cache_mb, 1 / float(read["load_ns"][0]))
+
+
+def changed_state(first: Study, second: Study) -> str:
+    """A sentence on the state of the machine if it differs between two studies or only one recorded it, else an empty
+    text."""
+    names, (one, other) = [study.card.study for study in (first, second)], map(machine_state, (first, second))
+    if one and other:
+        states = f"in {names[0]} {one}; in {names[1]} {other}"
+        return f"The state of the machine differs, and ratios depend on it: {states}." * one.differs(other)
+    unknown = names[0] if other else names[1]
+    return f"The state of the machine was not recorded in {unknown}." if one or other else ""
