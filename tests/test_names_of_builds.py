@@ -1,5 +1,6 @@
 """Builds of one version are named by how they were compiled, as far as that differs and is known."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ import rqps
 from rqps import stats
 from rqps.cli import main
 from rqps.report import build
+from rqps.report.site import NOTEBOOKS
 from test_bad_input import sentences, write
 
 SAMPLES = Path(__file__).parent.parent / "data/sample"
@@ -127,7 +129,9 @@ def test_hosts_that_compile_otherwise_leave_the_names_of_builds(folder: Path) ->
 
 
 def test_the_sample_has_its_builds_in_the_legend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = build("pg-compiler-builds", SAMPLES.parent, tmp_path).read_text()
+    (notebooks := tmp_path / "notebooks").mkdir()
+    shutil.copy(NOTEBOOKS / "relative_throughput.ipynb", notebooks)
+    page = build("pg-compiler-builds", SAMPLES.parent, tmp_path / "report", notebooks).read_text()
     legend = "<dt>pg15_clang_lto_pgo.pg-built</dt><dd>PostgreSQL 15.18 by clang -O3, LTO, PGO</dd>"
     assert legend in page
     assert ">clang -O3, LTO, PGO<" in page, "the head of a column"

@@ -6,6 +6,8 @@ measures one more change.
 
 import gc
 import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +20,21 @@ __all__ = ["Study", "__version__", "load", "load_levels", "load_run", "what_if"]
 # Altair, nbformat and papermill import jsonschema, which imports this package if it is installed. The package builds
 # a grammar of all URIs, which takes 1.3 s of CPU in each kernel and command. rqps never checks a URI with it.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+
+class _Icons(ModuleType):
+    """The package faicons, which great_tables imports. It reads 3.6 MB of icons, none of which rqps shows: here, they
+    are read when one is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # `inspect` asks all modules for these
+            raise AttributeError(name)
+        sys.modules.pop(self.__name__, None)
+        vars(self).update(vars(import_module(self.__name__)))
+        return object.__getattribute__(self, name)
+
+
+sys.modules.setdefault("faicons", _Icons("faicons"))
 
 
 def collect_seldom() -> None:

@@ -32,7 +32,8 @@ Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 def table(package: str, name: str) -> Any:
     """The content of a package's YAML file `name`.yaml; None if the package has no such file."""
     place = files(package).joinpath(f"{name}.yaml")
-    return yaml.safe_load(place.read_text(encoding="utf-8")) if place.is_file() else None
+    # A loader in Python takes ten times as long: 0.2 s in every command.
+    return yaml.load(place.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) if place.is_file() else None
 
 
 class Strict(BaseModel):

@@ -22,7 +22,6 @@ from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.measure.machine import number
 from rqps.measure.perf_events import CYCLES, SETTINGS, SWITCHES, refusal, sampling_refused, switches_refused
-from rqps.store.schemas import CALLERS
 
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
@@ -81,6 +80,8 @@ class Sampling:
         events = ["-e", f"{clock},{copy}/"]
         if self.unwinding == "frame pointers":
             # The event that copies stacks is first, since the first event tells perf 6.1 how to unwind its samples.
+            from rqps.store.schemas import CALLERS  # imports polars, for which `rqps plan` need not wait
+
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
         # perf has to record data mappings, too: programs keep their unwind tables there.
