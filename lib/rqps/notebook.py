@@ -49,11 +49,11 @@ runpy.run_module("ipykernel_launcher", run_name="__main__")
 from importing a package that takes a second. A kernel without a debugger starts a quarter of a second sooner. The
 kernel's pipe for forked children is disabled: a port on loopback, to which every user of the machine could write."""
 SOCKET = "kernel-ipc-5"
-"""The longest name among the sockets that Jupyter creates beside a kernel's connection file. If its path
-is too long for a socket, the notebook is refused."""
+"""The longest name of a socket that Jupyter creates beside a kernel's connection file. A notebook is refused if the
+path with this name is too long for a socket."""
 SHUTDOWN_PATIENCE_S = 1.0
-"""Seconds for a kernel's shutdown. After half of this time the kernel gets a SIGTERM: about one kernel in thirty
-waits for its own threads."""
+"""Seconds in which a kernel has to shut down. After half of this time it gets a SIGTERM: about one kernel in thirty
+does not end, but waits for its own threads."""
 ANEW = """
 import polars
 from rqps.show import renderer
@@ -166,7 +166,7 @@ class Execution:
         error = self._ended.exception()
         if error is None:
             return None
-        # Writing may fail, too: the error may be a full disk.
+        # Writing to the log may fail as well, if the notebook's error is a full disk.
         with suppress(OSError), (self.folder / LOGS / "papermill.log").open("a", encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))
         return _explain(error, self._kernel.poll() if self._kernel else None, self._log)
@@ -200,7 +200,8 @@ class Execution:
 
     def _started(self, kernel: "subprocess.Popen[bytes]") -> None:
         self._kernel = kernel
-        with suppress(FileNotFoundError), (self.folder / PIDS).open("a") as pids:  # the folder may be gone
+        # The folder may have been removed meanwhile.
+        with suppress(FileNotFoundError), (self.folder / PIDS).open("a") as pids:
             pids.write(f"{kernel.pid}\n")
         if self._stopping.is_set():  # `stop` was called while the kernel was starting
             kernel.kill()
@@ -299,8 +300,8 @@ def _kernel_class(
     started: Callable[["subprocess.Popen[bytes]"], None],
     variables: Mapping[str, str] | None = None,
 ) -> "type[AsyncKernelManager]":
-    """A class of kernel managers: papermill accepts only a class. Their kernel runs this same Python in a session of
-    its own, with private sockets and a log."""
+    """Makes a class of kernel managers, since papermill accepts a class but no object. The kernel runs this same
+    Python in a session of its own, with private sockets and a log."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
@@ -311,7 +312,7 @@ def _kernel_class(
             self.transport, self.connection_file = "ipc", str(private / "kernel.json")
             spec = self.kernel_spec
             assert spec is not None
-            # A kernel named python3 in the user's home may be another Python.
+            # Jupyter's own kernel spec is not used: a kernel named python3 in the user's home may be another Python.
             spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET, NO_HISTORY]
             with log.open("ab") as words:
                 # Jupyter gives the kernel a session of its own, so that Ctrl-C in a terminal reaches only rqps.

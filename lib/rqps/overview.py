@@ -103,8 +103,9 @@ def _wrapped(head: str, names: Iterable[str]) -> str:
 
 
 def _servers(builds: Mapping[str, BuildSpec]) -> str:
-    """One line per build or version of the catalogue: its engine; its version, as the server reported it or, before
-    that, as runs.yaml or the catalogue has it; whether it is fetched, size, source, how it was compiled."""
+    """One line per build or version of the catalogue: engine, version, if it is fetched, size, source, and how it was
+    compiled. The version is what the server reported or, before the build was started, what runs.yaml or the
+    catalogue says."""
     cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
     for name, spec in builds.items():
         source = engine_of(spec).source(name, spec)
@@ -171,7 +172,7 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:
-    """Lists the options of each config, or if shorter, the options that differ from another config."""
+    """Lists the options of each config or, if that list is shorter, only those that differ from another config."""
     yield "options as configured; rqps translates them for each version, and leaves out those with ? that it lacks"
     configs = {run.config: run for run in runs}
     shown: dict[str, Mapping[str, Option]] = {}
@@ -209,7 +210,7 @@ def _word(value: object, switch: tuple[str, str] = ("ON", "OFF")) -> str:
 
 
 def _absent(runs: Sequence[Run]) -> Iterator[str]:
-    """Lists each dbms that has no runs because its version lacks a feature that its config requests."""
+    """Lists each dbms that has no runs because the build lacks a feature that the config requests."""
     if reasons := {run.dbms: run.absent for run in runs if run.absent}:
         yield "not in this version, so these have no runs"
         yield from (f"  {dbms}: {reason}" for dbms, reason in reasons.items())

@@ -57,7 +57,8 @@ def mode_tools(job: Job) -> dict[str, str]:
 
 
 def recorded(mode: str, program: Path, where: Placement, pids: Sequence[int] = ()) -> Recorded:
-    """The events that perf records of a program in this mode; `pids` are the program's processes now."""
+    """The events that perf records of a program in this mode. `pids` are the program's processes: recording waits
+    needs the names of their threads."""
     if mode == "waits":
         return choose_switching(program, thread_names(pids).values())
     return choose_sampling(program, len(where.server_cpus))
@@ -65,7 +66,8 @@ def recorded(mode: str, program: Path, where: Placement, pids: Sequence[int] = (
 
 @dataclass(frozen=True)
 class Observed:
-    """The columns of one server's row in `steps`, and the rows of other tables."""
+    """The observations of one step on one server: the columns of its row in the table `steps`, other raw tables, and
+    warnings."""
 
     columns: dict[str, Any]
     tables: dict[str, pl.DataFrame]
@@ -85,7 +87,8 @@ def observe_step(servings: Sequence[Serving], loads: Sequence[Any], step: str) -
 
 
 def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profiling | None = None) -> list[Observed]:
-    """Reads all counters at both ends of the measured part, and once per second in between."""
+    """Observes a step: reads all counters when its measured part begins and ends, and once per second in between.
+    `beside` is perf's recording of the step."""
     job = servings[0].job
     where = job.placement_of(step)
     cpus = {*where.server_cpus, *where.client_cpus}
@@ -112,11 +115,12 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    in_the_load = load.pid in servings[0].server.pids  # an embedded engine
+    # An embedded engine runs in the load's process, whose CPU time is then counted as the server's.
+    in_the_load = load.pid in servings[0].server.pids
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)
     disturbed = tuple(_disturbances(step, used[0], others_s / elapsed_s))
-    if len(servings) > 1:  # counters of load generator and host cover all servers together
+    if len(servings) > 1:  # counters of load generator and host can't be divided among the servers
         used = [{name: n if name.startswith("server_") else None for name, n in columns.items()} for columns in used]
     observed = []
     for serving, columns, sampler, (before, events), (after, later) in zip(

@@ -21,21 +21,24 @@ MOST_CPUS = 8
 
 @dataclass(frozen=True)
 class Noise:
-    """Interference with a process that repeats one piece of work on one CPU. Shares are of the elapsed time."""
+    """Interference with a process that repeats one piece of work on one CPU. All shares are shares of the elapsed
+    time."""
 
     cpu: int
     piece_us: float
     """The time of an undisturbed piece of work: the 10th percentile of all pieces."""
     lost_share: float
-    """Share of the time that undisturbed pieces would not have needed, whatever the cause."""
+    """Share of the time that was lost, for whatever reason: the same number of undisturbed pieces would have needed
+    less."""
     waited_share: float
-    """Share of the time in which the process was not on its CPU, mostly since another process of this machine was."""
+    """Share of the time in which the process was not on its CPU, mostly since another process of this machine ran
+    there."""
     stolen_share: float
     """Share of the time in which the hypervisor gave the CPU to another guest, as the kernel counts it."""
     spread: float
     """Spread of the work done per tenth of a second: the 90th minus the 10th percentile, divided by the median."""
     longest_ms: float
-    """The longest interruption."""
+    """The longest interruption: the longest piece minus an undisturbed piece."""
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:

@@ -65,8 +65,9 @@ class UnderWay:
 
     @classmethod
     def of(cls, folder: Path) -> "list[UnderWay]":
-        """The notes in a study's folder, one per host that measures the study. A note that was written on another
-        machine is trusted, since its process is not visible from here."""
+        """The notes in a study's folder, one per host that measures the study. Notes whose process has ended are left
+        out. Of a note that was written on another machine, the process is not visible from here, so the note is
+        always returned."""
         every = []
         for path in filter(Path.is_file, sorted(folder.glob(f"{UNDER_WAY}*"))):  # reading a named pipe would block
             with suppress(OSError, ValueError, TypeError):
@@ -83,7 +84,7 @@ class UnderWay:
         return unfinished.replace(folder / name)
 
     def text(self, folder: Path) -> str:
-        """Two lines: the run, then its step and the time left."""
+        """Two lines for a terminal: the run that is being measured, then its step and the time left for all runs."""
         step = f"{noted(folder / self.partial)}; " if self.partial else ""
         left_s = max(self.ends_s - time.time(), 0.0) + self.after_s
         failed = f", {self.failed} failed" if self.failed else ""

@@ -18,11 +18,12 @@ UNSURE_SHARE = 0.05
 class WaitRecording(Profiling):
     """Records the waits of one step. The weight of a stack is the time that threads spent in it, in nanoseconds."""
 
-    looks_per_s = 1  # enough to notice new processes; waits are recorded, not sampled
+    looks_per_s = 1  # enough to notice new processes: perf itself records the waits
 
     @staticmethod
     def cpus(placement: Placement) -> tuple[int, ...]:
-        """The CPUs of server and clients. If a client wakes a server thread, the client's CPU records the wakeup."""
+        """The CPUs on which perf records: those of the server, and those of the clients, since the wakeup of a server
+        thread by a client is recorded on the client's CPU."""
         return tuple(sorted({*placement.server_cpus, *placement.client_cpus}))
 
     def profile(self, step: str, _server_cpu_s: float, known: Roles) -> Profile:
@@ -41,7 +42,7 @@ class WaitRecording(Profiling):
 
 
 class Counted(NamedTuple):
-    """The kernel's counters of a step, against which its waits are checked."""
+    """The kernel's counters of a step, with which the recorded times of its threads are checked."""
 
     recorded_share: float
     """The share of the measured time in which waits were recorded."""
@@ -52,7 +53,8 @@ class Counted(NamedTuple):
 
 
 def doubts(stacks: Sequence[Stack], counted: Counted) -> Iterator[str]:
-    """Yields warnings about the recorded time of a step."""
+    """Yields warnings if the recorded times of a step's threads are incomplete, or differ from the kernel's
+    counters."""
     running_s, lost_s = (_seconds(stacks, [event]) for event in (RUNNING, LOST))
     all_s = _seconds(stacks, [RUNNING, READY, WAITING, LOST])
     if counted.running_s and abs(running_s - counted.running_s) > UNSURE_SHARE * max(counted.running_s, 1):

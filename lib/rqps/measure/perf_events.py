@@ -28,7 +28,8 @@ NO_PERMISSION = (errno.EACCES, errno.EPERM)
 
 
 class Event(NamedTuple):
-    """An event that the kernel can count, as the kernel's numbers for its kind and configuration."""
+    """An event that the kernel can count, by the fields `type` and `config` of the kernel's structure
+    perf_event_attr."""
 
     kind: int
     config: int
@@ -38,7 +39,8 @@ CYCLES, INSTRUCTIONS = Event(0, 0), Event(0, 1)
 CPU_CLOCK, TASK_CLOCK = Event(1, 0), Event(1, 1)
 """Software events that count nanoseconds on a CPU; every machine can count them."""
 TRACEPOINT = 2
-"""The kernel's number for tracepoints, marked places in the kernel's code. Files below TRACING have their ids."""
+"""The kernel's type number for tracepoints, which are marked places in the kernel's code. Files below TRACING have
+the id of each tracepoint."""
 TRACING = Path("/sys/kernel/tracing")
 SWITCHES = ("sched:sched_switch", "sched:sched_wakeup", "syscalls:sys_enter_futex")
 """The tracepoints that show where threads wait."""
@@ -57,7 +59,7 @@ def _open(event: Event, flags: int, *, thread: int = -1, cpu: int = -1) -> int:
 
 
 def refusal(event: Event, *, whole_cpu: bool) -> int:
-    """The error number with which the kernel refuses to count this event for us; 0 if the kernel counts it."""
+    """The error number with which the kernel refuses to count this event for this user; 0 if the kernel counts it."""
     try:
         where = {"cpu": min(os.sched_getaffinity(0))} if whole_cpu else {"thread": 0}
         os.close(_open(event, DISABLED if whole_cpu else DISABLED | EXCLUDE_KERNEL, **where))
@@ -106,7 +108,8 @@ class EventCounters:
                 os.close(descriptors.pop())
 
     def read(self) -> dict[str, int | None]:
-        """The count of each event so far, summed over all threads, including ended ones; None if it is unknown."""
+        """The count of each event so far, summed over all threads, including ended ones. None if the machine can't
+        count the event, or counted it only part of the time."""
         counts: dict[str, int | None] = dict.fromkeys(self._descriptors)
         for name, descriptors in self._descriptors.items():
             read = [struct.unpack("=QQQ", os.read(descriptor, 24)) for descriptor in descriptors]

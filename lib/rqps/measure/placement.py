@@ -51,7 +51,7 @@ def choose(
         return Placement(kind=kind, server_cpus=usable, client_cpus=usable, observer_cpus=usable)
     if kind == "split":
         return _split(usable)
-    shared = usable[-1]  # the first CPU serves most interrupts
+    shared = usable[-1]  # the last CPU, since the first CPU serves most interrupts
     other_cores = tuple(sorted(cpu for core in cores(usable) if shared not in core for cpu in core))
     observer = other_cores or usable[:-1] or usable
     return Placement(kind=kind, server_cpus=(shared,), client_cpus=(shared,), observer_cpus=observer)
@@ -74,7 +74,8 @@ def _split(usable: tuple[int, ...]) -> Placement:
 
 
 def by_clients(kind: PlacementKind | None, clients: Iterable[int], connections: bool = False) -> dict[int, Placement]:
-    """Maps each number of clients to its placement, since different numbers may need different placements."""
+    """Maps each number of clients to its placement: steps with different numbers of clients may need different
+    placements."""
     return {number: choose(kind, number, connections=connections) for number in dict.fromkeys(clients)}
 
 

@@ -26,31 +26,31 @@ from rqps.measure.perf_events import CYCLES, SETTINGS, SWITCHES, refusal, sampli
 Unwinding = Literal["frame pointers", "DWARF"]
 SAMPLES_PER_S = 999
 """Samples per second on each CPU. A round number would be synchronous with the kernel's own timer."""
-COPIES_PER_S = 199  # on each CPU, if each sample needs a copy of the stack
+COPIES_PER_S = 199  # samples per second on each CPU if each sample copies the stack: copies are expensive
 CALLERS_PER_S = 97
 """Samples per second that copy the stack, on all CPUs together: the copies show the callers of functions without
 frame pointers."""
 STACK_BYTES = 32768
 SWITCH_STACK_BYTES, FUTEX_STACK_BYTES = 8192, 16384
-"""Size of the part of a stack that is copied at every switch, or at every wait for a futex: its innermost end. If the
-stack is larger, only the outermost functions are missing."""
+"""Number of bytes of a stack that are copied at every switch, or at every wait for a futex, from the innermost
+function on. Of a larger stack, the outermost functions are missing."""
 FUTEX_WAITS = (0, 9, 128, 137, 256, 265, 384, 393)
 """The operations of the system call futex that wait, with all their flags."""
 BUFFER = "8M"  # for each CPU: enough for the samples of some seconds in which perf does not run
-LARGE_BUFFER = "32M"  # if switches copy stacks
+LARGE_BUFFER = "32M"  # for each CPU: larger, since switches copy stacks
 PROLOGUE = bytes.fromhex("554889e5")  # push %rbp; mov %rsp,%rbp
 KB_PER_PROLOGUE = 8
-"""Maximum size of code per prologue, in KB, if a program has frame pointers: code with frame pointers has a prologue
-in each KB, other code has almost none."""
+"""A program has frame pointers if there is at least one PROLOGUE, on average, in this many KB of its code. Code with
+frame pointers has about one in each KB, other code has almost none."""
 LOADED, EXECUTABLE = 1, 1  # type and flag of a segment in ELF program headers
 READY_PATIENCE_S = 60
 _BEGIN = re.compile(r"[^-_ 0-9\"]*")
-"""The first word of a thread's name, which all threads of one kind share: `ib` of `ib_io_rd-1`."""
+"""Matches the first word of a thread's name, which similar threads of a server share: `ib` of `ib_io_rd-1`."""
 WRITE_PATIENCE_S = 120
 
 
 class Recorded(Protocol):
-    """The events that perf records."""
+    """A choice of events for perf to record, in words and as arguments."""
 
     @property
     def words(self) -> str: ...
@@ -79,12 +79,13 @@ class Sampling:
         clock = f"{self.event}/freq={self.samples_per_s},name={self.event}"
         events = ["-e", f"{clock},{copy}/"]
         if self.unwinding == "frame pointers":
-            # The event that copies stacks is first, since the first event tells perf 6.1 how to unwind its samples.
+            # The event that copies stacks must be first: perf 6.1 unwinds the samples of all events in the way of the
+            # first event.
             from rqps.store.schemas import CALLERS  # imports polars, for which `rqps plan` need not wait
 
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]
-        # perf has to record data mappings, too: programs keep their unwind tables there.
+        # `--data` records data mappings as well as code: programs keep their unwind tables in data.
         return ["--data", *(("--mmap-pages", BUFFER) if self.large_buffer else ()), *events]
 
 
@@ -108,24 +109,24 @@ class Switching:
         copied = "{}/call-graph=dwarf,stack-size={}/"
         events = ["-e", copied.format(switch, SWITCH_STACK_BYTES), *_filter(off)]
         if self.unwinding == "frame pointers":
-            # The functions of the C library that wait for a futex have no frame pointers. The event that copies
-            # stacks comes first, as in `Sampling`.
+            # The functions of the C library that wait for a futex have no frame pointers, so the stack is copied
+            # there. This event comes first, as in `Sampling`.
             waits = " || ".join(f"op == {op}" for op in FUTEX_WAITS)
             events = ["-e", copied.format(futex, FUTEX_STACK_BYTES), *_filter(self._among("comm"), waits)]
             events += ["-e", f"{switch}/call-graph=fp/", *_filter(off)]
-        if self.names:  # switches from another program's thread to a server thread need no stack
+        if self.names:  # switches from another program's thread to a server thread are recorded without a stack
             events += ["-e", f"{switch}/call-graph=no/", *_filter(on, f"!({off})")]
         events += ["-e", f"{wakeup}/call-graph=no/", *_filter(self._among("comm"))]
-        # Without kernel frames: they would take the kernel 2 of 3.5 µs per stack.
+        # `--user-callchains` leaves out the kernel's frames, for which the kernel needs 2 of the 3.5 µs of a stack.
         return ["--data", "--user-callchains", "--clockid=CLOCK_MONOTONIC", "--mmap-pages", LARGE_BUFFER, *events]
 
     def _among(self, field: str) -> str:
-        """The filter for events in which a field has one of the names."""
+        """The filter for events of the server's threads: this field of the event has one of `names`."""
         return " || ".join(f'{field} {"~" if "*" in name else "=="} "{name}"' for name in self.names)
 
 
 def _filter(*conditions: str) -> list[str]:
-    """The arguments for an event that has to meet all conditions."""
+    """The arguments that make perf record only events that meet all conditions."""
     given = [f"({condition})" for condition in conditions if condition]
     return ["--filter", " && ".join(given)] if given else []
 
@@ -251,10 +252,10 @@ class Recording:
             raise self._failure() from None
 
     def wait_until_followed(self) -> None:
-        """Waits for perf's answer to the last order."""
+        """Waits until perf has confirmed the last order."""
         ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
         if b"ack" not in (os.read(self.answers, 64) if ready else b""):
-            if ready:  # perf has ended, and its pipe is closed
+            if ready:  # there was something to read, but no answer: perf has ended and closed its pipe
                 self.process.wait()
             raise self._failure()
 
@@ -283,7 +284,7 @@ def recording(
     try:
         running = Recording(process, folder, to_perf, from_perf)
         running.order("disable")
-        running.wait_until_followed()  # until all counters are open
+        running.wait_until_followed()  # perf answers once it has opened all its counters
         yield running
     finally:
         process.kill()
@@ -294,8 +295,8 @@ def recording(
 
 
 def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) -> "subprocess.Popen[bytes]":
-    """Starts perf on these CPUs; perf ends with this process. It ignores the user's perf settings and the terminal's
-    Ctrl-C."""
+    """Starts perf on these CPUs; perf ends with this process. Perf ignores the user's perf settings and the
+    terminal's Ctrl-C."""
     tool = perf()
     return subprocess.Popen(
         keeper.command("exec", [*tool.argv, *arguments], cpus=cpus),

@@ -79,7 +79,7 @@ def measure(job: Job) -> Result:
 
 
 def conditions(job: Job) -> pl.DataFrame:
-    """The conditions under which a run is measured, as a table for its notebook."""
+    """The conditions under which a run is measured, as a table for the run's notebook."""
     run, title = job.run, facts_of(job.run.build_spec.engine).title
     builds = [(member.run.dbms, member.prepared.build) for member in job.members]
     rows = {
@@ -161,8 +161,8 @@ def measure_steps(servings: Sequence[Serving]) -> list[Measured]:
 
 
 def _settings(of: Serving) -> pl.DataFrame:
-    """The settings that the server reports. Words replace the paths and the name of this machine, which differ
-    between runs."""
+    """The settings that the server reports. Placeholders such as `<run>` replace paths and the name of this machine,
+    which differ between runs."""
     places = {**of.server.places, str(of.job.folder): "<run>", platform.node(): "<host>"}
     value = pl.col("value")
     is_place = (pl.col("name") == "hostname") | value.str.contains("/", literal=True)
@@ -185,7 +185,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
-    loaded = [servings]  # one load generator for all servers
+    loaded = [servings]  # one group: a single load generator serves all servers
     if where.kind == placement.BY_CONNECTION:
         how["by_connection"] = True
     if job.workload.stoppable and len(servings) > 1:
@@ -199,7 +199,8 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
                 how["log"] = log.with_name(f"{whose}.log")
                 on = [serving.server for serving in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
-            before = [watch.begin() for watch in watches]  # late, so that flushes before the load do not count
+            # Read just before the load, so that what a server writes before it does not count
+            before = [watch.begin() for watch in watches]
             observed = observe_step(servings, loads, name)
             for load in loads:
                 load.wait_until_gone()

@@ -38,14 +38,15 @@ class Serving:
 
 @contextmanager
 def serving(job: Job) -> Iterator[list[Serving]]:
-    """Runs the servers of a run during the block. They start and stop in parallel, since both are mostly waiting."""
+    """Runs the servers of a run during the block. The servers start and stop in parallel, since starting and stopping
+    is mostly waiting."""
     with ExitStack() as opened:
         with ThreadPoolExecutor(len(job.members)) as pool:  # the pool waits for all servers, even if one fails
             starting = [pool.submit(_open, start, opened) for start in job.members]
         servings = [start.result() for start in starting]
         try:
             yield servings
-        except BaseException:  # the last note is not replaced, since it names the work that failed
+        except BaseException:  # no new note is written: the last one names the work that failed
             _close(servings)
             raise
         job.notes.doing(f"stopping {', '.join(serving.job.run.dbms for serving in servings)}")
@@ -70,7 +71,8 @@ def _serving(job: Job) -> Iterator[Serving]:
     job.notes.doing(f"starting {job.run.dbms}")
     counts = job.run.mode == "instructions"
     with ExitStack() as at_the_end:
-        # On the file system of the loaded tables, so that copies can share blocks.
+        # By default, servers run on the file system that has the loaded tables, so that a copy can share blocks with
+        # the original.
         scratch = at_the_end.enter_context(Scratch(Path(os.environ.get("RQPS_SCRATCH") or cache_dir() / "scratch")))
         log, counted = job.logs / "valgrind.log", engine_of(job.run.build_spec).counted
         simulated = last_level_kb(job.run.round) if job.run.caches else None

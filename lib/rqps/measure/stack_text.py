@@ -18,7 +18,8 @@ from rqps.store.schemas import CALLERS, INLINED
 UNKNOWN = "[unknown]"
 KERNEL = "[kernel]"
 DATA = "[data]"
-"""The module of addresses in memory that belongs to no program file; frames of broken stacks have such addresses."""
+"""The module of a frame whose address is in memory without a program file, such as the heap. Broken stacks have such
+frames."""
 ADDRESS_COLUMNS = 18
 """The width of an address in a line: a tab, the address right-aligned in 16 columns, and a space. This is perf's
 format in every version."""
@@ -67,7 +68,7 @@ def read_frame(text: bytes) -> Frame:
 
 
 def _name_and_module(text: bytes) -> tuple[bytes, bytes]:
-    """Splits a frame into function and module. Both may contain brackets and spaces."""
+    """Splits the text of a frame into function and module, which may both contain brackets and spaces."""
     inner = text.removesuffix(b")").removesuffix(_DELETED)
     for opening in (b" (/", b" ([", b" ("):
         name, bracket, module = inner.rpartition(opening)
@@ -113,7 +114,7 @@ class Folded:
     """Maps the part of a line that doesn't depend on the address to its frame."""
 
     def add(self, block: bytes) -> None:
-        """Counts the sample in a block of lines, which may begin with perf's own messages."""
+        """Counts the sample that a block of lines describes; the block may begin with perf's own messages."""
         try:
             header, leaf, callers = block.split(b"\n", 2)
             who, _, period, event = header.rsplit(None, 3)
@@ -228,14 +229,15 @@ def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[St
 
     In most distributions the C library has no frame pointers, so two of five stacks of a server lack their callers.
     Each path leads from the root to a function that is the outermost one in another stack, of a thread with the same
-    role (connection, purge and the like). The samples of a path are those of all copied stacks that contain it; its
-    weight is 0.
+    role (connection, purge and the like). The samples of a path are the samples of all copied stacks that contain it.
+    Its weight is 0, since sampled stacks already have all the weight.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}
     for stack in every:
         if stack.event != CALLERS:
-            # Frames before the first one in a program are values on the stack that perf took for addresses.
+            # Frames before the first frame that is in a program are values on the stack, which perf took for
+            # addresses.
             programs = (frame for frame in stack.frames if frame.module not in (DATA, UNKNOWN))
             roots.setdefault(roles[stack.thread.tid], set()).update(itertools.islice(programs, 1))
     seen: Counter[tuple[str, tuple[Frame, ...]]] = Counter()

@@ -38,7 +38,7 @@ UNKNOWN_SHARE, STRIPPED_SHARE = 0.05, 0.5
 
 @dataclass(frozen=True)
 class Profile:
-    """The tables `stacks` and `threads` of one step, and their warnings."""
+    """The raw tables `stacks` and `threads` of one step, and warnings about them."""
 
     stacks: pl.DataFrame
     threads: pl.DataFrame
@@ -95,7 +95,8 @@ class Profiling:
         return self._by_role(step, stacks, known, warnings)
 
     def _by_role(self, step: str, stacks: Sequence[Stack], known: Roles, warnings: Iterable[str]) -> Profile:
-        """Replaces the threads of stacks by their roles, and copied stacks by the paths that they show."""
+        """Makes the profile from stacks: replaces threads by their roles, and the stacks that perf copied by the
+        paths of `callers_of`."""
         by_thread = roles(stacks, self._reported, self._names, self._pids[0], known)
         measured = [stack for stack in stacks if stack.event != CALLERS]
         used = self._first, self._last, self.looks.seen
@@ -146,8 +147,8 @@ def read(
     fields: Sequence[str] = (f"--fields={FIELDS}",),
     into: Folded | None = None,
 ) -> Folded:
-    """Reads perf's samples of these processes, or of all processes if `pids` is empty. perf itself does not look up
-    inlined functions: it takes minutes."""
+    """Reads perf's samples of these processes, or of all processes if `pids` is empty. Perf is told not to look up
+    inlined functions, for which it needs minutes."""
     what = ("--no-inline", "--show-lost-events", *fields, *(f"--pid={','.join(map(str, pids))}" for _ in pids[:1]))
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:
@@ -185,7 +186,8 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
     """Yields warnings about a step's profile; raises an error if a busy server has no samples."""
     samples = sum(stack.samples for stack in stacks)
     sampled_share = min(1.0, expected.sampled_s / expected.elapsed_s)
-    used_s = expected.server_cpu_s * sampled_share  # while samples were taken, if the server used its CPU evenly
+    # CPU time while samples were taken, on the assumption that the server used CPU evenly over the step.
+    used_s = expected.server_cpu_s * sampled_share
     wanted = used_s * sampling.samples_per_s
     if samples == 0:
         used = f"the server used {expected.server_cpu_s:.3f} s of CPU"
@@ -208,7 +210,7 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
 
 
 def losses(folded: Folded) -> Iterator[str]:
-    """Yields warnings about records that perf lost, or that can't be read."""
+    """Yields warnings if perf lost records, or if records can't be read."""
     if folded.lost:
         yield f"perf lost {folded.lost} records, since it could not write as fast as they came"
     if folded.unreadable:

@@ -34,7 +34,7 @@ class Counters:
 
     at_ns: int
     server: ProcessReading | None
-    """None for an engine without processes of its own and, in samples, for a process that has ended."""
+    """None if the engine has no process of its own or, in the samples of every second, if the process has ended."""
     client: ProcessReading | None
     host: HostCounters
 
@@ -110,7 +110,7 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._executor.shutdown()
-        self._running.result()  # raises the thread's error
+        self._running.result()  # raises the error with which the thread ended, if any
 
     def frame(self, step: str) -> pl.DataFrame:
         """The rows so far as a table of the schema `counters`."""
@@ -121,7 +121,7 @@ class Sampler:
         while not self._stopped.wait(self._until_next_s()):
             last = self._add_row(last)
         rest_ns = time.monotonic_ns() - last.at_ns
-        if rest_ns > self._interval_ns / 2:  # more than half of an interval is left: it gets a row
+        if rest_ns > self._interval_ns / 2:  # the rest gets a row of its own if it is longer than half an interval
             self._add_row(last)
 
     def _until_next_s(self) -> float:

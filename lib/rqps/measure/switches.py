@@ -1,13 +1,13 @@
 """Folds the switches of threads into time: how long each thread ran, was ready without a CPU, or waited, by stack.
 
-The text is that of `perf script`. A switch (sched:sched_switch) takes one thread off a CPU, with its stack and state,
-and puts another thread on. A wakeup (sched:sched_wakeup) ends a wait, and from then on the thread is ready. Wakeups,
-and switches from another program's thread, have no stack: each is a line of its own, before the next block of lines.
-A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete stack, which the switch that
-follows may lack.
+The input is the text that `perf script` prints. A switch (sched:sched_switch) takes one thread off a CPU, with its
+stack and state, and puts another thread on. A wakeup (sched:sched_wakeup) ends a wait, and from then on the thread is
+ready. Wakeups, and switches from another program's thread, have no stack: each is a line of its own, before the next
+block of lines. A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete stack, which the
+switch that follows may lack.
 
-A thread's time before its first event follows from that event: the thread ran if it was switched off the CPU, and
-otherwise was off the CPU, with an unknown stack. A thread without any event has no time.
+The first event of a thread tells what the thread did before: if it was switched off a CPU, it ran until then,
+otherwise it was off the CPU, with an unknown stack. A thread without any event has no time.
 """
 
 import re
@@ -18,7 +18,8 @@ from rqps.measure.stack_text import Folded, Stack, Thread, thread_of
 from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
 
 _TIME = rb"(?P<who>.+?)\s+(?P<s>\d+)\.(?P<ns>\d{9}):\s+(?:\d+\s+)?"
-# Two formats: the kernel's own, and the one of libtraceevent's plugin, which some distributions install.
+# Matches two formats of an event: the kernel's own, and the format of libtraceevent's plugin, which some
+# distributions install.
 _SWITCH = re.compile(
     _TIME + rb"sched:sched_switch: .*(?:prev_pid=|:)(?P<off>-?\d+) (?:prev_prio=|\[)-?\d+\]? "
     rb"(?:prev_state=)?(?P<state>\S+)"
@@ -47,7 +48,8 @@ class Switches(Folded):
     """Maps the kernel's own id of a thread to its name and ids as perf writes them: in a container, perf writes the
     container's ids."""
     _spent: dict[tuple[int, str, int], list[int]] = field(default_factory=dict)
-    """Maps a thread, its activity and its stack's hash to the number of such periods and their nanoseconds."""
+    """Maps a thread, its activity and its stack's hash to two sums: the number of times that the thread did this, and
+    the nanoseconds."""
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Maps a thread to its activity before its first event, and the activity's nanoseconds."""
     _copied: dict[bytes, bytes] = field(default_factory=dict)
@@ -113,7 +115,7 @@ class Switches(Folded):
         if (number := int(off)) != _IDLE:
             frames = self._copied.pop(who.strip(), frames)
             path = hash(frames)
-            if not who.endswith(b"-1"):  # an ended thread has no ids any more
+            if not who.endswith(b"-1"):  # perf writes the ids of a thread that has ended as -1
                 self._threads[number] = who
             self._read_path(path, frames)
             if b"X" in state or b"Z" in state:
@@ -137,11 +139,13 @@ class Switches(Folded):
             self._turn(number, UNSEEN, now, (READY, now, activity[2]))
 
     def _turn(self, number: int, first: str, now: int, then: _Activity | None = None) -> None:
-        """Ends a thread's activity, which was `first` if this is the thread's first event, and begins the next."""
+        """Ends a thread's activity and begins the activity `then`. Before a thread's first event, its activity was
+        `first`."""
         if number not in self._now:
             self._before[number] = first, now - self.began_ns
         elif activity := self._now[number]:
-            # Not known after two switch-outs or two switch-ins in a row: records between them were lost.
+            # After two switch-outs in a row, or two switch-ins, the activity is not known: records between the two
+            # were lost.
             is_known = (activity[0] == RUNNING) == (first == RUNNING)
             self._count(number, activity if is_known else (LOST, activity[1], _NO_STACK), now)
         self._now[number] = then

@@ -27,14 +27,15 @@ WAITS: dict[str, tuple[int, ...]] = {
     "disk": (0, 1, 17, 18, 19, 20, 26, 74, 75, 208, 277, 285, 295, 296, 306, 333, 426),
     "timer": (34, 35, 128, 230),
 }
-"""Maps each kind of wait to the numbers of its system calls on x86-64, such as poll and recv, futex, fsync, sleep."""
+"""Maps each kind of wait to the numbers on x86-64 of the system calls that wait in this way, such as poll and recv
+for the network, futex for a lock."""
 _KIND = {str(number).encode(): kind for kind, numbers in WAITS.items() for number in numbers}
 RUNNING, OTHER = "running", "other"
 KINDS = (RUNNING, *WAITS, OTHER)
 
 
 class Used(NamedTuple):
-    """Nanoseconds of a thread since it began."""
+    """The CPU time of a thread since it began, and its time without a CPU, in nanoseconds."""
 
     running_ns: int
     waiting_ns: int
@@ -42,7 +43,7 @@ class Used(NamedTuple):
 
 
 def used_by_threads(pids: Iterable[int]) -> dict[int, Used]:
-    """Maps each thread of some processes to its time so far; empty if the kernel does not count it."""
+    """Maps each thread of some processes to its `Used` time so far; empty if the kernel does not count this time."""
     return {thread: Used(*map(int, times.split()[:2])) for thread, times in _of_all(pids, "schedstat")}
 
 
@@ -61,7 +62,7 @@ class ThreadLooks:
     """Samples the activity of each thread `per_s` times a second, from `begin` to `end`."""
 
     def __init__(self, pids: Callable[[], Sequence[int]], per_s: int = LOOKS_PER_S) -> None:
-        """`pids` returns the processes that exist when it is called."""
+        """`pids` is a function that returns the processes that exist at the time of the call."""
         self._pids, self._per_s = pids, per_s
         self.processes: dict[int, None] = {}
         """All processes that were seen, in the order in which they appeared."""
@@ -117,7 +118,8 @@ def threads_table(
 ) -> pl.DataFrame:
     """The table `threads` of one step: one row per role, summed over its threads that ran during the step.
 
-    A server keeps the threads of closed connections for new connections; the waits of these threads are left out.
+    Threads that did not run in the step are left out: a server keeps the threads of closed connections, which only
+    wait for new ones.
     """
     by_role: dict[str, dict[int, Used]] = {}
     for thread, (running_ns, waiting_ns) in last.items():

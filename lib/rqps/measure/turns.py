@@ -28,8 +28,8 @@ from rqps.workloads import StoppableLoad
 
 LOOK_S = 5e-5
 NAP_S = 0.1
-"""The longest sleep, in seconds, of a load that waits to begin. After this time, all loads are ready for their first
-turn."""
+"""Seconds before the first turn. A load that waits to begin sleeps no longer than this, so all loads are then
+ready."""
 
 
 class Side:
@@ -44,7 +44,7 @@ class Side:
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
         self._in_load = load.pid in server_pids()
-        """True for an engine without a process of its own."""
+        """True if the engine runs in the load's process."""
         self._stopped: set[int] = set()
         """Processes of the server that are stopped now and continue in its next turn."""
         self._stopped_ns = self._own_ns = 0
@@ -70,7 +70,7 @@ class Side:
         self._stopped_at_ns = time.monotonic_ns()
         self._own_ns += self._stopped_at_ns - at_ns
         later, cpu_later, client_cpu_later = self._reading()
-        self._host = later - (host - self._host)  # without the usage of the other sides
+        self._host = later - (host - self._host)  # `_host` counts what the host used in this side's turns only
         self.slices.append(
             {
                 "step": self._step,
@@ -94,7 +94,7 @@ class Side:
         self._stopped.clear()
 
     def counters(self) -> pl.DataFrame:
-        """The table `counters`; its seconds count the side's own turns only."""
+        """The raw table `counters`. Its column `second` is time in the side's own turns."""
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
     def _stand_still(self) -> None:
@@ -171,7 +171,8 @@ def take_turns(sides: Sequence[Side], seed: str, cpus: Collection[int] = ()) -> 
 
 
 def cycle_table(sides: Sequence[Side], idle: Sequence[tuple[int, Any]], step: str) -> pl.DataFrame:
-    """The table `cycles`, equal for all sides: per cycle, the CPU time that was used, but not by servers or loads."""
+    """The table `cycles`, equal for all sides: per cycle, the CPU time that other processes than servers and loads
+    used."""
     ours_us = defaultdict[int, float](float)
     for row in (row for side in sides for row in side.slices):
         ours_us[row["cycle"]] += row["server_cpu_us"] + (row["client_cpu_us"] or 0)

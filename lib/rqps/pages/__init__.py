@@ -9,7 +9,8 @@ from typing import NamedTuple
 import polars as pl
 from great_tables import GT
 
-from rqps import show as show  # must run before any page imports altair
+# Importing `show` sets rqps's theme of charts and their output in notebooks, which all pages need.
+from rqps import show as show
 from rqps.show import Row
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store import Study
@@ -17,12 +18,13 @@ from rqps.store import Study
 
 @dataclass(frozen=True)
 class FirstPage:
-    """The unfinished first page of a report. The function of each notebook in turn returns a copy with additions."""
+    """The first page of a report while it is being made: each notebook's function gets a `FirstPage` and returns a
+    copy with additions."""
 
     study: Study
     compared: pl.DataFrame
     means: pl.DataFrame
-    """Geometric means over all steps."""
+    """Geometric means of each dbms over all steps."""
     decided: pl.DataFrame
     """One row per host, step and dbms: the comparison of throughput, or of a cost if that of throughput is unsure."""
     headline: str
@@ -32,10 +34,11 @@ class FirstPage:
     measure: str = THROUGHPUT
     """The metric of the headline."""
     notes: tuple[str, ...] = ()
-    """Sentences that follow the headline: the parts of its answer, or states of the servers that affect it."""
+    """Sentences that follow the headline: details of its answer, or states of the servers that affect the
+    comparison."""
     conclusive: str = ""
-    """The sentence on inconclusive comparisons that replaces the usual one, for a headline on other comparisons than
-    those with the base. Empty for the usual sentence."""
+    """A sentence on inconclusive comparisons, for a headline that is not about comparisons with the base. Empty: the
+    usual sentence, which counts comparisons with the base, is shown."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

@@ -154,9 +154,9 @@ def effects(study: Study) -> pl.DataFrame:
 def luck_of_layouts(ratios: pl.DataFrame, twins: pl.DataFrame) -> pl.DataFrame:
     """The effect of layouts, one row per step, metric and dbms of a study that measures other layouts in each round.
 
-    `layouts` is their number. `spread` is the standard deviation of the ratios in percent, `noise` the standard
-    deviation of the base's ratios to its twin. `two_layouts` is the spread without the noise: the root of the
-    difference of the variances."""
+    `layouts` is the number of layouts. `spread` is the standard deviation of the ratios in percent, `noise` the
+    standard deviation of the base's ratios to its twin. `two_layouts` is the part of the spread that is not noise:
+    the root of `spread` squared minus `noise` squared."""
     keys, spread = ["host", "step", "metric"], pl.col("ratio").log().std() * 100
     noise = twins.group_by(keys).agg(noise=spread)
     luck = ratios.group_by(*keys, "dbms", maintain_order=True).agg(
@@ -217,7 +217,8 @@ def _of_layouts(rows: pl.DataFrame) -> Clause:
 
 
 def known_luck(study: Study) -> Sentences:
-    """A sentence on the change that another order of functions alone makes, and on the changes that are smaller."""
+    """A sentence on the largest change that another order of functions alone made, and on this study's changes that
+    are smaller than it."""
     decided = stats.deciding(stats.relate(study)[1])
     text = within_layouts(stats.known_layouts(study), decided, THROUGHPUT, stats.short_names(study))
     return Sentences([text]) if text else Nothing([NO_LUCK])

@@ -45,7 +45,8 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
     """One row per step, run and published column, calculated from the lines of vmstat and iostat, one per second.
 
     Duets have no rows, since their servers share each second. For a scan, `o/s` is the thousands of rows per second
-    that are read from one table, as published. The first line of vmstat is left out."""
+    that are read from one table, as published. The first line of vmstat, which averages over the time since boot, is
+    left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
     steps = steps.filter(~SHARES_SECONDS)
     lines = counters.filter(SHOWN_BY_VMSTAT, pl.col("run").is_in(steps["run"].unique().implode()))
@@ -61,8 +62,8 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
 def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """Absolute values, the base first, and the ratio of each other dbms to the base.
 
-    The ratio has its own number of rounds, since a round in which the base's value is 0 has no ratio. `base_estimate`
-    is null if the base has no number."""
+    The ratio may be of fewer rounds than the values: a round in which the base's value is 0 has no ratio.
+    `base_estimate` is null if the base was not measured."""
     absolute, key = stats.absolute(values), ["host", "step", "metric"]
     base = str(next(iter(compared["base"]), ""))
     of_ratio = {f"ratio_{name}": pl.col(name) for name in ("low", "high", "n", "coverage")}
@@ -105,7 +106,8 @@ def _cell(row: Row) -> str:
     low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else f"({_number(low, digits)}–{_number(high, digits)})"
     cell = two_lines(_number(row["estimate"], digits), interval, muted=True)
-    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:  # the base's value rounds to 0
+    # A base that is shown as 0 gets no ratio.
+    if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:
         return cell
     signed = f"{signs_of(row['metric']).get(row['verdict'], '')} {ratio(row['ratio'])}".strip()
     of_ratio = "" if row["ratio_low"] is None else f"({interval_of(row, of='ratio')})"
@@ -115,7 +117,8 @@ def _cell(row: Row) -> str:
 
 
 def _digits(row: Row) -> int:
-    """Number of decimals of a number and its interval: as published; for our own metrics 2, or more below 1.
+    """Number of decimals of a number and its interval. Published columns have as many as in the published tables; our
+    own metrics have 2, and numbers below 1 have more.
 
     >>> [_digits({"metric": "client_cpu_us_per_operation", "estimate": value}) for value in (12.3, 0.14, 0.00021, 0)]
     [2, 3, 6, 2]

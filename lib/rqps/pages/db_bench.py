@@ -110,9 +110,9 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
 
 
 def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.DataFrame:
-    """The rows of our dbms that is nearest to a published dbms. If the published name ends with `ahcc` (RocksDB's
-    auto_hyper_clock_cache), this is the dbms in `automatic`, which has this cache; otherwise it is our last release
-    of the same major version."""
+    """The rows of one of our dbms: the nearest to a published dbms. If the published name ends with `ahcc`, for
+    RocksDB's auto_hyper_clock_cache, it is our dbms with this cache (in `automatic`); otherwise it is our last
+    release of the same major version."""
     if published.endswith("ahcc"):
         return ratios.filter(pl.col("dbms").is_in(automatic))
     same = ratios.filter(pl.col("version").str.starts_with(f"{published.partition('.')[0]}."))
@@ -130,7 +130,8 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
 
     large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
-    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench reports none
+    # Only rqps's own driver reports status counters; db_bench reports none.
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()
     rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
     rows = [
         ("base", "6.0.2", releases(study)[study.card.base]),

@@ -25,8 +25,8 @@ _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted 
 
 
 def findings(study: Study, mode: Mode) -> show.Sentences:
-    """Sentences on each step's largest difference and its parts, and on failed runs; without profiles, advice on how
-    to get them."""
+    """Sentences on each step's largest difference and the parts of that difference, and on failed runs. Without
+    profiles, advice on how to get them."""
     profile, words = profile_of(study, mode), _NAMES[mode]
     failed = load(study.place, mode=mode).failed.filter(mode=mode).group_by("error", maintain_order=True).agg("run")
     missing = [f"Without {words}, since they failed: {listed(runs)}. {error}" for error, runs in failed.rows()]
@@ -78,7 +78,8 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
 
 
 def _where(study: Study, of: Mapping[str, str]) -> Clause:
-    """The functions that added most misses per operation, in brackets; empty if the total did not increase."""
+    """The functions that added most misses per operation, in brackets; empty if the sum over all functions did not
+    increase."""
     rows = by_function(study).filter(~pl.col("function").str.contains(NO_NAME), **of)
     if rows["added"].sum() <= 0:
         return Clause("")
@@ -93,7 +94,7 @@ def _where(study: Study, of: Mapping[str, str]) -> Clause:
 
 
 def explanations(study: Study, profile: Profile) -> pl.Series:
-    """The sentences on each comparison of a profile, one text per row of its operations."""
+    """The sentences on each comparison of a profile: one text per row of `profile.operations`."""
     names = _names(study) if profile.operations.height else {}
     texts = [" ".join(on_parts(profile, row, names)) for row in profile.operations.to_dicts()]
     return pl.Series("finding", texts, pl.String)
@@ -104,8 +105,8 @@ def _names(study: Study) -> Mapping[str, str]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds a sentence on the parts of the headline's difference to a page without an explanation, and a table of the
-    parts that changed."""
+    """Adds a table of the parts that changed. If the page has no explanation yet, also adds sentences on the parts of
+    the difference in the headline."""
     profiles = [profile for mode in _NAMES if (profile := profile_of(page.study, mode)).operations.height]
     if not profiles:
         return page
@@ -120,8 +121,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """A table with one row per step, for the dbms with the step's largest decided change: the parts whose verdict is
-    slower or faster."""
+    """A table of the parts whose verdict is slower or faster. It has one row per step, for the dbms with the largest
+    decided change in that step."""
     size = pl.col("estimate").log().abs()
     most = page.decided.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")

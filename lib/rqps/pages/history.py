@@ -14,7 +14,7 @@ from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
 MEASURES = (INSTRUCTIONS, THROUGHPUT, CPU)
-"""Metrics of a course, the least noisy first."""
+"""The metrics in which a course can be shown, the least noisy first."""
 MOST_FLAT = 6
 HEADS = {
     "metric": "measure",
@@ -43,8 +43,8 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 
 def findings(study: Study) -> Sentences:
-    """Sentences on the mean over the steps and on the releases that changed it, one on each step that changed, the
-    largest change first, and one on all flat courses."""
+    """Sentences on the mean over the steps and on the releases that changed it; then a sentence on each step that
+    changed, the largest change first, and a sentence on all steps whose course is flat."""
     none = "There are fewer than three releases with a measure."
     of_courses: list[str] = [*_in_mean(study), *_changed(study), *_flat(study)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * once(study)])
@@ -113,7 +113,7 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """Sets the headline of a study that only counts the instructions of releases: the mean over the steps and the
-    releases that changed it, or if it is flat, the step that changed most."""
+    releases that changed the mean, or if no release did, the step that changed most."""
     if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
     of_all = [*_in_mean(page.study)]

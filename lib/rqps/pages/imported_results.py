@@ -55,7 +55,8 @@ def findings(study: Study) -> Sentences:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """For results with few rounds, sets the headline to the means, and adds the noise floor."""
+    """If the results have too few rounds for verdicts, makes the means the headline, and adds sentences on the noise
+    floor."""
     if not stats.has_few_rounds(page.study):
         return page
     sentences = [*_means(page.study), *_floor(page.study), *_named(page.study)]
@@ -91,8 +92,8 @@ def _means(study: Study) -> Iterator[Clause]:
 
 
 def _floor(study: Study) -> Iterator[Clause]:
-    """A sentence on the noise floor that nine in ten steps do not exceed, and on the number of differences above
-    their step's floor."""
+    """A sentence on the noise floor that nine in ten steps do not exceed, and on the number of differences that are
+    larger than the noise floor of their step."""
     rows = beyond(study).filter(pl.col("floor_1").is_not_null())
     if rows.is_empty():
         yield finding(_NONE)

@@ -17,9 +17,9 @@ from rqps.store.read import Study, load
 
 FRAME, WITHOUT = "redo log", "means without full logs"
 MOST_NAMED = 4
-"""Maximum number of dbms whose mean the warning names."""
+"""The warning on full redo logs gives the means of at most this many dbms."""
 FULL_LOG = 75
-"""The percentage of the redo log in use, between two checkpoints, from which InnoDB writes pages back to free it."""
+"""From this percentage of the redo log in use on, InnoDB writes pages back to free redo log."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 """The colours of the published tables."""
 
@@ -84,7 +84,8 @@ def of_other_engines(study: Study) -> Iterator[Study]:
 
 def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
     """A sentence for each dbms against the study's base; a dbms with another config is compared with the base config
-    of its own build. Steps with the most frequent verdict come first, in order of the size of their change."""
+    of its own build. In a sentence, steps with the most frequent verdict come first, and of these, the steps with the
+    largest change."""
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     names = dict(stats.names(study).select("dbms", "name").iter_rows())
@@ -103,7 +104,8 @@ def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
 
 
 def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
-    """Sentences on whether the insert rate was reached: per step, by the published rule, and per second."""
+    """Sentences that say if dbms reached the target rate of inserts: in a whole step, by the rule of the published
+    studies, and in each second."""
     if rates.is_empty():
         return ["No step of this study had a rate of inserts to reach."]
     sentences = []

@@ -48,8 +48,8 @@ def in_a_sentence(health: Health) -> Clause:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """The rows from which the sentence's numbers are recomputed. `kind` names a count in the sentence, `yes` is true
-    for the rows that are counted; `estimate` is a ratio, 1 for no difference."""
+    """The rows from which the numbers in `in_a_sentence` are recomputed. `kind` names a count in the sentence, `yes`
+    is true for the rows that are counted; `estimate` is a ratio, 1 for no difference."""
     health, of_throughput = health_of(study), pl.col("metric") == THROUGHPUT
     half = (pl.col("high") / pl.col("low")).sqrt()
     rows = {
@@ -67,7 +67,7 @@ def facts(study: Study) -> pl.DataFrame:
 
 
 def _share(kind: str, ratio: float, column: str = "estimate", reading: Reading = "value") -> Clause:
-    """The distance of a ratio from 1 in percent, with its claim."""
+    """The distance of a ratio from 1 as a percentage, with a claim by which it is checked."""
     written = percent(abs(ratio - 1))
     rows = {"kind": kind, "yes": True} if reading == "highest" else {"kind": kind}
     return Clause(written, [Claim(FRAME, rows, ratio, column, reading, written)])
@@ -160,7 +160,7 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
 
 
 def _cycles(cycles: pl.DataFrame) -> Iterator[tuple[bool, Clause]]:
-    """The number of cycles that were left out, and of those that count although they were disturbed."""
+    """A reason with the number of disturbed cycles: those that were left out, and those that count nevertheless."""
     total, disturbed, left_out = cycles.sum().select("cycles", "disturbed", "left_out").row(0)
     numbers = {"cycles": total, "left_out": left_out, "disturbed": disturbed}
     claims = [Claim(FRAME, {"kind": "cycles"}, number, name, "sum") for name, number in numbers.items()]

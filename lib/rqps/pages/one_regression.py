@@ -1,4 +1,5 @@
-"""The questions of a study, each on one regression: bases, comparisons, profiles and what-ifs as plain frames."""
+"""Frames for the notebook that answers questions about one comparison at a time: pairs of base and me, comparisons,
+profiles and what-ifs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -61,7 +62,8 @@ def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
-    """Splits the pairs into lists in which each dbms has only one base; the first list has each dbms's first base."""
+    """Splits the pairs into lists in which each dbms is compared with only one base. The first list has the first
+    base of each dbms."""
     while pairs:
         some = {me: base for base, me in reversed(pairs)}
         yield [(base, me) for base, me in pairs if some[me] == base]
@@ -125,7 +127,7 @@ def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Itera
 
 def tries_of(study: Study) -> pl.DataFrame:
     """The option changes that the study's engines suggest to try, each with a pattern of the functions that it
-    affects. Empty for a workload whose steps can't be measured on their own."""
+    affects. Empty if the workload's steps can't be measured one by one, as a what-if does."""
     engines = study.runs["engine"].unique().sort()
     rows = [
         (about, functions, name, str(value))

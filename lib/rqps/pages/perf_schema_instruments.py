@@ -1,5 +1,5 @@
-"""The cost of single instruments of the performance schema: level by level, a scenario is divided into parts (groups
-of instruments)."""
+"""The cost of single instruments of the performance schema: a scenario is divided into parts (groups of instruments),
+and expensive parts are divided again on the next level."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +39,8 @@ def frame(study: Study) -> pl.DataFrame:
 
 def largest(costs: pl.DataFrame) -> Clause:
     """A sentence on the total cost of the scenario, its most expensive kind of instruments and its most expensive
-    single instrument: by instructions, or else by time, among parts whose cost is conclusive. Empty without parts."""
+    single instrument: by counted instructions or, without them, by CPU time, among parts whose cost is conclusive.
+    Empty if no parts were measured."""
     first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
         return Clause("")
@@ -103,8 +104,8 @@ def _label(scenario: str) -> str:
 
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
-    """The parent of each row: the part of the level above that matches the row's first pattern, or else the first
-    part of that level. Level 0 has one part, the whole scenario."""
+    """The parent of each row: the part of the level above whose pattern fits the row's first instrument, or else the
+    first part of that level. Level 0 has one part, the whole scenario."""
     of_level = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
     parents = []
     for level, part in rows.select("level", "part").rows():

@@ -93,8 +93,8 @@ def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
 
 
 def scenario_means(study: Study) -> pl.DataFrame:
-    """The geometric mean of each scenario's CPU ratio over the steps that count in means (see `stats.left_out`). A
-    scenario that was not measured in all these steps is left out."""
+    """The geometric mean of each scenario's CPU ratio over the steps that means are taken over (see
+    `stats.left_out`). A scenario that was not measured in all these steps is left out."""
     rounds = scenario_rounds(study).filter(pl.col("step").is_in(_steps_of_means(study)), metric=CPU, against=OFF)
     means = stats.over_steps(rounds, {})
     return means.filter(pl.col("steps") == pl.col("steps").max())

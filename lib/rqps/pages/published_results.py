@@ -22,7 +22,7 @@ _FINDING = {  # label and width of each column
 
 
 def findings_table(findings: pl.DataFrame) -> GT:
-    """One row per finding, grouped by source; the note explains the kinds of finding."""
+    """One row per contradiction, grouped by source; a note below the table explains the kinds of contradiction."""
     kinds = [kind for kind in KINDS if kind in set(findings["kind"])]
     columns = [Column(name, label, form=_kind if name == "kind" else "") for name, (label, _) in _FINDING.items()]
     name, note = "-".join(["contradictions", *kinds]), " ".join(f"{kind}: {KINDS[kind]}." for kind in kinds)
@@ -32,7 +32,8 @@ def findings_table(findings: pl.DataFrame) -> GT:
 
 
 def beside_table(both: Beside) -> GT | Sentences:
-    """One row per step, one column per comparison: published ratios as printed, our ratios as means over rounds."""
+    """A table with one row per step and one column per comparison. Published ratios are shown as printed, our ratios
+    as means over rounds."""
     if both.numbers.is_empty():
         return Sentences(["No study of ours has a number to compare with the published ones."])
     compared = set(both.numbers["column"])

@@ -40,7 +40,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def means(study: Study) -> pl.DataFrame:
-    """The geometric means over the steps of a study; numbers in the page's sentences are recomputed from it."""
+    """The geometric means over the steps of a study, from which the numbers in the page's sentences are
+    recomputed."""
     return stats.over_steps(stats.relate(study)[0], stats.left_out(study))
 
 
@@ -85,6 +86,6 @@ def group_table(throughput: pl.DataFrame, names: Mapping[str, str] = MappingProx
 
 
 def _colour_of_group(row: Row | None) -> str | None:
-    """The colour of a group's median, paler if most steps of the group are unsure."""
+    """The colour of a group's median ratio; it is paler if most comparisons of the group are unsure."""
     unsure = row and row["unsure"] > row["steps"] / 2
     return show.colour_of(row["middle"], "unsure" if unsure else "") if row else None

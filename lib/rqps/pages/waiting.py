@@ -1,4 +1,5 @@
-"""The page on waiting: sentences on the time of an operation, by what the thread that serves its client does."""
+"""The page on waiting: sentences that divide the time of an operation by what the thread that serves the client does
+meanwhile."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -56,7 +57,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def waits_of(of: pl.DataFrame) -> pl.DataFrame:
-    """The rows of kinds that are waits, without waits for the client or for work."""
+    """The rows of waits: without running, being ready, unexplained time, and waits for the client or for work."""
     return of.filter(~pl.col("kind").is_in([RUNNING, NO_CPU, NOT_SEEN, LEFT_OVER, *idle_waits()]))
 
 
@@ -78,7 +79,7 @@ def _steps(of: pl.DataFrame, base: str, names: Mapping[str, str]) -> Iterator[tu
 
 
 def _time(rows: pl.DataFrame, name: str) -> Clause:
-    """A clause on the time of one operation of one dbms, by kind."""
+    """A clause on the time of one operation of one dbms, by kind of wait."""
     waits = waits_of(rows).sort("us", descending=True, maintain_order=True)
     parts = [_part("for {} {}", row) for row in waits.filter(pl.col("share") >= LEAST_SHARE).to_dicts()]
     busy = rows.filter(pl.col("kind").is_in([RUNNING, NO_CPU])).to_dicts()
@@ -95,7 +96,8 @@ def _time(rows: pl.DataFrame, name: str) -> Clause:
 
 
 def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
-    """A sentence on the share of time that is left over: the range over all steps and dbms."""
+    """A sentence on the share of the clients' time that no recorded thread explains: its range over all steps and
+    dbms."""
     rest = of.filter(kind=LEFT_OVER).sort("share", maintain_order=True).to_dicts()
     ends = [_percent(row) for row in (rest[0], rest[-1])]
     if ends[0] == ends[1]:

@@ -20,7 +20,7 @@ LEAST_SHARE = 0.01
 MOST_STEPS = 4
 """Maximum number of steps that the first page names: those in which the base writes most per operation."""
 LEAST_MORE = 0.1
-"""The minimum share of the change that a purpose needs to be named as its cause."""
+"""The minimum share of a change in written bytes that a purpose needs to be named as a cause of the change."""
 
 
 def findings(study: Study) -> Sentences:
@@ -34,8 +34,8 @@ def findings(study: Study) -> Sentences:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Sets the headline of a study that asks where written bytes go: the bytes per operation of the base by purpose,
-    and of each other dbms the change and its purposes."""
+    """Sets the headline of a study that asks where written bytes go: the bytes that the base writes per operation, by
+    purpose, and for each other dbms the change from the base and the purposes that cause it."""
     base = page.study.card.base
     if page.study.card.asks != "writes" or (of := frame(page.study)).filter(dbms=base).is_empty():
         return page

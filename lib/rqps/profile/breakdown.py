@@ -26,7 +26,8 @@ SMALL_FUNCTION = 0.01
 widens the deciding intervals of all others."""
 
 _OPERATION = ("host", "step", "base", "dbms", "unit")
-# Costs add up, so rounds are summed up by their mean. `estimate`, `low` and `high` describe the difference.
+# Numbers are arithmetic means of the rounds, so that the means of parts add up. `estimate`, `low` and `high` describe
+# the difference.
 _NUMBERS = ("base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
 _COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl.String, "needs": pl.String}
 _OF_PARTS = (
@@ -42,7 +43,7 @@ BREAKDOWN = pl.Schema(
         **dict.fromkeys(_OPERATION, pl.String),
         "by": pl.String,
         "part": pl.String,
-        "component": pl.String,  # of a function: the component that most of its cost belongs to
+        "component": pl.String,  # for a function, the component with most of its cost
         **_COMPARED,
         **dict.fromkeys(_OF_PARTS, pl.Float64),
     }
@@ -54,14 +55,14 @@ class Profile(NamedTuple):
     """A study's profile of one mode. All frames are empty if the base was not profiled."""
 
     profiled: pl.DataFrame
-    """Costs by stack, as they were in the profiled rounds."""
+    """Costs by stack, as measured in the profiled rounds."""
     costs: pl.DataFrame
     """Costs by stack, scaled so that they add up to the cost of an operation in the rounds of mode `throughput`."""
     operations: pl.DataFrame
     parts: pl.DataFrame
     """Components, threads and functions of each operation."""
     compared: pl.DataFrame
-    """The study's own comparisons. The correction for multiple comparisons counts them, too."""
+    """The study's own comparisons: the verdicts on parts are corrected for these comparisons as well."""
 
 
 @lru_cache(maxsize=2)
@@ -192,7 +193,7 @@ def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole]) -> pl.D
 
 
 def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
-    """Each part with the sums of its rows; the component `other` is included even if it is empty."""
+    """Each part with the sums of its rows. The component `other` has a row even if no cost belongs to it."""
     rows, sums = pair.rows, pl.col(pair.columns).sum()
     if by == "operation":
         return rows.select(pl.lit("").alias("part"), pl.lit("").alias("component"), sums)

@@ -93,7 +93,8 @@ def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
 def _ending() -> pl.Expr:
     first, second = (pl.col("modules").list.get(at, null_on_oob=True) for at in (0, 1))
     name = pl.col("frames").list.first()
-    # If libraries have no symbols: a library function that calls a function of a program is taken as a thread's root.
+    # If libraries have no symbols, a nameless library function counts as a thread's root, provided that it calls a
+    # function of a program.
     called = second.str.contains(_LIBRARIES) | second.str.contains(_KERNEL)
     begins = (name == _NAMELESS) & first.str.contains(_LIBRARIES) & ~called
     complete = name.is_in(ROOTS) | begins
@@ -110,7 +111,8 @@ def _in_programs(row: _Row) -> _Path:
 
 
 def _scopes(row: _Row) -> tuple[_Scope, _Scope]:
-    """The two scopes of a stack: its role in its step, and its role in all steps of its dbms."""
+    """The two scopes in which paths for a stack are searched: stacks of its role in the same step, and in all steps
+    of the same dbms."""
     return tuple(row[name] for name in (*_STEP, "role")), tuple(row[name] for name in _ROLE)
 
 
@@ -128,7 +130,8 @@ class _Known:
         self._trunks: dict[_Scope, _Path] = {}
 
     def paths_to(self, row: _Row, frame: _Frame) -> list[tuple[_Path, int]]:
-        """The paths to a function, each with the number of its samples, from the narrowest scope that has any."""
+        """The known paths to a function, each with its number of samples, from the narrowest scope that has such
+        paths."""
         for scope in _scopes(row) if frame[0] != _NAMELESS else ():
             if paths := self._paths.get((scope, frame)):
                 return sorted(paths.items(), key=lambda item: (-item[1], item[0]))
@@ -141,7 +144,8 @@ class _Known:
         if role not in self._trunks:
             stacks = self._whole[role].unique() if role in self._whole else pl.DataFrame()
             paths = [_path(stack) for stack in stacks.iter_rows(named=True)]
-            outer = zip(min(paths), max(paths), strict=False) if paths else ()  # all paths share what these share
+            # Frames that the first and the last path in order share are in all paths.
+            outer = zip(min(paths), max(paths), strict=False) if paths else ()
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
 
@@ -179,7 +183,7 @@ def divide(amounts: Sequence[int], shares: Sequence[int]) -> list[list[int]]:
     [[5, 5], [1, 0]]
     """
     total = sum(shares)
-    owed = [0] * len(shares)  # in units of 1 / `total`
+    owed = [0] * len(shares)  # the amount that each part has not got yet, in units of 1 / `total`
     divided = []
     for amount in amounts:
         owed = [before + amount * share for before, share in zip(owed, shares, strict=True)]

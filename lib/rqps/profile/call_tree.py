@@ -36,7 +36,7 @@ FOLDED_PER_UNIT = 1_000_000
 
 
 def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
-    """The trees of every host, step and dbms that has a round in common with the base, in one data frame."""
+    """The flame trees of every host, step and dbms that has a round in common with the base, in one data frame."""
     trees = [
         _tree(pair, fold_below).select(*TREE, host=pl.lit(host), step=pl.lit(step), dbms=pl.lit(dbms))
         for host, step, dbms, pair in pairs(costs, base)
@@ -148,7 +148,7 @@ def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:
     """One row per stack, written as a string with one letter per function, so that sorting puts callers before their
     callees. The second value maps each letter to its function."""
     names = pair.rows["stack"].explode(empty_as_null=False).unique().sort()
-    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # without surrogates
+    codes = chain(range(0x100, 0xD800), range(0xE000, 0x110000))  # leaves out surrogates, which are not characters
     letters = [chr(code) for code in islice(codes, len(names))]
     spelt = pl.element().replace_strict(names, letters, return_dtype=pl.String)
     word = pl.col("stack").list.eval(spelt).list.join("")

@@ -44,7 +44,7 @@ class Component(NamedTuple):
     library: Sequence[str] = ()
     kernel: Sequence[str] = ()
     layer: str = "SQL layer"
-    """The larger part of the server that the component is in, which readers ask for first."""
+    """The larger part of the server to which the component belongs; the first question is usually about layers."""
     last_resort: bool = False
     """True if the component gets only stacks in which no other component claims any frame."""
 
@@ -70,7 +70,8 @@ def in_layers(costs: pl.DataFrame) -> pl.DataFrame:
         for engine in costs["engine"].unique().sort()
         for component in components(engine)
     ]
-    known = pl.DataFrame(rows, schema=_LAYERS, orient="row").unique()  # a component may have several entries
+    # A component may have several entries in the table, so repetitions are dropped.
+    known = pl.DataFrame(rows, schema=_LAYERS, orient="row").unique()
     beside = costs.join(known, on=["engine", "component"], how="left", maintain_order="left")
     return beside.with_columns(component=pl.coalesce("layer", "component")).drop("layer")
 
@@ -93,7 +94,8 @@ class Patterns:
     def __init__(self, meanings: Iterable[tuple[str, str]]) -> None:
         known = dict(meanings)
 
-        def rank(pattern: str) -> tuple[int, int]:  # with equally many letters: a whole name, a prefix, any other
+        # Of patterns with equally many letters, a whole name comes first, then a prefix, then any other pattern.
+        def rank(pattern: str) -> tuple[int, int]:
             star = pattern.find("*")
             return -len(pattern.replace("*", "")), 0 if star < 0 else 1 if star == len(pattern) - 1 else 2
 

@@ -16,7 +16,7 @@ from rqps.profile.names import of_the_c_library, readable
 from rqps.stats.metrics import COUNTED, usable
 from rqps.store.schemas import INLINED
 
-_COLUMNS: dict[str, Any] = {  # maps columns to polars types; the class of these types is not public
+_COLUMNS: dict[str, Any] = {  # `Any`, since the class of polars's types is not public
     "host": pl.String,
     "dbms": pl.String,
     "engine": pl.String,
@@ -68,7 +68,8 @@ def as_measured(costs: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     """Scales costs so that an operation costs what the ordinary rounds measured; the stacks keep their shares.
 
     `operations` has a row per host, step, base and dbms with `base_estimate` and `me_estimate`. Each dbms has one
-    factor for all rounds of a step, so their relative spread is unchanged. Steps that were only profiled stay as is.
+    factor for all rounds of a step, so the relative spread between rounds is unchanged. Steps that were only profiled
+    stay as is.
     """
     cell = ["host", "step", "dbms"]
     sides = ({"dbms": "base", "measured": "base_estimate"}, {"dbms": "dbms", "measured": "me_estimate"})
@@ -124,7 +125,8 @@ def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     groups = rows.select("engine", *frames).with_row_index("row").group_by("engine", *frames, maintain_order=True)
     different = groups.agg("row")
     stacks = [pl.DataFrame(schema={"stack": COSTS["stack"], "component": pl.String, "row": different.schema["row"]})]
-    for of_engine in different.partition_by("engine", maintain_order=True):  # most studies have one engine
+    # Each engine names functions in its own way.
+    for of_engine in different.partition_by("engine", maintain_order=True):
         for part in of_engine.iter_slices(_ROWS_AT_A_TIME):
             stacks.append(_stacks_of(part["engine"][0], part.select(frames)).hstack(part.select("row")))
     named = pl.concat(stacks).group_by("stack", "component", maintain_order=True).agg(pl.col("row").list.explode())
@@ -135,7 +137,7 @@ def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
     costs = rows.group_by(*_KEYS, "engine", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
-    # Sorted, since the last digit of a sum, and with it a rank, depends on the order of the rows.
+    # The order is fixed, since later sums over these rows depend on it in their last digit, and ranks depend on sums.
     costs = costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
     return costs.hstack(named[costs["number"]]).select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 

@@ -30,7 +30,8 @@ FOOTPRINT = pl.Schema(
 
 def footprint(study: Study, base: str = "") -> pl.DataFrame:
     """One row per host, step, dbms and event of an operation: instructions, misses of the first-level caches, and
-    misses of each simulated last-level cache. Empty for a study without `caches`. `base` defaults to the study's."""
+    misses of each simulated last-level cache. Empty if the study does not simulate caches (`caches: true`). `base`
+    defaults to the study's base."""
     events, base = _events(study, ()), base or study.card.base
     means = events.group_by(*_KEYS, "event", maintain_order=True).agg(
         n=pl.len(), spread=pl.col("value").max() / pl.col("value").min() - 1, me_value=pl.col("value").mean()
@@ -48,7 +49,8 @@ def by_function(study: Study, base: str = "") -> pl.DataFrame:
     first."""
     rows, base = _events(study, ("engine", "function")), base or study.card.base
     sums = rows.group_by(*_KEYS, "event", "function").agg(pl.col("value").sum())
-    rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())  # a round may lack a function
+    # All counted rounds of the step: a function that a round lacks has no events in that round.
+    rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())
     means = sums.join(rounds, on=[*_KEYS, "event"]).with_columns(pl.col("value") / pl.col("rounds"))
     cell = ["host", "step", "event", "function"]
     of_base = means.filter(dbms=base).select(*cell, base_value="value")
@@ -86,7 +88,8 @@ def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def split_of(study: Study) -> pl.DataFrame:
-    """Work and cost of a study's own comparisons. CPU time is taken from ordinary rounds, not from callgrind's."""
+    """Work and cost of a study's own comparisons. CPU time is taken from ordinary rounds, not from rounds under
+    callgrind."""
     is_timed = study.card.rounds != 0 and study.card.base in set(study.runs["dbms"])
     return work_and_cost(footprint(study), relate(study)[1] if is_timed else _UNTIMED)
 

@@ -1,7 +1,8 @@
 """The costs of base and me in a step, by stack and round.
 
-A part's cost varies for two reasons. Sampling: a share of n in N samples has a multinomial error (0 samples do not
-prove a share of 0, hence n + 1). Rounds: a cost differs between starts of a server, even if it is counted exactly.
+The cost of a part of an operation varies for two reasons. The first is sampling: a share of n in N samples has a
+multinomial error, which is computed with n + 1, since 0 samples do not prove a share of 0. The second is that a cost
+differs between starts of a server, even if it is counted exactly.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,12 +14,12 @@ from rqps.errors import RqpsError
 from rqps.stats.metrics import COUNTED, USUAL_SPREADS
 
 USUAL_SPREAD = 0.02
-"""Assumed spread of a part's cost between rounds. Server CPU per operation spread by 2.3 % (median of 135 runs of
-15 s)."""
+"""The spread of a part's cost between rounds that is assumed if it was not measured. For comparison, the spread of
+server CPU per operation was 2.3 % (median of 135 runs of 15 s)."""
 ROUNDING = 1e-9
 """Maximum relative difference between two sums that the order of addition may cause."""
 ASSUMED = "With one round, ± is assumed: it is what two starts of the same build usually differ by."
-"""The sentence for a study of one round, which shows no spread."""
+"""The sentence on the interval in a study of one round, whose spread is not known."""
 
 BASE, ME = SIDES = ("base", "me")
 

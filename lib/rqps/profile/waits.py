@@ -23,7 +23,7 @@ LEFT_OVER = "left over"
 """The clients' time minus the recorded time of the threads that serve them; it may be negative."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
 WORK = "work"
-"""The wait of a background thread that has no work, in every engine."""
+"""The name, in every engine, of the wait of a background thread that has no work."""
 _FOR_WORK = ("a sleep", "another thread", "the system")
 _KEYS = ("host", "dbms", "round", "step")
 
@@ -37,14 +37,15 @@ class Wait(NamedTuple):
     server: Sequence[str] = ()
     library: Sequence[str] = ()
     last_resort: bool = False
-    """True if the wait is given only to stacks in which no other wait claims a function."""
+    """True if the wait is given only to stacks in which no function matches another wait."""
     counted: bool = True
     """False for a wait that costs nobody anything: for the next statement, or for work."""
 
 
 @cache
 def waits(engine: str) -> tuple[Wait, ...]:
-    """The waits of an engine, then the waits that are known only by functions of the C library."""
+    """The waits of an engine, then the waits that are recognised by functions of the C library and are the same for
+    all engines."""
     return tuple(Wait(**row) for row in (*(facts_of(engine).table("waits") or ()), *table(__package__, "waits")))
 
 
@@ -56,7 +57,7 @@ def wait_colours() -> dict[str, str]:
 
 @cache
 def idle_waits() -> tuple[str, ...]:
-    """The kinds of waits that are not counted."""
+    """The kinds of waits that cost nobody anything, such as waits for work."""
     return tuple({wait.name: None for engine in ENGINES for wait in waits(engine) if not wait.counted})
 
 

@@ -21,7 +21,7 @@ SLACK = 1e-9
 
 
 def checked(published: Published) -> pl.DataFrame:
-    """Every assertion of a source that was recalculated, including those that hold."""
+    """The result of every check that recalculates an assertion of a source, including assertions that hold."""
     with closing(_database(published)) as database:
         return _frame(row for check in published.checks for row in _findings(database, check))
 
@@ -47,8 +47,8 @@ def _frame(rows: Iterator[dict[str, str]]) -> pl.DataFrame:
 
 
 def _findings(database: sqlite3.Connection, check: Check) -> Iterator[dict[str, str]]:
-    """One finding per row of the check's query `figures`: its kind is `agrees` if the condition `holds` is true, else
-    the kind of the check."""
+    """One result for each row of the check's query `figures`. The result's kind is `agrees` if the condition `holds`
+    is true for the row, else it is the check's kind."""
     try:
         cursor = database.execute(f"SELECT *, ({check.holds or 0}) AS _holds FROM ({check.figures}\n)")
         names = [column[0] for column in cursor.description]
@@ -70,7 +70,7 @@ def _finding(check: Check, row: dict[str, Any], kind: str, observed: str) -> dic
 
 
 class _Sentence(Formatter):
-    """Fills templates in which `{ratio:change}` is a percentage of change."""
+    """Fills the templates of checks; `{ratio:change}` in a template becomes the change in percent."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec == "change":

@@ -41,14 +41,15 @@ class Beside(NamedTuple):
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row per number, for the steps that published and own columns share, in the order of their groups."""
+        """One row per number, for the steps that both published and own columns have, in the order of the groups of
+        steps."""
         if not self.ours:
             return pl.DataFrame()
         numbers = [
             column.numbers.with_columns(column=pl.lit(column.conditions["column"]))
             for column in (*self.theirs, *self.ours)
         ]
-        # The study with the most steps decides the order of the steps.
+        # Steps get the order that they have in our study with the most steps.
         longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
         every = pl.concat(column.sort("table_position") for column in longest_first)
         steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
@@ -73,7 +74,7 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     for mine in _studies(study, data):
         try:
             columns += _ours(mine, printed)
-        except RqpsError as error:  # a study whose own comparison fails can't be compared with others
+        except RqpsError as error:  # without ratios of its own, this study can't be compared with published ones
             refused.append(f"The study {mine.card.study} is left out: {error.message}.")
     ours = [column.pair for column in columns]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
@@ -209,7 +210,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     parameters = study.card.parameters
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
     threads = str(parameters.get("threads", NOT_SAID))
-    if study.card.imported:  # the parameters of an imported study are unknown, but its steps have these values
+    if study.card.imported:  # its parameters are unknown, but its steps tell clients and seconds
         threads = _all(map(str, sorted(study.steps["clients"].unique())))
         lengths = study.steps["elapsed_s"].drop_nulls().sort()
         seconds = " to ".join(dict.fromkeys(f"{value:.0f}" for value in (*lengths[:1], *lengths[-1:]))) or NOT_SAID

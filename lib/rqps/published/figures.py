@@ -40,7 +40,8 @@ FILES = {
     "timers": ("source table host timer metric value unit", ["ticks/s", "ticks", "cycles"]),
     "prose": ("source place host step dbms base metric sign value unit about", PROSE_UNITS),
 }
-"""Maps each file to its columns and to the units of its numbers. No two rows may differ only in number and unit."""
+"""Maps each file to its columns and to the units of its numbers. Two rows that differ only in number and unit are a
+mistake."""
 MAY_BE_EMPTY = {"prose": {"host", "step", "dbms", "base", "about"}}
 WHOLE = {"threads", "x"}
 
@@ -86,10 +87,10 @@ class Check(_Strict):
     rounding: str = ""
     """Says whether rounding explains the difference; empty if no number was rounded."""
     figures: str = ""
-    """A query in SQL that gives one row per finding."""
+    """A query in SQL, with one row for each case to which the assertion applies."""
     holds: str = ""
-    """A condition in SQL on the columns of `figures`, true if the assertion holds; without it, no row agrees with the
-    assertion."""
+    """A condition in SQL on the columns of `figures`, true if the assertion holds in this case. If `holds` is empty,
+    every row of `figures` contradicts the assertion."""
 
     @field_validator("source", "kind")
     @classmethod
@@ -142,7 +143,8 @@ def read(folder: Path | str | None = None) -> Published:
 
 
 def _yaml(path: Path, model: TypeAdapter[T], known: Any = None) -> T:
-    """Reads a YAML file and validates it with a model, which may look up words in `known`."""
+    """Reads a YAML file and validates it with a model. `known` has the words that some fields may have, such as the
+    names of sources."""
     document = parse(path.read_text(encoding="utf-8"))
     problems = document.problems
     if not problems:

@@ -54,7 +54,8 @@ class Asked:
 
 
 class Summary(NamedTuple):
-    """The folder of the imported study, and a text on its contents and on what was not read, with the reasons."""
+    """The folder of the imported study, and a text that says what was imported and what was not read, with the
+    reasons."""
 
     folder: Path
     text: str
@@ -113,7 +114,7 @@ class _Run:
 
 
 def _read(asked: Asked) -> tuple[list[Result], list[Unread]]:
-    """Every result in the folders, and the files that could not be read, with the reasons."""
+    """All results in the given folders, and the files that could not be read, with the reasons."""
     every, unread, results = readers(), list[Unread](), list[Result]()
     claimed: dict[str, list[Path]] = {reader.TITLE: [] for reader in every}
     terminal, unknown, roots = Terminal(sys.stderr), list[Path](), dict[Path, Path]()

@@ -55,7 +55,8 @@ _CORRECTED = {
     "p99_all": (_CLIENTS, "as p99, of all clients together"),
 }
 SOURCES = _PUBLISHED | _CORRECTED
-"""Maps each column to its file and its calculation: a formula in SQL that begins with `=`, or a description."""
+"""Maps each column to the file from which it is calculated and to the calculation: a formula in SQL that begins with
+`=`, or a description in words."""
 PUBLISHED = tuple(_PUBLISHED)
 """The published columns in the report's order; the report's last column is the dbms."""
 _OF_STEP = ["run", "step"]
@@ -76,7 +77,8 @@ def with_insert_rate(study: Study) -> pl.DataFrame:
 
 
 def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
-    """Queries of each client in every second; inserts for a step whose throughput counts inserts."""
+    """One row per client and second, with the number of queries or, for a step whose throughput counts inserts, of
+    inserts."""
     main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
     return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
 
@@ -207,8 +209,8 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
-    """The seconds with the flag `on_target`. A surplus of rows in the previous or next second counts, too: these rows
-    may have fallen on the wrong side of the boundary."""
+    """The seconds with the flag `on_target`. A second gets the surplus of rows of the previous or the next second,
+    since rows near the boundary may have been counted in the wrong second."""
     rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
     around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
     reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate

@@ -48,7 +48,7 @@ def response_time_values(study: Study) -> pl.DataFrame:
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published ratio of releases that we have measured, too."""
+    """One row per published ratio of two releases that we have measured, too, with our own ratio."""
     return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 
 
@@ -66,7 +66,8 @@ def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
 
 
 def inserts_differ(published: Published, study: Study) -> list[str]:
-    """The differences that a reader has to know before comparing the two numbers of a row."""
+    """The differences between the published insert benchmarks and ours that a reader has to know before comparing
+    numbers."""
     asked = study.card.parameters
     hosts = "; ".join(host.hardware for name in INSERTS for host in published.sources[name].hosts.values())
     return [

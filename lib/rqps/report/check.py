@@ -21,7 +21,8 @@ from rqps.store.packed import SUFFIX
 from rqps.store.read import check_whole, load
 
 LONGEST_SHOWN, WORDS_BEFORE, MOST_SHOWN = 240, 60, 20
-"""Limits on what is shown: characters of a line, characters before a difference, and lines per page."""
+"""Limits on what is shown of a difference: characters of a line, characters before the first that differs, and lines
+per page."""
 _STUDY, _DIGEST, _BESIDE = (
     re.compile(rf'<meta name="{name}" content="([^"]+)">') for name in ("study", "data", "beside")
 )
@@ -34,7 +35,8 @@ Line = tuple[str, str]
 
 
 class Checked(NamedTuple):
-    """The result of a check: number of compared pages, their differences, and pages that could not be compared."""
+    """The result of a check: the number of compared pages, the differences between old and new pages, and the pages
+    that could not be compared."""
 
     pages: int
     differences: list[str]
@@ -108,7 +110,8 @@ def _differences(name: str, page: bytes, again: bytes) -> Iterator[str]:
 
 
 def _where_they_differ(*texts: str) -> Iterator[str]:
-    """The texts, of which long ones are shortened to the part in which they differ, with some characters before it.
+    """The texts, unchanged if they are short; long texts are cut to the part in which they differ, with some
+    characters before that part.
 
     >>> [len(text) for text in _where_they_differ("a" * 999 + "1", "a" * 999 + "2")]
     [62, 62]

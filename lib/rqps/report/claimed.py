@@ -26,7 +26,7 @@ def compared_frame(study: Study) -> pl.DataFrame:
 
 def differences(study: Study) -> pl.DataFrame:
     """The difference of each dbms from the base in server CPU per operation: total, in user space, and in the kernel.
-    The difference in the kernel has no interval."""
+    The difference in the kernel, which is total minus user space, has no interval."""
     values, base = stats.measured(study, (CPU, USER_CPU)), study.card.base
     costs = stats.compare(stats.rounds(values, study.runs, base), of="difference")
     user = costs.filter(metric=USER_CPU).select(*CELL[:-1], user="estimate")
@@ -37,7 +37,7 @@ def differences(study: Study) -> pl.DataFrame:
 
 def decided_frame(compared: pl.DataFrame) -> pl.DataFrame:
     """One row per comparison, in the metric that gives its verdict: throughput or, if that is unsure, a cost per
-    operation. `size` is 1 plus the distance of the ratio from 1."""
+    operation. `size` is the change without its sign, as a ratio: 1.1 for ratios of 0.9 and 1.1."""
     return stats.deciding(compared).with_columns(size=1 + (pl.col("estimate") - 1).abs())
 
 

@@ -24,7 +24,7 @@ OTHER_RUNS = {
     "waits": "for waits",
     "instructions": "for counts of instructions",
 }
-"""Describes the modes of runs that are not part of the study's comparisons."""
+"""Describes runs that are not part of the study's comparisons: the base's twin, and runs of other modes."""
 OF_DBMS = {"options": "option", "compiled": "compiled"}
 """Maps names of facts about the dbms to the kind of condition that the fact lists."""
 
@@ -98,8 +98,8 @@ def _rounds(study: Study) -> str:
 
 
 def _by_dbms(study: Study, kind: str) -> list[str]:
-    """The conditions of one kind: one line with those that all dbms share, then one line for each set of dbms with
-    those that only these share."""
+    """The conditions of one kind: one line with the conditions that all dbms share, then one line for each set of
+    dbms with the conditions that only these dbms share."""
     rows = study.conditions.filter(kind=kind).select("name", "value", "dbms").unique(maintain_order=True)
     everyone = sorted(set(study.conditions["dbms"]))
     alike = rows.group_by("name", "value", maintain_order=True).agg(pl.col("dbms").sort())

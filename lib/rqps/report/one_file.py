@@ -18,7 +18,8 @@ _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"#]+)[^"]*"[^>]*>(.*?)</a>', re.DOTALL
 _PACKED = re.compile(r'<script type="text/plain" data-file="([^"/]+)">([^<]*)</script>\n')
 _BUNDLE = "vega"
 MOST_TIMES = 200
-"""Maximum factor by which a packed page may grow when it is unpacked; the usual factor is ten."""
+"""Maximum factor by which a packed page may grow when it is unpacked; the usual factor is ten. A file that grows more
+is refused: it could fill the memory."""
 _CLOSED = (
     '<noscript><p class="wide nothing">This report is one file, whose other pages need scripts to open. '
     "Scripts are off here.</p></noscript>"

@@ -41,7 +41,8 @@ from rqps.terminal import counted
 MOST_NAMED = 4
 """Maximum number of names in a list of dbms or steps; of a longer list, the number is given."""
 FEWEST_BROUGHT = 4
-"""Minimum number of releases for a sentence on the changes between them; of fewer, the first sentence says all."""
+"""Minimum number of releases for a sentence on the changes from release to release. For fewer releases, the first
+sentence has all changes."""
 _NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
 _NOUNS = {"releases": "releases", "breakdown": "releases", "builds": "builds"}
 """Maps kinds of questions to the word for several of the dbms that are compared."""
@@ -91,8 +92,8 @@ class Overall:
 
     @cached_property
     def extremes(self) -> pl.DataFrame:
-        """The comparisons from which the largest regression and gain are chosen: those of the dbms in the first
-        sentence and, if there are means, in the steps of the means."""
+        """The comparisons from which the largest regression and gain are chosen: comparisons of the dbms in the first
+        sentence and, if there are means, only in the steps of the means."""
         of_others = self.compared.filter(pl.col("dbms").is_in(self.others), base=self.base)
         return of_others.filter(pl.col("step").is_in(self.steps)) if self.steps else of_others
 
@@ -215,7 +216,8 @@ class Overall:
 
     def _changes(self, rows: Sequence[Row], verb: str, what: str, frame: str, names: Mapping[str, str]) -> Clause:
         """The changes of several dbms: `Toy 8.0 delivers 11 % and 9.7 delivers 9.1 % less throughput`; for many dbms,
-        their number and the smallest and largest change. `names` has the name of the first dbms."""
+        their number and the smallest and largest change. The first dbms is named as in `names`, the others by their
+        short names."""
         if len(rows) <= MOST_NAMED:
             first, *others = rows
             named = [phrase(f"{{}} {verb}s {{}}", names[first["dbms"]], _share(first, frame))]
@@ -248,7 +250,7 @@ class Overall:
         return Clause(f"{kind}± {claim.written}, {rounds_of(rows['n'])}", [claim])
 
     def _by_clients(self, host: str) -> Clause | None:
-        """A sentence with the mean for each number of clients, of the dbms of `_named`."""
+        """A sentence with the mean for each number of clients, for the dbms that `_named` chooses."""
         dbms, rows = self._named(host)
         parts = [
             phrase("{} with {}", signed(row, "means"), counted(row["clients"], "client"))
@@ -259,8 +261,8 @@ class Overall:
         return finding(phrase("By clients, the {} of {}: {}", self._measure(), self.full[dbms], listed(parts)))
 
     def _by_work(self, host: str) -> Clause | None:
-        """A sentence with the means by kind of work of the dbms of `_named`, if these disagree or a step differs from
-        its kind."""
+        """A sentence with the means by kind of work, for the dbms that `_named` chooses. None if all kinds of work
+        agree and no step differs from the others of its kind."""
         dbms, rows = self._named(host)
         if not (works := by_work(rows)):
             return None
@@ -284,7 +286,7 @@ class Overall:
         return "throughput" if self.metric == THROUGHPUT else "CPU per operation"
 
     def _extremes(self) -> Clause:
-        """A sentence on the largest regression and the largest improvement, in the same metric, and on the number of
+        """A sentence on the largest regression and the largest improvement, both in one metric, and on the number of
         each verdict."""
         changes = self.judged.filter(pl.col("verdict").is_in(list(CHANGED)))
         if changes.is_empty():
@@ -294,19 +296,20 @@ class Overall:
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
         rows = [self._by_size(order[0])]
-        if rows[0]:  # in the same metric: changes of two metrics can't be ranked
+        if rows[0]:
+            # The second change is taken in the first one's metric: changes in two metrics can't be ranked.
             rows.append(self._by_size(order[1], rows[0][0]["metric"]))
         return finding(*map(self._most, filter(None, rows)), counts)
 
     def cells(self, rows: pl.DataFrame) -> dict[str, list[str]]:
-        """The steps, bases and dbms of rows, for claims on their number."""
+        """The steps, bases and dbms that rows have, for claims on the number of these rows."""
         return {name: in_order(rows[name]) for name in ("step", "base", "dbms")}
 
     def _counts(self) -> Clause:
-        """The number of each verdict in the headline's metric, as in the tables, and those comparisons that are
-        inconclusive by throughput but not by cost per operation."""
+        """The number of each verdict in the headline's metric, as in the tables. Also names the comparisons that are
+        inconclusive by throughput but decided by cost per operation."""
         rows = self.extremes.filter(metric=self.metric)
-        if rows.height < self.judged.height:  # some were not measured in this metric
+        if rows.height < self.judged.height:  # some comparisons were not measured in this metric
             rows, frame, of = self.judged, "decided", self.cells(self.judged)
         else:
             frame, of = "compared", self.cells(rows) | {"metric": [self.metric]}
@@ -343,8 +346,8 @@ class Overall:
         return None
 
     def _by_size(self, verdict: str, metric: str = "") -> Sequence[Row]:
-        """The rows with a verdict in one metric, the largest change first. The default is the first metric with such
-        rows: the headline's, throughput or CPU."""
+        """The rows with a verdict in one metric, the largest change first. Without `metric`, this is the first metric
+        that has such rows: the headline's, then throughput, then CPU."""
         for of in [metric] if metric else dict.fromkeys((self.metric, THROUGHPUT, CPU)):
             rows = self.extremes.filter(metric=of, verdict=verdict)
             if not rows.is_empty():
@@ -374,7 +377,7 @@ class Overall:
         return Clause(phrase("{}{}", text, beyond := self._beyond(row)), [*text.claims, *beyond.claims, most])
 
     def _beyond(self, row: Row) -> Clause:
-        """Names the dbms with a larger change in the same step and direction that is inconclusive, if any."""
+        """Names the dbms, if any, whose change in the same step and direction is larger, but inconclusive."""
         cell = {name: row[name] for name in ("host", "step", "metric")}
         estimate, is_less = pl.col("estimate"), row["estimate"] < 1
         further = estimate < row["estimate"] if is_less else estimate > row["estimate"]
@@ -384,7 +387,7 @@ class Overall:
 
     def _about_as_much(self, row: Row, others: Sequence[Row]) -> str:
         """Names the comparisons whose interval overlaps the interval of `row`: by step if all have the same dbms as
-        `row`, by dbms if all have its step, else by both. Of many, the number."""
+        `row`, by dbms if all have its step, else by both. Of many comparisons, gives the number."""
         overlaps = [
             other
             for other in others
@@ -400,7 +403,8 @@ class Overall:
         return f"{len(named)} other comparisons of {of}"
 
     def _beside(self, row: Row) -> Clause:
-        """The change in the other metric, if any: in CPU if `row` is on throughput, else in throughput."""
+        """The change of the same comparison in CPU if `row` is on throughput, else in throughput; empty if that did
+        not change."""
         other = CPU if row["metric"] == THROUGHPUT else THROUGHPUT
         cell = {name: row[name] for name in CELL} | {"metric": other}
         beside = self.compared.filter(**cell).filter(pl.col("verdict").is_in(list(CHANGED))).to_dicts()
@@ -409,7 +413,7 @@ class Overall:
 
     def _brought(self, host: str) -> Clause | None:
         """A sentence on the releases that changed the geometric mean over the steps, or the only step. None if
-        nothing changed, or if there are fewer than three releases to compare."""
+        nothing changed, or if the study has so few releases that the first sentence names all changes."""
         of_host = stats.courses_of(self.study).summary.filter(host=host, metric=self.metric)
         course = of_host.filter(pl.col("step").is_in([stats.ALL_STEPS, *self.steps[: len(self.steps) == 1]]))
         if self.asks not in ("releases", "breakdown") or course.is_empty() or course["course"][0] == "flat":
@@ -435,7 +439,9 @@ class Overall:
             by_config.setdefault(self.study.configs[row["dbms"]], []).append(row)
         for config, rows in by_config.items():
             options = self.options[rows[0]["dbms"]] or config
-            # If the base's build has this config, too, changes within builds are shown instead of means to the base.
+            # A config's mean to the study's base is shown beside the mean of the same build with the base's config.
+            # The base itself has no mean, so if its build has this config, too, changes within builds are shown
+            # instead.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
             what = self._measure()
@@ -498,7 +504,7 @@ def _share(row: Row, frame: str) -> Clause:
 
 
 def _reach(row: Row) -> Clause:
-    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`; for a change that another order
-    of functions alone could make, with the largest such change."""
+    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`. If another order of functions
+    alone could make the change, the brackets also have the largest change that it made."""
     parts = (Clause(change_interval(row)), Clause(rounds_of([row["n"]])), by_layout_alone(row))
     return phrase(" ({})", joined(", ", filter(None, parts)))

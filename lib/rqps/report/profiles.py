@@ -16,7 +16,8 @@ from rqps.store.read import Study, load
 PROFILES = FIRST, _ = ("stacks", "instructions")
 """The modes of runs with profiles; pages show the mode `FIRST` first."""
 LENGTHS = {"steps", "seconds", "warmup_seconds", "counted_operations"}
-"""Parameters that select steps or set their length; they do not change the operations of a step."""
+"""Parameters that select steps or set their length. Studies that differ only in these have the same operations in a
+step."""
 
 _CELL = ["host", "step", "dbms"]
 
@@ -26,7 +27,7 @@ class Links(NamedTuple):
 
     page: str = ""
     by: Mapping[tuple[str, str], str] = {}
-    """Maps step and dbms to the mode of their profile; an empty mode means stacks."""
+    """Maps step and dbms to the mode of their profile; empty for stacks, which pages show by default."""
     note: str = ""
 
 

@@ -135,7 +135,8 @@ class Content:
     """Maps anchors to charts as JSON; an anchor is made from the heading above the chart."""
 
     def anchor(self, words: str, taken: Mapping[str, object]) -> str:
-        """An anchor made from the words: it changes only if they change. If it is taken, a number is added.
+        """An anchor made from words, so that links to it stay valid while the words do not change. If the anchor is
+        taken, a number is added.
 
         >>> Content().anchor("Over time, again", {"over-time-again": ""})
         'over-time-again-2'
@@ -146,7 +147,7 @@ class Content:
 
 
 def content_of(notebook: NotebookNode) -> Content:
-    """The parts of a notebook's page; its first heading is the title."""
+    """The parts of a notebook's page; the notebook's first heading is the page's title."""
     content = Content()
     # A Jupyter kernel sends printed text in pieces, some of them parts of a line. This merges the pieces.
     notebook, _ = CoalesceStreamsPreprocessor().preprocess(notebook, {})  # type: ignore[no-untyped-call]
@@ -155,15 +156,17 @@ def content_of(notebook: NotebookNode) -> Content:
             _add_prose(content, cell.source, FOLDED in cell.metadata.get("tags", ()))
         elif cell.cell_type == "code" and cell.source.strip():
             html = Markup(_PLAIN.sub(r"\1", Highlight2HTML()(cell.source)))  # type: ignore[no-untyped-call]
-            if content.parts and content.parts[-1].kind == "code":  # the cell before has no output
+            # The code cell before has no output: both are shown as one.
+            if content.parts and content.parts[-1].kind == "code":
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))
             content.parts += [
                 _EMPTY_CHART if _is_empty(output) else _part(content, output) for output in cell.outputs
             ]
-    _leave_out_nothing(content)
+    _remove_empty_sections(content)
     if any(part.kind == "drawing" for part in content.parts):
-        content.parts.append(Part("drawing", html=Markup(script_element())))  # once, after all drawings
+        # One script serves all drawings of the page.
+        content.parts.append(Part("drawing", html=Markup(script_element())))
     return content
 
 
@@ -194,12 +197,12 @@ def _has_program(chart: Any) -> bool:
     return any(
         key in _OF_PROGRAMS or (key.endswith("Expr") and value != NUMBERS) or _has_program(value)
         for key, value in chart.items()
-        if key != "datasets"  # names of columns in the data are arbitrary
+        if key != "datasets"  # columns in the data may have any name, also one of these
     )
 
 
-def _leave_out_nothing(content: Content) -> None:
-    """Removes each section that shows only the reason why it has no results, with its prose and heading."""
+def _remove_empty_sections(content: Content) -> None:
+    """Removes each section without results, with its heading and prose: a section that shows only why it has none."""
     groups: list[list[Part]] = []
     for part in content.parts:
         if part.kind == "prose" or not groups:
@@ -249,7 +252,8 @@ def _is_empty(output: NotebookNode) -> bool:
 
 
 def _of_frame(html: str) -> str:
-    """The HTML of a polars frame for a page: texts without quotes, a dash for null. Without rows, a sentence instead.
+    """The HTML of a polars frame for a page: texts without quotes, and a dash for null. A frame without rows becomes
+    a sentence.
 
     >>> _of_frame('<table class="dataframe"><tbody><tr><td>&quot;scan&quot;</td><td>null</td></tr></tbody>')
     '<table class="dataframe"><tbody><tr><td>scan</td><td>–</td></tr></tbody>'

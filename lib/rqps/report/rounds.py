@@ -43,7 +43,8 @@ def rounds_page(
     profiles: Links,
     **words: str,
 ) -> tuple[str, Markup]:
-    """The HTML of the page, including comparisons of configs within a build, and the links to it as JSON."""
+    """The HTML of the page, which includes comparisons of configs within a build; and, as JSON, the links to this
+    page from numbers on other pages."""
     base = study.card.base
     of_builds = [frame.filter(pl.col("base") != base) for frame in relate_configs(study, compared)]
     rounds, compared = (pl.concat(both, how="diagonal") for both in zip((rounds, compared), of_builds, strict=True))

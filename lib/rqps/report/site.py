@@ -51,7 +51,8 @@ OF_LOGS, MOST_OF_A_LOG = (".log", ".err", ".out"), 16_384
 
 @dataclass
 class Progress:
-    """The progress of making pages. The planned time per page was measured on two slow cores."""
+    """The progress of making pages. The time left is estimated from times per page that were measured on two slow
+    cores."""
 
     planned_s: float
     terminal: Terminal = field(default_factory=lambda: Terminal(sys.stderr, plain_every_s=4.0))
@@ -187,9 +188,10 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True if a notebook belongs to a study's report, by the conditions in its metadata.
 
     All conditions must be met. They can require a run of one of several workloads or modes; a config that sets one of
-    several options, or an option that varies between configs of a workload (`varied`); levels, or none; a minimum
-    number of releases; imported results, or none; and a function that returns True. Studies without rounds of
-    throughput get a notebook only if it asks for `releases`, for `counts`, or for the mode of a profile.
+    several options, or an option that varies between configs of a workload (`varied`); that the study has levels of
+    instruments, or has none; a minimum number of releases; that the results are imported, or are not; and that a
+    function returns True. Studies without rounds of throughput get a notebook only if it asks for `releases`, for
+    `counts`, or for the mode of a profile.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
@@ -249,8 +251,9 @@ def _enclosed(file: Path) -> dict[str, str]:
 
 
 def _says_something(notebook: Path, compared: pl.DataFrame, nothing: str) -> bool:
-    """False if a page would be empty or too long. A page on profiles has contents even if nothing was compared. For a
-    notebook that shows one comparison per screen, `comparisons` in its metadata is the maximum number of them."""
+    """False if a page would be empty or too long. A page on profiles is never empty: it has contents even if nothing
+    was compared. For a notebook that shows one comparison per screen, `comparisons` in its metadata is the maximum
+    number of them."""
     asked = asked_by(notebook)
     if "comparisons" in asked:
         count = 0 if compared.is_empty() else compared.select("host", "step", "dbms").n_unique()

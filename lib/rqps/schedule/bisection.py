@@ -36,7 +36,7 @@ from rqps.terminal import counted, duration, formatted
 from rqps.workloads import workload
 
 ROUNDS, MOST_ROUNDS = 4, 24
-"""Rounds of a probe by duets, and the maximum number of rounds of an undecided candidate."""
+"""The number of rounds of a probe by duets, and the maximum that a candidate gets while it is undecided."""
 MOST_COUNTS = 4
 SIGNALS = 128
 """Exit codes of this value or more mean that a signal stopped the study."""
@@ -54,18 +54,18 @@ class Size(NamedTuple):
 
     @property
     def enough(self) -> bool:
-        """True if the occasions are enough for an interval that also holds at other hours."""
+        """True if there are enough occasions for an interval that also holds for measurements at other hours."""
         return self.occasions >= OCCASIONS_FOR_OTHER_HOURS
 
     @property
     def excludes_none(self) -> bool:
-        """True if the interval of the mean excludes a ratio of 1. This interval is narrower than the interval for a
-        further occasion."""
+        """True if the interval of the mean over the occasions excludes a ratio of 1, which is no change. `level` has
+        a wider interval if there are enough occasions: it is for a further occasion."""
         return abs(self.level.value) >= self.level.half / (math.sqrt(1 + self.occasions) if self.enough else 1.0)
 
     def certainty(self, builds: bool | None = None) -> str:
-        """Words that say whether the occasions make the size and the builds of the change certain; `builds` is True
-        if the builds are."""
+        """Words on the certainty of the change and of the two builds between which it lies; `builds` is True if these
+        builds are certain."""
         if not self.excludes_none:
             return "; over all occasions together, no change is certain"
         if not self.enough:
@@ -78,7 +78,7 @@ class Size(NamedTuple):
 
 @dataclass
 class Bisection:
-    """A bisection and its study. The base of the study is the good end; its dbms are the candidates."""
+    """A bisection and its study. The base of the study is the good end; the dbms of the study are the candidates."""
 
     runs_file: RunsFile
     study: str
@@ -150,7 +150,8 @@ class Bisection:
         return self.answer(changes), 0
 
     def answer(self, changes: Sequence[Change]) -> str:
-        """The ends and the changes in words, by all rounds: the ends get further rounds with each candidate."""
+        """The difference between the ends, and the changes, in words. Sizes are from all rounds, which are more than
+        the search had for each: both ends are measured again with every candidate."""
         last, pairs = len(self.dbms) - 1, [(change.before, change.after) for change in changes]
         sizes = [self._size(*pair, max(len(pairs), 1)) for pair in [(0, last), *pairs]]
         ends = f"{self.title(last)} relative to {self.title(0)}: {sizes[0].level.words} of {self.what}"
@@ -206,7 +207,8 @@ class Bisection:
         pair = (self.dbms[change.before], self.dbms[change.after])
         self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
         asked = self._asked(pair, 1, {"base": pair[0], "instructions_rounds": 1})
-        self._run(asked, wanted=dict.fromkeys(pair, 1))  # the duets of both are measured already
+        # The duets of both are measured already, so only the counts are missing.
+        self._run(asked, wanted=dict.fromkeys(pair, 1))
 
     def _measure_again(self, changes: Sequence[Change], now: bool) -> None:
         """Measures both ends and the two builds of each change on the further occasions of the study; with `now`, on
@@ -255,7 +257,8 @@ class Bisection:
         build, _ = build_and_config(dbms)
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
-            installed = spec.copied_to(Path(str(spec.path)))  # the build of a commit never changes, and needs no copy
+            # The path serves as its own copy, since the build of a commit never changes.
+            installed = spec.copied_to(Path(str(spec.path)))
             builds = {**self.runs_file.builds, build: installed}
             self.runs_file = self.runs_file.model_copy(update={"builds": builds})
 
@@ -324,8 +327,9 @@ class Bisection:
         return Size(Level(size, (high - low) / 2 * math.sqrt(1 + wide.height)), wide.height)
 
     def _ranges(self, larger: Sequence[Pair], pair: Pair) -> dict[float, Pair]:
-        """The ranges in which the change of a pair lies, by their probability: servers may have been faster or slower
-        in the hour of the search. `larger` has the pairs of larger changes."""
+        """Maps probabilities to the range of candidates in which the change of a pair lies. The range may be wider
+        than the pair, since servers may have been faster or slower in the hour of the search. `larger` has the pairs
+        of larger changes."""
         rounds, log = self._rounds(), pl.col("ratio").log()
         of_search, places = rounds.filter(IN_SEARCH), {dbms: at for at, dbms in enumerate(self.dbms)}
         (way,) = of_search.filter(dbms=self.dbms[-1]).select(log.mean())["ratio"]

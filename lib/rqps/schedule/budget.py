@@ -119,8 +119,8 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """Maps each dbms to its number of rounds with the base in this occasion. Rounds in which all other builds have an
-    earlier version do not count."""
+    """Maps each dbms to its number of rounds with the base in this occasion. Rounds in which every build but the base
+    had an earlier version than now do not count."""
     now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides

@@ -21,9 +21,9 @@ ends."""
 SHARE_WORTH_FINDING = 0.25
 """A further change has to be larger than this share of the neighbouring change that was located before."""
 COVERAGES = (0.95, 0.99)
-"""The probability that the change lies in the range that is named, and the probability from which its two builds are
-called certain. The second is larger: if a change is small compared with the spread between servers, its builds mostly
-seem certain when it is also overestimated (benchmarks/bisecting.py)."""
+"""Two probabilities. The range of builds that is named contains the change with the first. If the two builds around a
+change contain it with the second, they are called certain. The second is larger, since a change that is small
+compared with the spread between servers seems certain mostly when it is overestimated (benchmarks/bisecting.py)."""
 LEAST_SQUARES = 1e-18
 """Lower bound of a sum of squares, so that it has a logarithm even if the levels do not vary."""
 
@@ -67,9 +67,9 @@ def likely_range(
 
     `occasions` maps the candidates to the logarithms of their ratios, one mapping per occasion; the search is the
     first occasion. Builds between two changes are assumed to be equally fast, but each server is faster or slower at
-    random on each occasion: how much follows from the logarithms. Before anything is measured, each build is equally
-    likely to have brought the change. (Sizes and spread have flat priors: the sum of squares decides, as in a t
-    distribution.)
+    random on each occasion, by an amount that is estimated from the logarithms. Before anything is measured, each
+    build is equally likely to have brought the change. (Sizes and spread have flat priors: the sum of squares
+    decides, as in a t distribution.)
     """
     first = max((after for _, after in larger if after <= pair[0]), default=0)
     last = min((before for before, _ in larger if before >= pair[1]), default=max(occasions[0]))
@@ -138,7 +138,7 @@ class Search:
         return self.levels[candidate]
 
     def _end(self, candidate: int) -> Level:
-        """The level of a candidate that has been measured."""
+        """The level of a candidate that is known to have one."""
         level = self.level(candidate)
         assert level is not None
         return level

@@ -30,7 +30,7 @@ PREFIX = "PREFIX"
 
 
 class Touching(NamedTuple):
-    """A commit with functions in its diff whose cost changed."""
+    """A commit whose diff touches functions of which the cost changed."""
 
     commit: str
     subject: str
@@ -110,7 +110,7 @@ class Checkout:
             link.replace(prefix)
         elif is_link or not note.is_file() or note.read_text() != commit:
             if is_link:
-                prefix.unlink()  # or the command would install into the cache
+                prefix.unlink()  # through this link, the command would install into the cache
             self.build(commit, prefix)
             note.write_text(commit)
         return self.title(commit)
@@ -180,7 +180,7 @@ class Checkout:
 
     @contextmanager
     def _building(self, commit: str) -> Iterator[None]:
-        """Reports that a commit is being built, and the time of the slowest build before; measures the time of this
+        """Reports that a commit is being built, with the time of the slowest build so far; measures the time of this
         build."""
         took = f", {duration(max(self._seconds))} the last time" if self._seconds else ""
         self.say(f"building {self.title(commit)}{took}")

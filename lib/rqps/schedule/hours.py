@@ -44,7 +44,8 @@ class Hours:
         )
 
     def following(self, now_s: float) -> Iterator[tuple[float, float]]:
-        """Yields the beginning and the end of each day's hours, as Unix times; hours under way begin now.
+        """Yields the beginning and the end of each day's hours, as Unix times; if the hours of a day are under way,
+        their beginning is `now_s`.
 
         A time that the clock skips in spring is moved by the skipped hour; of a time that occurs twice in autumn, the
         first counts.
@@ -86,7 +87,7 @@ class Hours:
         return f"{len(days)} {kind}{'s' * (len(days) != 1)} from {self}, the last until about {moment(now_s)}"
 
     def wait(self, watcher: Watcher, seconds: float = 0.0, what: str = "the study") -> None:
-        """Waits until `seconds` fit into the hours, and reports the wait."""
+        """Waits until `seconds` fit into what is left of the hours, and reports that it waits."""
         now_s = time.time()
         begin = self.room(seconds, what, now_s)
         if begin > now_s:

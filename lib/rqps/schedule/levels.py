@@ -42,7 +42,8 @@ def file_of_level(data: Path, study: str) -> Path | None:
 
 
 def run_levels(runs_yaml: Path, study: str, data: Path, run: Callable[[RunsFile, str], int], say: Say) -> int:
-    """Measures level by level with `run`, first the levels in the file; stops at the first level that fails."""
+    """Measures level by level with `run`: first the levels that are in the study's `levels_file` already, then new
+    ones. Stops at the first level that fails."""
     file = levels_file(data, study)
     code, done = 0, 0
     while not code:

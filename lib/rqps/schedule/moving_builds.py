@@ -42,7 +42,7 @@ class Acknowledged(Strict):
 
 @dataclass(frozen=True)
 class Watch:
-    """Watches a study with builds whose binaries are replaced from time to time."""
+    """Watches a study in which some builds are rebuilt from time to time at the same path."""
 
     runs_file: RunsFile
     study: str
@@ -69,9 +69,9 @@ class Watch:
         """Measures the replaced builds on an occasion of their own and, if a step may have changed, on a second
         occasion with newly loaded tables. Returns the exit code.
 
-        A stopped occasion continues with its finished rounds.
+        After an interruption, the same occasion is continued, and its finished rounds count.
         """
-        with runner.measuring(self.study):  # no build is replaced while another process measures it
+        with runner.measuring(self.study):  # so that no build is replaced while another process measures the study
             for build in rebuilds.moving(self.runs_file, self.study):
                 spec = self.runs_file.builds[build]
                 engine_of(spec).source(build, spec).renew(build, say)

@@ -73,13 +73,14 @@ def job_of(
         raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
     with run_folder.measuring(name):  # raises an error if another run is being measured
         run_folder.clear_stale(place, print)
-        run_folder.remove_own(place.partial(run.unit))  # left by an earlier execution of the cell in this kernel
+        # An earlier execution of the cell in this kernel may have left this folder.
+        run_folder.remove_own(place.partial(run.unit))
         refuse_mixture(place, [run], {*spec.hosts} - {this_host()})
         if run_state(place, run).state == "done":
             fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
             raise RqpsError(f"{place.finished(run.unit)}: this run is measured already", fix=fix)
         ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
-        # A run that belongs to the study writes the same card as `rqps run`.
+        # For a run that belongs to the study in runs.yaml, the card is the same that `rqps run` writes.
         known = original if name == study else runs_file
         if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
             write_card(place, known.studies[name], unfold(known, name, this_host()), None, versions)
@@ -93,7 +94,7 @@ def job_of(
 def measure(job: Job) -> Result:
     """Measures the run that a notebook requests. For a run by hand, the run's folder is then moved to the finished or
     the failed runs of its study. An interrupted run leaves nothing."""
-    if job.published_in is None:  # `rqps run` waits for the notebook and publishes the run
+    if job.published_in is None:  # `rqps run` moves the folder once the notebook has ended
         return measure_into_folder(job)
     place, started_at = StudyFolder(job.published_in), run_folder.now()
     partial = place.partial(job.run.unit)

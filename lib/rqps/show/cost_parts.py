@@ -14,11 +14,13 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import formatted
 
 UNSAID = 0.2
-"""Maximum share of the difference that may be left unnamed: parts are named, largest first, until this is reached."""
+"""Maximum share of the difference that sentences leave unnamed: they name parts, the largest first, until no more
+than this is left."""
 SMALL_THREAD = 0.05
 """A background thread is named only if it has more than this share of the difference."""
 KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
-"""Maps kinds of parts to their title in sentences and to the maximum number of parts that are named."""
+"""Maps each kind of part to its title in sentences, and to the maximum number of parts of this kind that are
+named."""
 NO_NAME = r"^[\[(]"
 """Matches names that are not functions: `[unknown]`, of a stripped server, and `(9 smaller functions)`."""
 _SIDES = ("base_estimate", "me_estimate")

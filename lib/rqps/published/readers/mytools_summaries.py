@@ -16,7 +16,8 @@ TITLE = "summaries of mytools"
 PER_ROW = 1000
 """Rows per unit of a summary's rate for steps that read whole tables: the rate is in thousands of rows per second."""
 TOLERANCE = 0.01
-"""Maximum relative difference between a number in a summary and in the result folder; rounding may add to it."""
+"""Maximum relative difference between a number in a summary and the same number in the result folder. The error of
+rounding is allowed in addition."""
 FEWEST_SHIFTED = 2
 """A summary is called shifted if at least this many rows have the numbers of a neighbouring step."""
 ENGINES = {"my": "mysql", "pg": "postgres"}
