@@ -65,13 +65,13 @@ def serving(
 
 def compare(what: str, pairs: int, me: Callable[[], float], base: Callable[[], float]) -> dict[str, Any]:
     """Measures both sides of each pair in random order and reports the ratio me / base."""
-    found = []
+    results = []
     for _ in range(pairs):
         sides = [("me", me), ("base", base)]
         random.shuffle(sides)
         values = {name: side() for name, side in sides}
-        found.append((values["me"], values["base"]))
-    return report(what, found)
+        results.append((values["me"], values["base"]))
+    return report(what, results)
 
 
 def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def report(what: str, pairs: Sequence[tuple[float, float]]) -> dict[str, Any]:
     return {"what": what, "pairs": [{"me": me, "base": base} for me, base in pairs], "ratio": summary}
 
 
-def save(file: Path | None, found: dict[str, Any]) -> None:
+def save(file: Path | None, results: dict[str, Any]) -> None:
     """Writes what was found as JSON, if a file is asked for."""
     if file:
-        file.write_text(json.dumps(found, indent=2) + "\n")
+        file.write_text(json.dumps(results, indent=2) + "\n")

@@ -43,12 +43,12 @@ def _below(pid: int) -> set[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         started.setdefault(int(fields[1]), set()).add(int(stat.parent.name))
-    found: set[int] = set()
+    below: set[int] = set()
     new = started.get(pid, set())
     while new:
-        found |= new
-        new = {child for each in new for child in started.get(each, set())} - found
-    return found
+        below |= new
+        new = {child for parent in new for child in started.get(parent, set())} - below
+    return below
 
 
 def _share_kb(pid: int) -> int:

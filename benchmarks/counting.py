@@ -52,7 +52,7 @@ def count(run: Run, folder: Path) -> dict[str, float]:
         patience_s=callgrind.start_patience_s,
     )
     server = prepared.open(folder / "data", asked)
-    found = {}
+    counts = {}
     try:
         placement.apply(os.getpid(), where.observer_cpus)
         load_of = Sysbench()
@@ -67,10 +67,10 @@ def count(run: Run, folder: Path) -> dict[str, float]:
                 costs = callgrind.end(server.pid)
                 load.wait_until_gone()
             answer = load_of.answers(step, parameters, load)[0]
-            found[step] = sum(cost.instructions for cost in costs.values()) / answer.columns["operations"]
+            counts[step] = sum(cost.instructions for cost in costs.values()) / answer.columns["operations"]
     finally:
         server.close()
-    return {**found, "seconds": time.monotonic() - began}
+    return {**counts, "seconds": time.monotonic() - began}
 
 
 units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench")

@@ -85,14 +85,14 @@ def measure(stacks: pl.DataFrame, steps: pl.DataFrame, rounds: int) -> None:
     print(f"{sides} distinct stacks, {depth:.0f} frames deep on average")
     costs = timed("stacks to costs, names and components", rounds, lambda: stack_costs(stacks, steps))
     tree = timed("costs to the tree of both sides", rounds, lambda: flame_tree(costs, BASE, ME, STEP))
-    whole = timed("the same, no frame folded", rounds, lambda: flame_tree(costs, BASE, ME, STEP, fold_below=0.0))
+    unfolded = timed("the same, no frame folded", rounds, lambda: flame_tree(costs, BASE, ME, STEP, fold_below=0.0))
     parts = timed("costs to the breakdown by component", rounds, lambda: breakdown(costs, BASE))
     by_function = timed("costs to the breakdown by function", rounds, lambda: breakdown(costs, BASE, "function"))
     for side, measured in (("base", 20.0), ("me", 25.0)):
         sums = {
             "costs": costs.filter(dbms=BASE if side == "base" else ME)["cost"].sum(),
             f"tree of {tree.height:,}": tree[f"{side}_self"].sum(),
-            f"tree of {whole.height:,}": whole[f"{side}_self"].sum(),
+            f"tree of {unfolded.height:,}": unfolded[f"{side}_self"].sum(),
             "components": parts[f"{side}_estimate"].sum(),
             "functions": by_function[f"{side}_estimate"].sum(),
         }
@@ -116,18 +116,18 @@ def compare(program: Path, stacks: pl.DataFrame, rounds: int) -> None:
                 rounds,
                 lambda: subprocess.run(command, check=True, capture_output=True, text=True).stdout,  # noqa: B023
             )
-            kept = sum(int(line.rsplit(None, 2)[1]) for line in words.splitlines())
-            print(f"  of the base {kept:,} of {wanted:,} are left: {1 - kept / wanted:.1%} lost")
+            samples = sum(int(line.rsplit(None, 2)[1]) for line in words.splitlines())
+            print(f"  of the base {samples:,} of {wanted:,} are left: {1 - samples / wanted:.1%} lost")
 
 
 def timed(what: str, rounds: int, work: Callable[[], T]) -> T:
     seconds = []
     for _ in range(rounds):
         began = time.perf_counter()
-        found = work()
+        result = work()
         seconds.append(time.perf_counter() - began)
     print(f"{what:42} {median(seconds):7.3f} s ({min(seconds):.3f} to {max(seconds):.3f})", flush=True)
-    return found
+    return result
 
 
 if __name__ == "__main__":

@@ -104,11 +104,11 @@ def as_others_write_it(text: Path) -> Counter[str]:
     """Our stacks in the form of the other two: without arguments, joined by semicolons, samples as their weight."""
     with text.open("rb", buffering=0) as file:
         stacks = fold(file.read).stacks()
-        found: Counter[str] = Counter()
+        folded_stacks: Counter[str] = Counter()
         for stack in stacks:
             names = (_tidied(frame.name) for frame in stack.frames)
-            found[";".join((stack.thread.name, *names))] += stack.weight
-    return found
+            folded_stacks[";".join((stack.thread.name, *names))] += stack.weight
+    return folded_stacks
 
 
 def _tidied(name: str) -> str:
@@ -120,11 +120,11 @@ def _tidied(name: str) -> str:
 
 
 def folded(output: str) -> Counter[str]:
-    found: Counter[str] = Counter()
+    stacks: Counter[str] = Counter()
     for line in output.splitlines():
         stack, _, count = line.rpartition(" ")
-        found[stack] += int(count)
-    return found
+        stacks[stack] += int(count)
+    return stacks
 
 
 def measured(command: list[str], output: Path) -> tuple[float, float]:
@@ -143,16 +143,16 @@ def measured(command: list[str], output: Path) -> tuple[float, float]:
 def compare(text: Path, folder: Path, others: dict[str, list[str]], rounds: int) -> None:
     """Takes turns in random order and prints what each took; then compares what came out."""
     commands = {"rqps": [sys.executable, __file__, "--fold", str(text)], **others}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for number in range(rounds):
         for name in random.sample(list(commands), len(commands)):
             if number == 0 or not commands[name][0].endswith("perl"):
-                found[name].append(measured(commands[name], folder / name))
+                times[name].append(measured(commands[name], folder / name))
     size_mb = text.stat().st_size / 1e6
-    for name, values in found.items():
+    for name, values in times.items():
         seconds = sorted(took_s for took_s, _ in values)
         print(
-            f"{name:24} {statistics.median(seconds):6.2f} s ({', '.join(f'{each:.2f}' for each in seconds)}), "
+            f"{name:24} {statistics.median(seconds):6.2f} s ({', '.join(f'{second:.2f}' for second in seconds)}), "
             f"{size_mb / statistics.median(seconds):5.0f} MB/s, {max(used for _, used in values):4.0f} MB of memory"
         )
     mine = as_others_write_it(text)

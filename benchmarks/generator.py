@@ -52,7 +52,7 @@ class Stock:
 def only(kind: str) -> dict[str, int]:
     """Options of oltp_read_only with one kind of range, of 1000 rows."""
     kinds = ("simple", "sum", "order", "distinct")
-    return {"range-size": 1000, **{f"{each}-ranges": int(each == kind) for each in kinds}}
+    return {"range-size": 1000, **{f"{other}-ranges": int(other == kind) for other in kinds}}
 
 
 RANGES = " OR ".join(["k BETWEEN {x} AND {x+5}"] * 10)
@@ -140,33 +140,33 @@ def by_stock(server: Any, stock: Stock, parameters: SysbenchParameters, cpus: tu
         **stock.options,
     }
     command = [*sysbench().argv, stock.script, *(f"--{name}={value}" for name, value in asked.items()), "run"]
-    said = subprocess.run(
+    output = subprocess.run(
         keeper.command("exec", command, cpus=cpus),
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, **sysbench().environment},
     ).stdout
-    operations = re.search(r"total: +(\d+)", said)
-    assert operations, said
+    operations = re.search(r"total: +(\d+)", output)
+    assert operations, output
     return int(operations[1])
 
 
-def table(found: dict[str, dict[str, Any]], goal: float) -> str:
+def table(results: dict[str, dict[str, Any]], goal: float) -> str:
     """One row a step, with the interval of its ratio."""
     lines = [f"{'step':30} {'against':21} {'pairs':>5} {'ratio':>7} {'interval':>15}  at most {goal:.0%} more"]
-    for name, each in found.items():
-        ratio = each["ratio"]
+    for name, result in results.items():
+        ratio = result["ratio"]
         within = "yes" if ratio["estimate"] <= 1 + goal else "no"
         reach = f"{ratio['low']:.3f}–{ratio['high']:.3f}"
-        lines.append(f"{name:30} {each['script']:21} {ratio['n']:5} {ratio['estimate']:7.3f} {reach:>15}  {within}")
+        lines.append(f"{name:30} {result['script']:21} {ratio['n']:5} {ratio['estimate']:7.3f} {reach:>15}  {within}")
     return "\n".join(lines)
 
 
 def main() -> None:
     asked = options.parse_args()
     parameters = SysbenchParameters(index_first=True, seconds=asked.seconds, warmup_seconds=0)
-    found = {}
+    results = {}
     with serving(asked.dbms, parameters, asked.study) as (server, where, folder):
         cpus = where.client_cpus
         for name in [name for name in (OWN if asked.own else STOCK) if not asked.step or name in asked.step]:
@@ -182,9 +182,9 @@ def main() -> None:
             what = (
                 f"{name}: generator CPU, µs/operation, {'own' if asked.own else 'ours'} (me) against {against} (base)"
             )
-            found[name] = compare(f"{what}, {where.kind}", asked.pairs, me=me, base=base) | {"script": against}
-    print(table(found, GOAL_OF_OWN if asked.own else GOAL))
-    save(asked.json, {"benchmark": "generator", "dbms": asked.dbms, "seconds": asked.seconds, "found": found})
+            results[name] = compare(f"{what}, {where.kind}", asked.pairs, me=me, base=base) | {"script": against}
+    print(table(results, GOAL_OF_OWN if asked.own else GOAL))
+    save(asked.json, {"benchmark": "generator", "dbms": asked.dbms, "seconds": asked.seconds, "found": results})
 
 
 main()

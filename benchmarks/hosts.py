@@ -101,7 +101,7 @@ with tempfile.TemporaryDirectory(prefix="rqps-bench-") as name:
                 took[study].append(one(study, number))
     finally:
         far.stop()
-    there_s, own_s = (median(each) for each in zip(*took["there"], strict=True))
-    here_s = median(each for each, _ in took["here"])
+    there_s, own_s = (median(seconds) for seconds in zip(*took["there"], strict=True))
+    here_s = median(seconds for seconds, _ in took["here"])
     print(f"a run takes {there_s:.1f} s there, {own_s:.2f} s of it ({own_s / there_s:.1%}) for coming and going")
     print(f"here it takes {here_s:.1f} s")

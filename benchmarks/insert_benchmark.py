@@ -107,8 +107,8 @@ def theirs(client: original.Client, server: Server, cpus: tuple[int, ...]) -> Do
     def do(step: str, parameters: InsertBenchmarkParameters, seed: int) -> Done:
         rows = parameters.rows(find(step, parameters.form))
         lines = original.run(client, server, step, rows, seed=seed, cpus=cpus)
-        whole = [line for line in lines if line.rows < rows] or lines
-        return Done(rows, whole[-1].elapsed_s, whole[-1].rows, whole[-1].queries)
+        fitting = [line for line in lines if line.rows < rows] or lines
+        return Done(rows, fitting[-1].elapsed_s, fitting[-1].rows, fitting[-1].queries)
 
     return do
 
@@ -180,14 +180,14 @@ def serving(kind: PlacementKind | None) -> Iterator[tuple[Server, tuple[int, ...
         yield server, where.client_cpus, folder
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
+def table(results: Sequence[dict[str, Any]]) -> str:
     """One row a goal, with the interval of its ratio."""
     lines = [f"{'step':6} {'ours / original':16} {'pairs':>5} {'ratio':>7} {'interval':>15}  goal"]
-    for each in found:
-        goal, ratio = Goal(**each["goal"]), each["ratio"]
+    for result in results:
+        goal, ratio = Goal(**result["goal"]), result["ratio"]
         reach = f"{ratio['low']:.3f}–{ratio['high']:.3f}" if ratio["low"] is not None else "too few"
-        told = f"{goal.words}: {goal.met(ratio['estimate'])}" if goal.met(ratio["estimate"]) else goal.words
-        lines.append(f"{goal.step:6} {goal.what:16} {ratio['n']:5} {ratio['estimate']:7.3f} {reach:>15}  {told}")
+        verdict = f"{goal.words}: {goal.met(ratio['estimate'])}" if goal.met(ratio["estimate"]) else goal.words
+        lines.append(f"{goal.step:6} {goal.what:16} {ratio['n']:5} {ratio['estimate']:7.3f} {reach:>15}  {verdict}")
     return "\n".join(lines)
 
 
@@ -209,8 +209,8 @@ def main() -> None:
     halves: Halves = {step: [] for step in STEPS if step in (*STEPS[:2], *asked.steps)}
     client = original.client(asked.original, asked.python, asked.repository)
     with serving(asked.placement) as (server, cpus, folder):
-        for each in asked.set:
-            query(server.connect(), f"SET GLOBAL {each}")
+        for setting in asked.set:
+            query(server.connect(), f"SET GLOBAL {setting}")
         sides = {"me": ours(server, cpus, folder), "base": theirs(client, server, cpus)}
         starts = {side: start_s(server, do) for side, do in sides.items()}
         print(f"CPU of the start: ours {starts['me']:.3f} s, the original {starts['base']:.3f} s\n")
@@ -228,16 +228,18 @@ def main() -> None:
                 halves[step].append(both)
             left_s = (time.monotonic() - begun) / seed * (asked.pairs - seed)
             print(f"pair {seed} of {asked.pairs} done, about {left_s / 60:.0f} min left", file=sys.stderr, flush=True)
-    found = []
+    results = []
     for goal in (goal for goal in GOALS if goal.step in halves):
         pairs = [(half["me"][goal.what], half["base"][goal.what]) for half in halves[goal.step]]
-        told = report(f"{goal.step}: {goal.what.replace('_', ' ')}, ours (me) against the original (base)", pairs)
-        found.append(told | {"goal": asdict(goal)})
-    print(table(found))
+        comparison = report(
+            f"{goal.step}: {goal.what.replace('_', ' ')}, ours (me) against the original (base)", pairs
+        )
+        results.append(comparison | {"goal": asdict(goal)})
+    print(table(results))
     print(*reachable(halves), sep="\n")
     most = max(half["me"]["memory_mb"] for step in halves.values() for half in step)
     print(f"memory of our client, at most: {most:.1f} MB, under {MOST_MB} MB: {'yes' if most < MOST_MB else 'no'}")
-    save(asked.json, {"benchmark": "insert_benchmark", "start_cpu_s": starts, "halves": halves, "found": found})
+    save(asked.json, {"benchmark": "insert_benchmark", "start_cpu_s": starts, "halves": halves, "found": results})
 
 
 main()

@@ -129,8 +129,8 @@ def run(client: Client, server: Server, step: str, rows: int, *, seed: int, cpus
     return list(_seconds(done.stdout))
 
 
-def _seconds(said: str) -> Iterator[Second]:
-    for line in said.splitlines():
+def _seconds(output: str) -> Iterator[Second]:
+    for line in output.splitlines():
         fields = line.split("\t")
         if len(fields) == 17 and fields[0] != "i_sec":
             yield Second(float(fields[1]), int(fields[11]), int(fields[13]))

@@ -25,8 +25,8 @@ options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
 asked = options.parse_args()
 with closing(EventCounters([os.getpid()])) as own:
-    there = None not in own.read().values()
-EVENTS = HARDWARE if there else dict.fromkeys(HARDWARE, TASK_CLOCK)
+    readable = None not in own.read().values()
+EVENTS = HARDWARE if readable else dict.fromkeys(HARDWARE, TASK_CLOCK)
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
 
 

@@ -33,7 +33,7 @@ def write(study: str, scratch: Path) -> Path:
     [file, *_] = pack(study, scratch / "sample.rqps", DATA)
     [folder, *_] = unpack(str(file), scratch)
     real = finished_runs(folder)
-    rounds = max(read_manifest(each).round for each in real)
+    rounds = max(read_manifest(run_folder).round for run_folder in real)
     for number in range(len(real), RUNS):
         like = real[number % len(real)]
         manifest = read_manifest(like)
@@ -67,7 +67,7 @@ def main() -> None:
             return time.perf_counter() - began
 
         seconds_to_load(folders)
-        found = [
+        results = [
             compare(
                 f"seconds to load {RUNS} runs: {what} (me) against their folders (base)",
                 asked.pairs,
@@ -76,7 +76,7 @@ def main() -> None:
             )
             for what, place in (("packed", packed), ("in one file", file))
         ]
-        save(asked.json, {"benchmark": "packing", "found": found})
+        save(asked.json, {"benchmark": "packing", "found": results})
 
 
 main()

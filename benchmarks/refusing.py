@@ -63,8 +63,10 @@ def planned(text: str, folder: Path) -> str:
     (file := folder / "runs.yaml").write_text(text)
     command = [sys.executable, "-m", "rqps.cli", "plan", "demo", "--runs-yaml", str(file)]
     began = time.perf_counter()
-    said = subprocess.run([sys.executable, "-S", "-c", MEASURED, *command], stdout=subprocess.PIPE, text=True).stdout
-    took_s, (code, most_kb) = time.perf_counter() - began, said.split()
+    output = subprocess.run(
+        [sys.executable, "-S", "-c", MEASURED, *command], stdout=subprocess.PIPE, text=True
+    ).stdout
+    took_s, (code, most_kb) = time.perf_counter() - began, output.split()
     return f"{took_s:.2f} s, {int(most_kb) / 1024:.0f} MB, exit code {code}"
 
 
@@ -135,11 +137,11 @@ def hostile(scratch: Path) -> Iterator[tuple[str, Read]]:
     data = write_study(scratch / "data", rounds=2)
     study = data / "raw/study=synthetic"
     run = min(study.glob("run=*"))
-    manifest, whole = run / MANIFEST, (run / MANIFEST).read_text()
+    manifest, as_written = run / MANIFEST, (run / MANIFEST).read_text()
     for kind, text in MANIFESTS.items():
         manifest.write_text(text)
         yield f"a manifest, {kind}", partial(numbers, study)
-    manifest.write_text(whole)
+    manifest.write_text(as_written)
     [packed] = pack("synthetic", scratch / "sent", data)
     runs, version = pl.read_parquet(packed / PACKED_RUNS), {VERSION_KEY: str(SCHEMA_VERSION)}
     many = pl.select(writes=pl.repeat(True, BILLIONS))

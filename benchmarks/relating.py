@@ -78,8 +78,8 @@ class Side:
 
     def _told(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        told: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return told
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
 
 
 def others_python(folder: Path) -> Path:
@@ -124,20 +124,20 @@ def measure(task: str, where: str, sides: dict[str, Side], pairs: int) -> list[d
         random.shuffle(order)
         timed.append({name: sides[name].go() for name in order})
     peaks = {name: side.end() for name, side in sides.items()}
-    found = []
+    results = []
     for name in sides:
         seconds = sorted(_seconds(pair[name]) for pair in timed)
         cpu_s = sorted(pair[name]["cpu_s"] for pair in timed)
         took, cpu = (f"{of[len(of) // 2]:.2f} s ({of[0]:.2f} to {of[-1]:.2f})" for of in (seconds, cpu_s))
         print(f"{task}, {where}, {name}: {took}, CPU {cpu}, peak {peaks[name]:,.0f} MB")
         if name != "rqps":
-            whole = [(_seconds(pair["rqps"]), _seconds(pair[name])) for pair in timed]
-            found.append(report(f"{task}, {where}: seconds of rqps (me) and {name} (base)", whole))
-    return [{"task": task, "where": where, "timed": timed, "peak_mb": peaks, "found": found}]
+            of_pairs = [(_seconds(pair["rqps"]), _seconds(pair[name])) for pair in timed]
+            results.append(report(f"{task}, {where}: seconds of rqps (me) and {name} (base)", of_pairs))
+    return [{"task": task, "where": where, "timed": timed, "peak_mb": peaks, "found": results}]
 
 
-def _seconds(told: dict[str, Any]) -> float:
-    return float(told["load_s"] + told["relate_s"])
+def _seconds(answer: dict[str, Any]) -> float:
+    return float(answer["load_s"] + answer["relate_s"])
 
 
 def main() -> None:
@@ -156,15 +156,15 @@ def main() -> None:
             print(f"packing {size}: {time.perf_counter() - began:.1f} s")
         stack.enter_context(object_store(python, data))
         places = {"folders": folders, "packed": packed, "object store": f"s3://bucket/{packed.name}"}
-        found = []
+        results = []
         for task in asked.task or TASKS:
             for where, place in places.items():
                 sides = {"rqps": Side(sys.executable, "relating_polars.py", place, task)}
                 for name, reads in DUCKDB.items() if task not in OF_RQPS else ():
                     if reads == "needed" or where == "folders":
                         sides[name] = Side(python, "relating_duckdb.py", place, task, "my01.base", reads)
-                found += measure(task, where, sides, asked.pairs)
-        save(asked.json, {"benchmark": "relating", **size, "found": found})
+                results += measure(task, where, sides, asked.pairs)
+        save(asked.json, {"benchmark": "relating", **size, "found": results})
 
 
 main()

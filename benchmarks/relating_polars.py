@@ -60,9 +60,9 @@ def of_report(_: None) -> Rows:
 
 
 def _rows(study: Study, values: pl.DataFrame) -> Rows:
-    found = rounds(values, study.runs, study.card.base)
-    compare(found)
-    ratios = found.group_by("host", "step", "metric", "dbms").agg(pl.len(), pl.col("ratio").median())
+    paired = rounds(values, study.runs, study.card.base)
+    compare(paired)
+    ratios = paired.group_by("host", "step", "metric", "dbms").agg(pl.len(), pl.col("ratio").median())
     return ratios.rows()
 
 

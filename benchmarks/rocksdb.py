@@ -72,8 +72,8 @@ with ExitStack() as end:
         for row in ratios.to_dicts():
             print(f"{files} files: instructions of {row['step']}: {NEW} / {OLD} = {row['estimate']:.3f}", flush=True)
         if files == FEW:
-            found = ratios.filter(step="byrx.readrandom")["estimate"].item()
-            near = OF_DB_BENCH[0] * (1 - NEAR) <= found <= OF_DB_BENCH[1] * (1 + NEAR)
+            ratio = ratios.filter(step="byrx.readrandom")["estimate"].item()
+            near = OF_DB_BENCH[0] * (1 - NEAR) <= ratio <= OF_DB_BENCH[1] * (1 + NEAR)
             print(
                 f"db_bench: 1.11, the same driver elsewhere: 1.10; {'within' if near else 'NOT within'} 1 % of these"
             )

@@ -35,7 +35,7 @@ def measure(run: Run, folder: Path) -> dict[str, float]:
     copy_folder(prepared.origin.folder / "initialised" / "data", folder / "data")
     began = time.monotonic()
     prepared = prepare(run, print)
-    told = time.monotonic()
+    answered = time.monotonic()
     with closing(prepared.open(folder / "data", Start(log=folder / "mysqld.err"))) as server:
         started = time.monotonic()
         server.verify()
@@ -46,8 +46,8 @@ def measure(run: Run, folder: Path) -> dict[str, float]:
         watched_too = time.monotonic()
     shutil.rmtree(folder / "data")
     return {
-        "told_s": told - began,
-        "start_s": started - told,
+        "told_s": answered - began,
+        "start_s": started - answered,
         "verified_s": verified - started,
         "step_s": watched_too - verified,
     }
@@ -65,14 +65,14 @@ for name in names():
     switch = {"performance_schema": Option(scenario.kind == "on")}
     run = replace(base, options={**base.options, **switch}, scenario=scenario)
     folder = Path(tempfile.mkdtemp(prefix="rqps-bench-"))
-    found = [measure(run, folder) for _ in range(asked.times)]
+    results = [measure(run, folder) for _ in range(asked.times)]
     shutil.rmtree(folder)
-    worst = {part: max(each[part] for each in found) for part in found[0]}
-    ours_s = max(each["told_s"] + each["verified_s"] + each["step_s"] for each in found)
+    worst = {part: max(measurement[part] for measurement in results) for part in results[0]}
+    ours_s = max(measurement["told_s"] + measurement["verified_s"] + measurement["step_s"] for measurement in results)
     slowest = max(slowest, ours_s)
     print(
         f"{name:24} {worst['told_s']:7.3f} {worst['verified_s']:9.3f} {worst['step_s']:7.3f} {ours_s:7.3f}"
-        f"   {min(each['start_s'] for each in found):.1f} to {worst['start_s']:.1f}",
+        f"   {min(measurement['start_s'] for measurement in results):.1f} to {worst['start_s']:.1f}",
         flush=True,
     )
 print(f"slowest: {slowest:.3f} s; the goal is {GOAL_S:g} s")

@@ -215,8 +215,8 @@ class Campaign:
         # Orphans become ours, as they become those of systemd in a session of its own: so we know all of them.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.raw, self.cache, self.temporary = (self.folder / name for name in ("data/raw", "cache", "t"))
-        for each in (self.raw, self.cache, self.temporary, self.folder / "sent"):
-            each.mkdir(parents=True, exist_ok=True)
+        for value in (self.raw, self.cache, self.temporary, self.folder / "sent"):
+            value.mkdir(parents=True, exist_ok=True)
         (self.folder / "runs.yaml").write_text(RUNS_YAML)
         # The page of published results is the same for all studies, and is made where it is older than one of them.
         (published := self.folder / "data/report/published_results.html").parent.mkdir(parents=True, exist_ok=True)
@@ -234,13 +234,13 @@ class Campaign:
         self._take_away(fault)
         began, before = time.monotonic(), self.digests()
         made = [path for path in (self.folder / "data/report/duet/index.html", self.folder / FILE) if path.is_file()]
-        command, there = COMMANDS[fault.kind], set(self.study(fault.kind).glob("run=*"))
+        command, existing = COMMANDS[fault.kind], set(self.study(fault.kind).glob("run=*"))
         process = self.start(command)
         phase = self._wait_for(fault, process)
         beside = []
         if fault.number % len(KINDS) == BESIDE and process.poll() is None:
             beside = self._not_refused(fault.kind)
-            phase = self._doing(self.study(fault.kind), there)
+            phase = self._doing(self.study(fault.kind), existing)
         hit = self._strike(fault, process)
         code = self.end_of(process)
         outcome = Outcome(fault.number, str(fault), hit, phase, ended(code, self.words()))
@@ -259,7 +259,7 @@ class Campaign:
         swept = fault.kind == "inserts"
         wrong += [f"left: {path}" for path in shared if swept and path.exists() and not is_locked(path / IN_USE)]
         wrong += self._incomplete(fault.kind)
-        outcome.wrong += [each.replace(str(self.folder), "…") for each in wrong]
+        outcome.wrong += [line.replace(str(self.folder), "…") for line in wrong]
         took = f"in {time.monotonic() - began:.0f} s"
         self.say("\n  WRONG: ".join([f"{fault}: {phase}, {hit}: {outcome.ended}, {took}", *outcome.wrong]))
         return outcome
@@ -298,8 +298,8 @@ class Campaign:
         try:
             return process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            for each in ours(process.pid):
-                send(each, signal.SIGKILL)
+            for one in ours(process.pid):
+                send(one, signal.SIGKILL)
             process.wait()
             return HANGS
 
@@ -322,10 +322,10 @@ class Campaign:
         command, name = COMMANDS[fault.kind][0], fault.kind
         if command in ("run", "bisect"):
             shutil.rmtree(self.study(name) / "failed", ignore_errors=True)
-            there = sorted(self.study(name).glob("run=*"))
+            existing = sorted(self.study(name).glob("run=*"))
             gone = 2 if fault.phase == "between runs" else 1
-            for each in random.Random(fault.number).sample(there, min(gone, len(there))):
-                shutil.rmtree(each)
+            for run in random.Random(fault.number).sample(existing, min(gone, len(existing))):
+                shutil.rmtree(run)
             if fault.phase == "loading":  # the tables of its workload alone, or what all tables are loaded into, too
                 studies = read_runs_file(self.folder / "runs.yaml", PARAMETERS).studies
                 workload = studies["probed" if command == "bisect" else name].workload
@@ -359,10 +359,10 @@ class Campaign:
                 lambda: process.poll() is not None or any([*self.folder.glob(place)] for place in places), PATIENCE_S
             )
         else:
-            order, there = list(PHASES), set(self.study(fault.kind).glob("run=*"))
+            order, existing = list(PHASES), set(self.study(fault.kind).glob("run=*"))
 
             def doing() -> str:
-                return self._doing(self.study(fault.kind), there)
+                return self._doing(self.study(fault.kind), existing)
 
             until(lambda: process.poll() is not None or order.index(doing()) >= order.index(fault.phase), PATIENCE_S)
             time.sleep(fault.after_s)
@@ -384,33 +384,33 @@ class Campaign:
         """Sends the signal; the victim, or another one where it is not there."""
         if process.poll() is not None:
             return "nobody, it had ended"
-        there = self.processes(process.pid)
+        processes_now = self.processes(process.pid)
         victims = (fault.victim, "server", "load generator", "kernel", "rqps")
-        hit = next(victim for victim in victims if victim == "everything" or part_in(victim) in there)
+        hit = next(victim for victim in victims if victim == "everything" or part_in(victim) in processes_now)
         if hit == "everything":
-            chosen = [each for some in there.values() for each in some]
+            chosen = [one for some in processes_now.values() for one in some]
         else:
-            chosen = [random.Random(fault.number).choice(there[part_in(hit)])]
+            chosen = [random.Random(fault.number).choice(processes_now[part_in(hit)])]
             if hit != part_in(hit):
                 chosen = [child for child in ours(process.pid) if group_of(child) == group_of(chosen[0])]
         number = signal.Signals[f"SIG{fault.signal}"]
-        for each in chosen:
-            send(each, number)
+        for one in chosen:
+            send(one, number)
         if number == signal.SIGSTOP:
             time.sleep(fault.stopped_s)
-            for each in chosen:
-                send(each, signal.SIGCONT)
+            for one in chosen:
+                send(one, signal.SIGCONT)
         return hit
 
     def processes(self, rqps_pid: int) -> dict[str, list[psutil.Process]]:
         """Those that we started, and those that they started, by the part that they play."""
-        found: dict[str, list[psutil.Process]] = {}
+        by_kind: dict[str, list[psutil.Process]] = {}
         for process in ours(rqps_pid):
             with suppress(psutil.NoSuchProcess):
                 words = " ".join(process.cmdline())
                 part = next((part for name, part in PARTS.items() if name in words), "helper")
-                found.setdefault("rqps" if process.pid == rqps_pid else part, []).append(process)
-        return found
+                by_kind.setdefault("rqps" if process.pid == rqps_pid else part, []).append(process)
+        return by_kind
 
     def _still_running(self) -> list[str]:
         """Processes that have not ended, and locks that are held by somebody."""
@@ -444,14 +444,14 @@ class Campaign:
 
     def _wrong_words(self, code: int) -> list[str]:
         words = self.words()
-        found = {
+        results = {
             # An INT in a callback of the garbage collector: Python says so, and goes on.
             "a traceback": "Traceback" in re.sub(r"Exception ignored in.*\nTraceback", "", words),
             "did not end": code == HANGS,
             "nothing was said": code > 0 and not words.strip(),
             "rows were printed": "VALUES (" in words,
         }
-        return [f"{what}: {words[-SHOWN:]}" for what, is_so in found.items() if is_so]
+        return [f"{what}: {words[-SHOWN:]}" for what, is_so in results.items() if is_so]
 
     def _litter(self) -> list[str]:
         """Whatever should have gone: temporary files, copies of data, hidden files but for locks, logs of loading."""
@@ -485,21 +485,21 @@ class Campaign:
 
 def unlike(due: set[str], study: rqps.Study) -> list[str]:
     """The runs that are not there once."""
-    found = Counter(study.runs["run"])
-    runs = sorted(due | found.keys())
-    return [f"{study.place}: {run} is there {found[run]} times" for run in runs if found[run] != (run in due)]
+    results = Counter(study.runs["run"])
+    runs = sorted(due | results.keys())
+    return [f"{study.place}: {run} is there {results[run]} times" for run in runs if results[run] != (run in due)]
 
 
 def ours(waited_for: int = 0) -> list[psutil.Process]:
     """The processes that are below us; those that have ended are gone then, but the one that somebody waits for."""
-    found = []
+    processes = []
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess, ChildProcessError):
             if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                processes.append(process)
             elif process.pid != waited_for and process.ppid() == os.getpid():
                 os.waitpid(process.pid, os.WNOHANG)
-    return found
+    return processes
 
 
 def is_locked(path: Path) -> bool:
@@ -556,10 +556,10 @@ def table(outcomes: Sequence[Outcome], seed: int) -> str:
     return "\n".join([head, "", heading, "|---|---|" + "---:|" * len(phases), *lines])
 
 
-def read(kept: Path) -> dict[int, Outcome]:
+def read(file: Path) -> dict[int, Outcome]:
     """The outcomes in a file, by the numbers of their faults."""
-    lines = kept.read_text().splitlines() if kept.exists() else []
-    return {found.number: found for found in (Outcome(**json.loads(line)) for line in lines)}
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {result.number: result for result in (Outcome(**json.loads(line)) for line in lines)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -573,20 +573,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", type=Path, help="the page that gets the table in place of the one that it has")
     asked = parser.parse_args(argv)
     folder = asked.folder or Path(tempfile.gettempdir()) / f"rqps-campaign-{asked.seed}"
-    campaign, kept = Campaign(folder), asked.outcomes or folder / f"outcomes-{asked.seed}.jsonl"
+    campaign, saved = Campaign(folder), asked.outcomes or folder / f"outcomes-{asked.seed}.jsonl"
     stops = time.monotonic() + 60 * asked.minutes
     for fault in faults(asked.faults, asked.seed):
-        if fault.number not in read(kept) and fault.kind in asked.only and time.monotonic() < stops:
+        if fault.number not in read(saved) and fault.kind in asked.only and time.monotonic() < stops:
             outcome = campaign.do(fault)
-            with kept.open("a") as file:
+            with saved.open("a") as file:
                 file.write(json.dumps(asdict(outcome)) + "\n")
-    outcomes = read(kept)
+    outcomes = read(saved)
     text = table([outcomes[number] for number in sorted(outcomes)], asked.seed)
     print(text)
     if asked.table:
         before, _, _ = asked.table.read_text().partition("\n<!-- the table -->\n")
         asked.table.write_text(f"{before}\n<!-- the table -->\n\n{text}\n")
-    return int(any(each.wrong for each in outcomes.values()))
+    return int(any(one.wrong for one in outcomes.values()))
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def stopping(pid: int) -> Iterator[None]:
 
 def running_from(folder: Path) -> dict[int, str]:
     """Processes that have to do with this folder, by id, with their command lines; not ourselves."""
-    found = {}
+    results = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             traces = [(process / name).read_bytes() for name in ("cmdline", "environ")]
@@ -116,8 +116,8 @@ def running_from(folder: Path) -> dict[int, str]:
         except OSError:  # ended meanwhile, or somebody else's
             continue
         if any(os.fsencode(folder) in trace for trace in traces) and int(process.name) != os.getpid():
-            found[int(process.name)] = traces[0].replace(b"\0", b" ").decode(errors="replace")
-    return found
+            results[int(process.name)] = traces[0].replace(b"\0", b" ").decode(errors="replace")
+    return results
 
 
 _TURN = "def turn(*said): print(*said, flush=True); input()\n"

@@ -123,9 +123,9 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sample").symlink_to(ROOT / "data/sample")  # and nothing that was measured here
         os.environ["RQPS_DATA"] = folder
-        named = [Path(each) for each in sys.argv[1:]]
+        named = [Path(one) for one in sys.argv[1:]]
         every = (*ROOT.glob("notebooks/analysis/*.ipynb"), *ROOT.glob("notebooks/investigate/*.ipynb"))
-        for each in named or every:
-            keep(each)
+        for one in named or every:
+            keep(one)
         if not named:
             keep_pictures(Path(folder))

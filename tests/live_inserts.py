@@ -24,7 +24,7 @@ def shape(statement: str) -> str:
     """A statement with its values as N, and with how many rows it has."""
     rows = statement.count("),(") + 1
     text = re.sub(r"VALUES .*", f"VALUES {rows} rows", statement)
-    text = re.sub(r"IN \(([\d, ]+)\)", lambda found: f"IN ({found[1].count(',') + 1} N)", text)
+    text = re.sub(r"IN \(([\d, ]+)\)", lambda result: f"IN ({result[1].count(',') + 1} N)", text)
     return re.sub(r"(>=?) \d+", r"\1 N", text)
 
 
@@ -58,18 +58,18 @@ class Inserts(House):
     @contextmanager
     def logging_shapes(self) -> Iterator[list[str]]:
         """The shapes of sysbench's statements meanwhile, and of those that make tables, in their order."""
-        found = list[str]()
+        result = list[str]()
         with self.logging() as entries:
-            yield found
-        said = [entry for entry in entries if entry.command == "Query"]
+            yield result
+        lines = [entry for entry in entries if entry.command == "Query"]
         control = ("SHOW", "EXPLAIN", "SET GLOBAL", "USE")
-        ours = {entry.connection for entry in said if entry.statement.startswith(control)}
+        ours = {entry.connection for entry in lines if entry.statement.startswith(control)}
         theirs = (
             entry.statement
-            for entry in said
+            for entry in lines
             if entry.connection not in ours or entry.statement.startswith("CREATE TABLE")
         )
-        found += [shape(statement) for statement in theirs if not statement.startswith("SET ")]
+        result += [shape(statement) for statement in theirs if not statement.startswith("SET ")]
 
 
 @contextmanager

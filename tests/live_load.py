@@ -24,18 +24,18 @@ def asked(*steps: str, **parameters: Any) -> SysbenchParameters:
 def shape(statement: str) -> str:
     """A statement with its values as N and C, with their number and distance."""
 
-    def distance(found: re.Match[str]) -> str:
-        return f"BETWEEN N AND N+{int(found[2]) - int(found[1])}"
+    def distance(result: re.Match[str]) -> str:
+        return f"BETWEEN N AND N+{int(result[2]) - int(result[1])}"
 
-    def count(found: re.Match[str]) -> str:
-        return f"IN ({found[1].count(',') + 1} N)"
+    def count(result: re.Match[str]) -> str:
+        return f"IN ({result[1].count(',') + 1} N)"
 
     text = re.sub(r"sbtest\d+", "t", statement)
-    text = re.sub(r"'((?:\d{11}-)+\d{11})'", lambda found: f"'C{len(found[1])}'", text)
+    text = re.sub(r"'((?:\d{11}-)+\d{11})'", lambda result: f"'C{len(result[1])}'", text)
     text = re.sub(r"BETWEEN (\d+) AND (\d+)", distance, text)
     text = re.sub(r"IN \(([\d, ]+)\)", count, text)
     text = re.sub(r"id = \d+", "id = N", text)
-    return re.sub(r"VALUES \((\d+), \d+,", lambda found: f"VALUES ({'0' if found[1] == '0' else 'N'}, N,", text)
+    return re.sub(r"VALUES \((\d+), \d+,", lambda result: f"VALUES ({'0' if result[1] == '0' else 'N'}, N,", text)
 
 
 class Sysbenched(House):

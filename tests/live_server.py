@@ -101,13 +101,13 @@ class House:
     @contextmanager
     def logging(self) -> Iterator[list[Logged]]:
         """All that connections ask meanwhile, in its order."""
-        log, found = self.folder / "general.log", list[Logged]()
+        log, result = self.folder / "general.log", list[Logged]()
         log.unlink(missing_ok=True)
         on = (f"general_log_file = '{log}'", "log_output = 'FILE'", "general_log = ON")
         with closing(self.server.connect()) as connection:
             for order in on:
                 query(connection, f"SET GLOBAL {order}")
-            yield found
+            yield result
             query(connection, "SET GLOBAL general_log = OFF")
         entries = map(ENTRY.match, log.read_text(errors="replace").splitlines())
-        found += [Logged(*entry.groups()) for entry in entries if entry]
+        result += [Logged(*entry.groups()) for entry in entries if entry]

@@ -45,10 +45,10 @@ class Place:
         """Its words, where it ends with this exit code."""
         return ended(self.start(**popen), code)
 
-    def wait(self, what: str, found: Callable[[], object], process: "subprocess.Popen[str]") -> None:
+    def wait(self, what: str, result: Callable[[], object], process: "subprocess.Popen[str]") -> None:
         def met() -> object:
             assert process.poll() is None, f"ended before {what}: {process.communicate()[0]}"
-            return found()
+            return result()
 
         until(met, patience_s=480, why=lambda: f"no {what} in time")
 
@@ -57,18 +57,18 @@ class Place:
 
     def servers(self) -> list[int]:
         """Servers and load generators that belong to this place, by their command line."""
-        found = []
+        results = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 words = (process / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
             if str(self.study) in words and ("mysqld" in words or "sysbench" in words):
-                found.append(int(process.name))
-        return found
+                results.append(int(process.name))
+        return results
 
 
 def ended(process: "subprocess.Popen[str]", code: int) -> str:
-    said, _ = process.communicate(timeout=600)
-    assert process.returncode == code, said
-    return said
+    text, _ = process.communicate(timeout=600)
+    assert process.returncode == code, text
+    return text

@@ -19,9 +19,9 @@ def mysqld_script(version: str) -> bytes:
     return f"#!/bin/sh\necho 'mysqld  Ver {version} for Linux on x86_64 (stand-in)'\n".encode()
 
 
-def find(said: list[str], **keys: str | bool) -> Build:
+def find(messages: list[str], **keys: str | bool) -> Build:
     """The build that these keys of runs.yaml ask for; what is said meanwhile goes to `said`."""
-    return locate("mine", BuildSpec.model_validate(keys), said.append)
+    return locate("mine", BuildSpec.model_validate(keys), messages.append)
 
 
 def server_in(folder: Path, place: str = "bin", version: str = "8.0.40") -> Path:

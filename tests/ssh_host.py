@@ -144,7 +144,7 @@ class Computer:
 
     def processes(self) -> dict[int, str]:
         """Whatever runs there beside the SSH server, by its home or TMPDIR."""
-        found = {}
+        results = {}
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 ours = f"HOME={self.folder}\0".encode() in (process / "environ").read_bytes()
@@ -152,8 +152,8 @@ class Computer:
             except OSError:
                 continue
             if ours and words and int(process.name) != self.server.pid:
-                found[int(process.name)] = words
-        return found
+                results[int(process.name)] = words
+        return results
 
     def until_idle(self) -> None:
         """Waits until nothing runs there any more."""

@@ -12,18 +12,23 @@ from rqps.workloads.sysbench import steps as sysbench
 def step_columns(workload: str, steps: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The columns of each step; a step that no workload has stands behind the others of sysbench."""
     known = {"sysbench": _sysbench, "point-lookups": _point_lookup, "insert-benchmark": _insert}[workload]
-    found = {}
+    results = {}
     for step in steps:
-        found[step] = {"kind": step, "range": None, "group": "Other steps", "writes": False, "storage_engine": None}
+        results[step] = {"kind": step, "range": None, "group": "Other steps", "writes": False, "storage_engine": None}
         with suppress(ValueError):
-            found[step] |= known(step)
-    order = _in_tables(found) if workload == "sysbench" else list(found)
-    return {step: {**columns, "table_position": order.index(step)} for step, columns in found.items()}
+            results[step] |= known(step)
+    order = _in_tables(results) if workload == "sysbench" else list(results)
+    return {step: {**columns, "table_position": order.index(step)} for step, columns in results.items()}
 
 
 def _sysbench(step: str) -> dict[str, Any]:
-    found = sysbench.find(step.partition("@")[0])
-    return {"kind": found.kind, "range": found.range_size, "group": found.group, "writes": found.writes}
+    step_found = sysbench.find(step.partition("@")[0])
+    return {
+        "kind": step_found.kind,
+        "range": step_found.range_size,
+        "group": step_found.group,
+        "writes": step_found.writes,
+    }
 
 
 def _in_tables(steps: dict[str, dict[str, Any]]) -> list[str]:
@@ -38,10 +43,10 @@ def _in_tables(steps: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _point_lookup(step: str) -> dict[str, Any]:
-    found = lookups.find(step)
-    return {"kind": found.kind.name, "group": found.group, "storage_engine": found.engine}
+    step_found = lookups.find(step)
+    return {"kind": step_found.kind.name, "group": step_found.group, "storage_engine": step_found.engine}
 
 
 def _insert(step: str) -> dict[str, Any]:
-    found = inserts.find(step, "current")
-    return {"kind": found.kind, "group": found.group, "writes": True}
+    step_found = inserts.find(step, "current")
+    return {"kind": step_found.kind, "group": step_found.group, "writes": True}

@@ -36,11 +36,11 @@ def demangled(name: bytes) -> str:
     mangled, dot, suffix = name.partition(b".")
     library = _cxx()
     status = ctypes.c_int()
-    found = library.__cxa_demangle(mangled, None, None, ctypes.byref(status))
-    if not found:
+    result = library.__cxa_demangle(mangled, None, None, ctypes.byref(status))
+    if not result:
         return name.decode()
-    text = ctypes.cast(found, ctypes.c_char_p).value
-    library.free(ctypes.c_void_p(found))
+    text = ctypes.cast(result, ctypes.c_char_p).value
+    library.free(ctypes.c_void_p(result))
     assert text is not None
     return (text + dot + suffix).decode()
 

@@ -125,11 +125,11 @@ def write_duets(data: Path, shape: Shape | None = None, **changes: Any) -> Path:
 
 
 def in_turns(
-    found: dict[str, list[dict[str, Any]]], facts: Manifest, shape: Shape
+    result: dict[str, list[dict[str, Any]]], facts: Manifest, shape: Shape
 ) -> dict[str, list[dict[str, Any]]]:
     """The tables of one server of a duet: with slices, and without what is of all servers together."""
     place, servers = shape.dbms.index(facts.dbms), len(shape.dbms)
-    for row in found["steps"]:
+    for row in result["steps"]:
         machine = random.Random(f"{facts.round} {row['step']}")  # as fast for all of a duet
         start = random.Random(f"{facts.run} {row['step']}")
         speed = _speed(facts.dbms, row["step"]) * 20_000 / (row["position"] + 1) * math.exp(start.gauss(0, LUCK))
@@ -142,13 +142,13 @@ def in_turns(
                 of_slice = {"step": row["step"], "slice": 2 * servers * cycle + number, "cycle": cycle}
                 cpu = {"client_cpu_us": 4.0 * done, "server_cpu_us": 6e5 * done / speed}
                 slices.append(of_slice | {"operations": done, "busy_us": busy_us} | cpu)
-        found["slices"] += sorted(slices, key=lambda each: each["slice"])
-        operations, elapsed_s = (sum(each[name] for each in slices) for name in ("operations", "busy_us"))
+        result["slices"] += sorted(slices, key=lambda one: one["slice"])
+        operations, elapsed_s = (sum(one[name] for one in slices) for name in ("operations", "busy_us"))
         row |= {name: None for name in row if name.startswith(("host_", "client_"))}
         row |= dict.fromkeys(("operations", "transactions"), operations)
         row |= {"elapsed_s": elapsed_s / 1e6, "operations_per_s": operations / elapsed_s * 1e6}
-        row |= {f"{who}_cpu_s": sum(each[f"{who}_cpu_us"] for each in slices) / 1e6 for who in ("server", "client")}
-    return found
+        row |= {f"{who}_cpu_s": sum(one[f"{who}_cpu_us"] for one in slices) / 1e6 for who in ("server", "client")}
+    return result
 
 
 @cache
@@ -186,15 +186,15 @@ def _without_rows(name: str) -> bytes:
 
 def tables(facts: Manifest, shape: Shape) -> dict[str, list[dict[str, Any]]]:
     chance = random.Random(f"{facts.run} {shape.noise}")
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for position, step in enumerate(shape.steps):
-        _add_step(found, facts, step, position, shape.noise, chance)
-    add_step_columns("sysbench", found["steps"])
-    found["settings"] = [
+        _add_step(results, facts, step, position, shape.noise, chance)
+    add_step_columns("sysbench", results["steps"])
+    results["settings"] = [
         {"kind": "variable", "name": name, "value": value, "timed": None}
         for name, value in {**facts.options, "version": facts.version, "query_cache_type": "OFF"}.items()
     ]
-    return found
+    return results
 
 
 def add_step_columns(workload: str, steps: list[dict[str, Any]]) -> None:
@@ -207,7 +207,7 @@ def add_step_columns(workload: str, steps: list[dict[str, Any]]) -> None:
 
 
 def _add_step(
-    found: dict[str, list[dict[str, Any]]],
+    result: dict[str, list[dict[str, Any]]],
     facts: Manifest,
     step: str,
     position: int,
@@ -228,7 +228,7 @@ def _add_step(
     server_s = operations * 0.6 / speed * math.exp(chance.gauss(0, noise / 2))
     client_s = operations * 4e-6
     counters = _counters(operations, server_s, client_s)
-    found["steps"].append(
+    result["steps"].append(
         {
             "step": step,
             "position": position,
@@ -248,9 +248,9 @@ def _add_step(
     )
     for second, count in enumerate(per_second):
         row = {"step": step, "kind": step, "second": second, "operations": count, "transactions": count}
-        found["intervals"].append({**row, "errors": 0, "retries": 0, **latency})
+        result["intervals"].append({**row, "errors": 0, "retries": 0, **latency})
         share = count / operations
-        found["counters"].append(
+        result["counters"].append(
             {
                 "step": step,
                 "second": second + 1.0,
@@ -262,12 +262,12 @@ def _add_step(
                 **_counters(count, server_s * share, client_s * share),
             }
         )
-        found["latencies"].append(
+        result["latencies"].append(
             {"step": step, "kind": step, "second": second, "from_us": 40.0, "below_us": 60.0, "transactions": count}
         )
     for moment, questions in (("before", 0), ("after", operations)):
-        found["status"].append({"step": step, "moment": moment, "name": "questions", "value": str(questions)})
-        found["machine_state"] += [
+        result["status"].append({"step": step, "moment": moment, "name": "questions", "value": str(questions)})
+        result["machine_state"] += [
             {"step": step, "moment": moment, "kb": kb, "load_ns": ns} for kb, ns in ((0, 0.4), (4096, 20.0))
         ]
 
@@ -280,13 +280,13 @@ def _speed(dbms: str, step: str) -> float:
 
 
 def _counters(operations: int, server_s: float, client_s: float) -> dict[str, float | int]:
-    found: dict[str, float | int] = {}
+    results: dict[str, float | int] = {}
     for who, cpu_s in (("server", server_s), ("client", client_s)):
         of_process = {"cpu_s": cpu_s, "cpu_user_s": 0.6 * cpu_s, "cpu_system_s": 0.4 * cpu_s, "read_kb": 0.0}
         of_process |= dict.fromkeys(("context_switches", "reads", "writes"), operations)
         of_process["write_kb"] = 0.1 * operations
-        found |= {f"{who}_{name}": value for name, value in of_process.items()}
+        results |= {f"{who}_{name}": value for name, value in of_process.items()}
     host = {"cpu_user_s": server_s + client_s, "cpu_system_s": 0.3, "cpu_idle_s": 0.5, "cpu_iowait_s": 0.05}
     host |= {"cpu_steal_s": 0.0, "context_switches": 3 * operations, "interrupts": operations}
     host |= {"reads": 0, "writes": 10, "read_kb": 0.0, "write_kb": 500.0}
-    return found | {f"host_{name}": value for name, value in host.items()}
+    return results | {f"host_{name}": value for name, value in host.items()}

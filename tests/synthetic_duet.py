@@ -103,10 +103,10 @@ def write_side(
 
 
 def _slices(step: dict[str, Any], cycle: int, speed: float, own: random.Random) -> list[dict[str, Any]]:
-    found = []
+    results = []
     for half in (0, 1):
         operations = max(1, round(400 * speed * math.exp(own.gauss(0, 0.02))))
         row = {"step": step["step"], "slice": 2 * cycle + half, "cycle": cycle, "operations": operations}
         cpu = {"client_cpu_us": 4.0 * operations, "server_cpu_us": 12_000.0 / speed * operations / 400}
-        found.append({**row, "busy_us": 20_000.0, **cpu})
-    return found
+        results.append({**row, "busy_us": 20_000.0, **cpu})
+    return results

@@ -76,17 +76,17 @@ def write(data: Path, shape: Shape | None = None, study: str = "inserts") -> Pat
 
 
 def _write_run(folder: Path, facts: Manifest, shape: Shape) -> None:
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     chance = random.Random(f"{facts.run} {shape.noise}")
     for position, step in enumerate(shape.steps):
-        _Step(found, facts, shape, step, position, chance).add()
-    synthetic.add_step_columns("insert-benchmark", found["steps"])
-    synthetic.write_rows(folder, facts, found)
+        _Step(results, facts, shape, step, position, chance).add()
+    synthetic.add_step_columns("insert-benchmark", results["steps"])
+    synthetic.write_rows(folder, facts, results)
 
 
 @dataclass
 class _Step:
-    found: dict[str, list[dict[str, Any]]]
+    tables: dict[str, list[dict[str, Any]]]
     facts: Manifest
     shape: Shape
     step: str
@@ -108,14 +108,14 @@ class _Step:
         rate = rate_of(self.step)
         speed = self.shape.dbms[self.facts.dbms] * math.exp(self.chance.gauss(0, self.shape.noise))
         if rate is not None and kind != "query":
-            each = rate * self.shape.slow.get((self.facts.dbms, self.step), 1.0)
+            one = rate * self.shape.slow.get((self.facts.dbms, self.step), 1.0)
         elif rate is not None:
-            each = QUERIES[self.step.rstrip("0123456789")] * speed
+            one = QUERIES[self.step.rstrip("0123456789")] * speed
         else:
-            each = LOADS[self.step] * speed
+            one = LOADS[self.step] * speed
         stalled = self.shape.stalls.get((self.facts.dbms, self.step), range(0))
         return [
-            [0 if client == 0 and second in stalled else round(each) for second in range(seconds)]
+            [0 if client == 0 and second in stalled else round(one) for second in range(seconds)]
             for client in range(self.shape.clients)
         ]
 
@@ -128,11 +128,11 @@ class _Step:
         for number, counts in enumerate(of_clients, 1):
             for second, count in enumerate(counts):
                 row = {"client": number, "second": second, "operations": count, "transactions": -(-count // rows)}
-                self.found["clients"].append(usual | nothing | row | {"latency_max_us": longest})
+                self.tables["clients"].append(usual | nothing | row | {"latency_max_us": longest})
         for second, together in enumerate(zip(*of_clients, strict=True)):
-            count, statements = sum(together), sum(-(-each // rows) for each in together)
+            count, statements = sum(together), sum(-(-one // rows) for one in together)
             both = {"second": second, "transactions": statements}
-            self.found["intervals"].append(
+            self.tables["intervals"].append(
                 usual
                 | nothing
                 | both
@@ -149,7 +149,7 @@ class _Step:
             for at, count in ((latency, statements - few), (8 * latency, few)):
                 bucket = {"step": self.step, "kind": name, "second": second, "transactions": count}
                 edges = {"from_us": 0.9 * at + late, "below_us": 1.1 * at + late}
-                self.found["latencies"].append(bucket | edges)
+                self.tables["latencies"].append(bucket | edges)
 
     def _add_step(self, operations: int, seconds: int) -> None:
         shape, rate = self.shape, rate_of(self.step)
@@ -158,7 +158,7 @@ class _Step:
         counters |= {"host_cpu_idle_s": 2.0 * seconds - counters["host_cpu_user_s"] - 0.35, "host_write_kb": 2048.0}
         target = rate * shape.clients if rate else None
         on_target = shape.slow.get((self.facts.dbms, self.step), 1.0) >= 0.95
-        self.found["steps"].append(
+        self.tables["steps"].append(
             {
                 "step": self.step,
                 "position": self.position,
@@ -180,12 +180,12 @@ class _Step:
         )
         for second in range(seconds):
             share = {name: value / seconds for name, value in counters.items()}
-            whole = {name: int(value) for name, value in share.items() if TABLES["counters"][name] == pl.Int64}
+            complete = {name: int(value) for name, value in share.items() if TABLES["counters"][name] == pl.Int64}
             row = {"step": self.step, "second": second + 1.0, "interval_s": 1.0, "server_rss_kb": 512 * 1024}
-            self.found["counters"].append(row | share | whole)
+            self.tables["counters"].append(row | share | complete)
         for moment, value in (("before", 100), ("after", 100 + round(shape.misses * operations))):
             row = {"step": self.step, "moment": moment, "name": "innodb_buffer_pool_reads", "value": str(value)}
-            self.found["status"].append(row)
+            self.tables["status"].append(row)
 
     def _add_engine(self) -> None:
         waits = self.step == next((step for step in self.shape.steps if rate_of(step)), None)
@@ -193,10 +193,10 @@ class _Step:
         usual = {"step": self.step, "rows_low": 1, "rows_high": 100_000, **size}
         for second in range(6 if waits else 0):
             left = 1 - second / 5
-            self.found["engine"].append(usual | {"moment": "settling", "second": float(second)} | _debt(left))
+            self.tables["engine"].append(usual | {"moment": "settling", "second": float(second)} | _debt(left))
         before = _debt(0.0 if waits else 0.25) | {"waited_s": 5.0 if waits else None}
-        self.found["engine"].append(usual | {"moment": "before"} | before)
-        self.found["engine"].append(usual | {"moment": "after"} | _debt(0.5))
+        self.tables["engine"].append(usual | {"moment": "before"} | before)
+        self.tables["engine"].append(usual | {"moment": "after"} | _debt(0.5))
 
 
 def _debt(left: float) -> dict[str, Any]:

@@ -35,12 +35,12 @@ def write_report(data: Path, shape: Shape | None = None) -> Path:
         show.throughput(throughput_over_time(study.intervals.filter(run=run), study.steps)),
         show.counters(counters_over_time(study.counters.filter(run=run), steps, study.runs)),
     ]
-    kept = notebook_of(shown)
+    saved = notebook_of(shown)
     table = "<table onclick='window.hacked = 1'><tr><td>a cell</td></tr></table><script>window.hacked = 1</script>"
-    kept.cells.append(
+    saved.cells.append(
         new_code_cell("table", outputs=[new_output("display_data", {"text/html": f"{table}{HOSTILE}"})])
     )
-    nbformat.write(kept, first / "notebook.ipynb")
+    nbformat.write(saved, first / "notebook.ipynb")
     return data
 
 
@@ -82,8 +82,8 @@ def notebook_of(shown: list[Any]) -> nbformat.NotebookNode:
         data, _ = bundle(chart.to_dict())
         data["image/png"] = base64.encodebytes(data["image/png"]).decode()
         cells.append(new_code_cell("chart", outputs=[new_output("execute_result", data)]))
-    said = new_output("stream", name="stdout", text=f"{HOSTILE}\n\x1b[31mred\x1b[0m\n")
+    text = new_output("stream", name="stdout", text=f"{HOSTILE}\n\x1b[31mred\x1b[0m\n")
     error = new_output("error", ename="RqpsError", evalue="no", traceback=[f"\x1b[31mRqpsError\x1b[0m: {HOSTILE}"])
-    cells.append(new_code_cell("print()", outputs=[said, error]))
+    cells.append(new_code_cell("print()", outputs=[text, error]))
     notebook: nbformat.NotebookNode = new_notebook(cells=cells)
     return notebook

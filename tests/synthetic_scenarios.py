@@ -61,8 +61,8 @@ class Server:
 
 def _on(switches: Iterable[Switch], name: str) -> bool:
     """Enabled by its switches, else as a release has it: neither locks nor stages."""
-    found = decides(switches, name)
-    return found.on if found else not name.startswith(("wait/synch", "stage", "events_waits", "events_stages"))
+    result = decides(switches, name)
+    return result.on if result else not name.startswith(("wait/synch", "stage", "events_waits", "events_stages"))
 
 
 def write(
@@ -90,7 +90,7 @@ def write(
     return data
 
 
-NAMES = ("off", "all-disabled", "all-enabled", "default", *(f"{each}-only" for each in ONLY))
+NAMES = ("off", "all-disabled", "all-enabled", "default", *(f"{one}-only" for one in ONLY))
 
 
 def _write_run(

@@ -76,10 +76,10 @@ def stacks_of(
 
 def drawn(costs: Mapping[Path, float], samples: int, chance: random.Random) -> dict[Path, int]:
     """So many samples of a server that spends its time as `costs` say."""
-    found = dict.fromkeys(costs, 0)
+    result = dict.fromkeys(costs, 0)
     for path in chance.choices(list(costs), list(costs.values()), k=samples):
-        found[path] += 1
-    return found
+        result[path] += 1
+    return result
 
 
 def study(

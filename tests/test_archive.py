@@ -48,11 +48,11 @@ def hardlink(name: str, target: str) -> tuple[tarfile.TarInfo, bytes]:
 
 
 def everything_below(folder: Path) -> dict[str, tuple[int, bytes | str]]:
-    found: dict[str, tuple[int, bytes | str]] = {}
+    results: dict[str, tuple[int, bytes | str]] = {}
     for path in folder.rglob("*"):
         content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
-        found[str(path.relative_to(folder))] = (path.lstat().st_mode, content)
-    return found
+        results[str(path.relative_to(folder))] = (path.lstat().st_mode, content)
+    return results
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_one_that_is_large_itself_may_become_as_much(
 ) -> None:
     monkeypatch.setattr(archives, "ALWAYS_BYTES", 0)
     monkeypatch.setattr(archives, "MEMBER_BYTES", 0)
-    unpack(tarball(tmp_path / "a.tar.gz", *(regular(str(each), os.urandom(9_000)) for each in range(9))), here)
+    unpack(tarball(tmp_path / "a.tar.gz", *(regular(str(number), os.urandom(9_000)) for number in range(9))), here)
     assert len(everything_below(here)) == 9
 
 
@@ -323,14 +323,14 @@ def test_too_many_files_are_refused(tmp_path: Path, here: Path, monkeypatch: pyt
 @pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tar.xz", ".zip"])
 def test_an_archive_cut_off_anywhere_is_an_error_or_whole(tmp_path: Path, suffix: str) -> None:
     contents = {"bin/mysqld": ELF + os.urandom(3000), "share/errmsg.sys": b"words" * 300}
-    whole = tmp_path / f"a{suffix}"
+    complete = tmp_path / f"a{suffix}"
     if suffix == ".zip":
-        with zipfile.ZipFile(whole, "w") as packed:
+        with zipfile.ZipFile(complete, "w") as packed:
             for name, content in contents.items():
                 packed.writestr(name, content)
     else:
-        tarball(whole, *(regular(name, content) for name, content in contents.items()))
-    raw, errors = whole.read_bytes(), list[str]()
+        tarball(complete, *(regular(name, content) for name, content in contents.items()))
+    raw, errors = complete.read_bytes(), list[str]()
     cuts = range(0, len(raw), 97)
     for cut in cuts:
         (tmp_path / "cut").write_bytes(raw[:cut])

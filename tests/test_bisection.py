@@ -72,20 +72,20 @@ def test_ends_that_do_not_differ_take_no_probe() -> None:
 
 
 def test_the_largest_change_comes_first_and_then_the_others() -> None:
-    found = Probes({20: -0.02, 60: -0.06}, half=0.002).search()
-    assert [(change.before, change.after) for change in found] == [(59, 60), (19, 20)]
-    assert found[0].size.value == pytest.approx(math.log(0.94))
+    changes = Probes({20: -0.02, 60: -0.06}, half=0.002).search()
+    assert [(change.before, change.after) for change in changes] == [(59, 60), (19, 20)]
+    assert changes[0].size.value == pytest.approx(math.log(0.94))
 
 
 def test_two_changes_of_opposite_sign_end_at_one_of_the_larger_direction() -> None:
-    (found,) = Probes({10: 0.08, 70: -0.03}, half=0.002).search()[:1]
-    assert (found.before, found.after) == (9, 10)
+    (change,) = Probes({10: 0.08, 70: -0.03}, half=0.002).search()[:1]
+    assert (change.before, change.after) == (9, 10)
 
 
 def test_what_cannot_be_measured_is_left_out_and_widens_the_pair() -> None:
     probes = Probes({42: -0.05}, half=0.002, dead=(41, 42, 43))
-    (found,) = probes.search()
-    assert (found.before, found.after) == (40, 44)
+    (change,) = probes.search()
+    assert (change.before, change.after) == (40, 44)
 
 
 def test_a_candidate_that_stays_between_the_ends_is_left_out() -> None:

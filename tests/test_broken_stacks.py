@@ -156,11 +156,11 @@ def test_completeness_has_the_shares_of_each_step() -> None:
 @given(st.lists(st.integers(0, 50), max_size=20), st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_what_is_divided_adds_up_and_keeps_the_proportion(amounts: list[int], shares: list[int]) -> None:
     parts = divide(amounts, shares)
-    assert [sum(each) for each in parts] == amounts
-    assert all(part >= 0 for each in parts for part in each)
+    assert [sum(one) for one in parts] == amounts
+    assert all(part >= 0 for one in parts for part in one)
     for at, share in enumerate(shares):
         fair = sum(amounts) * share / sum(shares)
-        assert abs(sum(each[at] for each in parts) - fair) < len(shares)
+        assert abs(sum(one[at] for one in parts) - fair) < len(shares)
 
 
 PATHS = st.lists(st.sampled_from(["start_thread", "send", "malloc", "do_command", "row_search"]), max_size=4)
@@ -182,8 +182,8 @@ def test_mending_loses_and_adds_nothing(rows: list[Row]) -> None:
     sampled = stacks.filter(pl.col("event") != CALLERS).with_columns(known)
     where = ["step", "role"]
     counted = [pl.col("samples").sum(), pl.col("weight").sum()]
-    whole = repaired(stacks)
-    assert whole.group_by(where).agg(counted).sort(where).equals(sampled.group_by(where).agg(counted).sort(where))
-    assert (whole["frames"].list.len() == whole["modules"].list.len()).all()
-    assert whole.filter(pl.col("samples") <= 0).is_empty()
-    assert set(whole["ending"]) <= {"root", "repaired", "broken"}
+    complete = repaired(stacks)
+    assert complete.group_by(where).agg(counted).sort(where).equals(sampled.group_by(where).agg(counted).sort(where))
+    assert (complete["frames"].list.len() == complete["modules"].list.len()).all()
+    assert complete.filter(pl.col("samples") <= 0).is_empty()
+    assert set(complete["ending"]) <= {"root", "repaired", "broken"}

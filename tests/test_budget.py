@@ -36,8 +36,8 @@ class Scripted(InterimAnalyses):
         self.until, self.folder, self.promising = until, folder, promising or {}
 
     def undecided(self) -> Mapping[str, int]:
-        there = self.folder.measured("h").duets.values()
-        done = {dbms: sum(dbms in duet.sides for duet in there) for dbms in self.until}
+        existing = self.folder.measured("h").duets.values()
+        done = {dbms: sum(dbms in duet.sides for duet in existing) for dbms in self.until}
         return {dbms: self.promising.get(dbms, 1) for dbms, until in self.until.items() if done[dbms] < until}
 
     def hope(self, rounds: int, looks: int) -> str:
@@ -163,10 +163,10 @@ def test_the_report_of_a_budget_says_the_rounds_that_there_are(tmp_path: Path) -
     write_study_card(data / "raw/study=synthetic", card(rounds=None, budget_s=1800, looks=5))
     for number in (5, 6):
         (data / f"raw/study=synthetic/run=r{number:02}@my2.ps0@here/manifest.json").unlink()
-    found = rqps.load("synthetic", data=data)
-    said = "30 min 0 s, spent on undecided comparisons: 4–6 rounds of each dbms; 16 runs finished"
-    assert dict(facts_of(found, found.runs))["runs"] == said
-    assert all_warnings(found).filter(kind="rounds").is_empty()
+    loaded = rqps.load("synthetic", data=data)
+    text = "30 min 0 s, spent on undecided comparisons: 4–6 rounds of each dbms; 16 runs finished"
+    assert dict(facts_of(loaded, loaded.runs))["runs"] == text
+    assert all_warnings(loaded).filter(kind="rounds").is_empty()
     shutil.rmtree(data / "raw/study=synthetic/run=r01@my2.ps0@here")
     for run in (data / "raw/study=synthetic").glob("run=*@my2.ps0@here/manifest.json"):
         run.unlink()

@@ -190,11 +190,11 @@ class Writer:
 
     def chain(self, word: str, chain: tuple[str, ...]) -> Iterator[str]:
         """A function and its callers: each of them is named before, the outermost first."""
-        for each in reversed(chain):
-            if ("fn", each) not in self.numbers or len(chain) == 1:
-                yield f"{word}={self.name('fn', each)}"
+        for one in reversed(chain):
+            if ("fn", one) not in self.numbers or len(chain) == 1:
+                yield f"{word}={self.name('fn', one)}"
         if len(chain) > 1:
-            yield f"{word}={self.name('fn', chr(39).join(self.name('fn', each) for each in chain))}"
+            yield f"{word}={self.name('fn', chr(39).join(self.name('fn', one) for one in chain))}"
 
     def place(self, line: int) -> str:
         place = "*" if line == self.last else f"{line - self.last:+}"
@@ -244,7 +244,7 @@ def test_sums_are_exact_whatever_a_file_has_in_it(
     lines.append(f"totals: {total}")
     read = read_costs((f"{line}\n" for line in lines), "f")
     assert total == sum(cost.instructions for cost in read.values())
-    by_names = {tuple(each.name for each in chain): cost for chain, cost in read.items()}
+    by_names = {tuple(one.name for one in chain): cost for chain, cost in read.items()}
     assert {chain: cost.instructions for chain, cost in by_names.items() if cost.instructions} == {
         chain: cost for chain, cost in own.items() if cost
     }

@@ -19,14 +19,14 @@ def test_after_a_fault_nothing_is_left_and_nothing_is_lost(short: Path) -> None:
         asked = ["--faults", "20", "--folder", str(short / kinds[0]), "--only", *kinds]
         command = [sys.executable, str(Path(__file__).with_name("campaign.py")), *asked]
         campaigns.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-    said = [campaign.communicate()[0] for campaign in campaigns]
-    assert [campaign.returncode for campaign in campaigns] == [0] * len(SHARES), "\n".join(said)
-    assert sum(words.count(": SIG") for words in said) == 20, "\n".join(said)
+    lines = [campaign.communicate()[0] for campaign in campaigns]
+    assert [campaign.returncode for campaign in campaigns] == [0] * len(SHARES), "\n".join(lines)
+    assert sum(words.count(": SIG") for words in lines) == 20, "\n".join(lines)
 
 
 def test_a_campaign_can_be_repeated_and_leaves_nothing_out() -> None:
     every = list(faults(200, seed=16))
     assert every == list(faults(200, seed=16))
     assert every[:20] == list(faults(20, seed=16)) != list(faults(20, seed=17))
-    assert {each.phase for each in every[:20]} == PHASES.keys()
-    assert {each.kind for each in every[:20]} == COMMANDS.keys()
+    assert {one.phase for one in every[:20]} == PHASES.keys()
+    assert {one.kind for one in every[:20]} == COMMANDS.keys()

@@ -40,10 +40,10 @@ def test_a_step_is_named_with_its_pair_and_its_size() -> None:
 def test_changes_of_opposite_sign_add_up_to_the_whole() -> None:
     of = course(1, 1, 0.85, 0.85, 0.85, 0.9, 0.9, 0.76, 0.76)
     assert of.changes["dbms"].to_list() == [RELEASES[at] for at in (2, 5, 7)]
-    (whole,) = of.summary.to_dicts()
-    assert whole["course"] == "steps"
-    assert of.changes["points"].sum() == pytest.approx(100 * (whole["estimate"] - 1), abs=0.1)
-    assert whole["estimate"] == of.points["estimate"][-1], "as its point is"
+    (complete,) = of.summary.to_dicts()
+    assert complete["course"] == "steps"
+    assert of.changes["points"].sum() == pytest.approx(100 * (complete["estimate"] - 1), abs=0.1)
+    assert complete["estimate"] == of.points["estimate"][-1], "as its point is"
 
 
 def test_a_single_slow_release_comes_and_goes() -> None:
@@ -52,11 +52,11 @@ def test_a_single_slow_release_comes_and_goes() -> None:
 
 def test_a_flat_course_is_flat_and_says_what_it_would_have_seen() -> None:
     of = course(*[1.0] * 8)
-    (whole,) = of.summary.to_dicts()
+    (complete,) = of.summary.to_dicts()
     assert of.changes.is_empty()
-    assert whole["course"] == "flat"
-    assert 0.005 <= whole["resolves"] < 0.03
-    assert whole["low"] < 1 < whole["high"]
+    assert complete["course"] == "flat"
+    assert 0.005 <= complete["resolves"] < 0.03
+    assert complete["low"] < 1 < complete["high"]
 
 
 def test_a_drift_is_no_step() -> None:

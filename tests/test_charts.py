@@ -102,7 +102,7 @@ def test_a_cell_of_the_heatmap_has_sign_ratio_and_interval(study: Study) -> None
 def test_what_warns_of_every_number_is_said_once(study: Study) -> None:
     _, summary = relate(study)
     more = {"warnings": "settings", "explained": "settings: moved"}
-    of_all = summary.with_columns(pl.concat_list(pl.lit(said), name).alias(name) for name, said in more.items())
+    of_all = summary.with_columns(pl.concat_list(pl.lit(item), name).alias(name) for name, item in more.items())
     spec = show.heatmap(of_all).to_dict()
     (cells,) = spec["datasets"].values()
     assert sorted(cell["warned"] for cell in cells) == ["", "", "", STOLEN]

@@ -71,9 +71,9 @@ def test_a_digit_that_was_changed_on_a_page_is_named(report: Path, notebooks: Pa
     assert "▼ 0.70" in text
     page.write_text(text.replace("▼ 0.70", "▼ 0.71", 1))
     for path in (report / "index.html", one_file(report)):
-        (found,) = check(path, data=report, notebooks=notebooks).differences
-        assert found.startswith(f"{PAGE}, ")
-        assert found.endswith(", point-query: the report has ▼ 0.71, its data give ▼ 0.70")
+        (result,) = check(path, data=report, notebooks=notebooks).differences
+        assert result.startswith(f"{PAGE}, ")
+        assert result.endswith(", point-query: the report has ▼ 0.71, its data give ▼ 0.70")
 
 
 def test_a_sentence_that_the_data_contradict_is_named(report: Path, notebooks: Path) -> None:

@@ -31,8 +31,8 @@ CELL = {"step": "scan", "dbms": "a"}
 )
 def test_a_claim_that_the_frame_contradicts_is_named(claim: Claim, problem: str) -> None:
     sentence = Clause(f"scan is at {claim.written}", [claim])
-    found = wrong(sentence, {"compared": ROWS}.__getitem__)
-    assert found == ([f"{str(sentence)!r}: {problem}"] if problem else [])
+    result = wrong(sentence, {"compared": ROWS}.__getitem__)
+    assert result == ([f"{str(sentence)!r}: {problem}"] if problem else [])
 
 
 def test_a_number_that_the_words_lack_is_named() -> None:

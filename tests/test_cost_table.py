@@ -42,8 +42,8 @@ second = st.fixed_dictionaries(
 
 def published_average(lines: list[str], column: int) -> float:
     """As the published scripts do it: of what vmstat wrote, without lines with swpd and without the first."""
-    kept = [line.split() for line in lines if "swpd" not in line][1:]
-    return sum(float(words[column]) if words[column].isdigit() else 0.0 for words in kept) / len(kept)
+    saved = [line.split() for line in lines if "swpd" not in line][1:]
+    return sum(float(words[column]) if words[column].isdigit() else 0.0 for words in saved) / len(saved)
 
 
 def vmstat(seconds: list[dict[str, int]]) -> list[str]:
@@ -52,13 +52,13 @@ def vmstat(seconds: list[dict[str, int]]) -> list[str]:
     for number, ticks in enumerate([{}, *seconds]):
         if number % 21 == 0:
             lines += ["procs memory cpu cpu cpu cpu", "swpd free cs us sy id"]
-        if whole := sum(ticks.get(name, 0) for name in ("user", "system", "idle", "iowait", "steal")):
-            us, sy = ((100 * ticks[name] + whole // 2) // whole for name in ("user", "system"))
+        if total := sum(ticks.get(name, 0) for name in ("user", "system", "idle", "iowait", "steal")):
+            us, sy = ((100 * ticks[name] + total // 2) // total for name in ("user", "system"))
             lines.append(f"0 0 {ticks['cs']} {us} {sy} 0")
     return lines
 
 
-@given(st.lists(second.filter(lambda each: each["idle"] > 0), min_size=2, max_size=90))
+@given(st.lists(second.filter(lambda one: one["idle"] > 0), min_size=2, max_size=90))
 def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(seconds: list[dict[str, int]]) -> None:
     identity = {"study": "s", "run": "r", "host": "h", "dbms": BASE, "build": "my1", "config": "base", "round": 1}
     step = {"step": "insert", "position": 0, "clients": 1, "unit": "query", "operations": 5, "operations_per_s": 2.5}
@@ -73,10 +73,10 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
     )
     counted = [
         {"run": "r", "step": "insert", "second": number + 1.0, "interval_s": 1.0}
-        | {f"host_cpu_{name}_s": each[name] / 100 for name in ("user", "system", "idle", "iowait", "steal")}
-        | {"host_context_switches": each["cs"], "host_reads": each["reads"]}
+        | {f"host_cpu_{name}_s": one[name] / 100 for name in ("user", "system", "idle", "iowait", "steal")}
+        | {"host_context_switches": one["cs"], "host_reads": one["reads"]}
         | {"host_read_kb": 0.0, "host_write_kb": None}
-        for number, each in enumerate(seconds)
+        for number, one in enumerate(seconds)
     ]
     counters = pl.LazyFrame(counted, schema_overrides={"host_write_kb": pl.Float64})
     alike = dict.fromkeys(("build_digest", "identity", "workload", "parameters", "placement"), "")
@@ -94,7 +94,7 @@ def test_costs_are_those_that_the_published_scripts_make_of_the_same_seconds(sec
     busy = published_average(lines, 3) + published_average(lines, 4)
     # A half of a percent may be cut off on either side of it in floating point.
     assert facts["cpu/o"] == pytest.approx(busy / 2.5, abs=2 / 2.5)
-    assert facts["r/o"] == pytest.approx(sum(each["reads"] for each in seconds) / len(seconds) / 2.5)
+    assert facts["r/o"] == pytest.approx(sum(one["reads"] for one in seconds) / len(seconds) / 2.5)
 
 
 def test_whole_percent_of_the_host_for_an_operation(study: Study) -> None:
@@ -171,7 +171,7 @@ def test_the_base_is_the_first_though_others_are_older(tmp_path: Path) -> None:
 
 def test_tables_are_one_a_group_with_every_step_and_dbms(study: Study) -> None:
     table = table_of(study)
-    points, writes = (each.as_raw_html() for each in cost_tables(table))
+    points, writes = (one.as_raw_html() for one in cost_tables(table))
     assert "Point queries" in points
     assert "Writes" in writes
     for name in (*PUBLISHED, "point-query", "my1.base", "my2.base", "my2.ps0", "rounds"):
@@ -184,7 +184,7 @@ def test_tables_are_one_a_group_with_every_step_and_dbms(study: Study) -> None:
 
 def test_names_stay_text(study: Study) -> None:
     table = table_of(study).with_columns(pl.lit(HOSTILE).alias("step"))
-    (html,) = (each.as_raw_html() for each in cost_tables(table.unique(["dbms", "metric"])))
+    (html,) = (one.as_raw_html() for one in cost_tables(table.unique(["dbms", "metric"])))
     assert "<img" not in html
     assert "&lt;img" in html
 
@@ -192,7 +192,7 @@ def test_names_stay_text(study: Study) -> None:
 def test_47_steps_of_10_builds_stay_light(many: Study) -> None:
     table = table_of(many)
     named = table.with_columns(pl.lit("Reads & writes").alias("group"))
-    (html,) = (each.as_raw_html() for each in cost_tables(named))
+    (html,) = (one.as_raw_html() for one in cost_tables(named))
     assert len(html) < 3_000_000
     cell = new_code_cell("show()", outputs=[new_output("display_data", {"text/html": html})])
     (_, part) = content_of(new_notebook(cells=[cell])).parts
@@ -202,8 +202,8 @@ def test_47_steps_of_10_builds_stay_light(many: Study) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0.1, 9.0)), min_size=1, max_size=60))
 def test_groups_are_estimated_as_each_would_be_alone(rows: list[tuple[str, float]]) -> None:
-    found = MEDIAN.estimate(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
-    for row in found.to_dicts():
+    result = MEDIAN.estimate(pl.DataFrame(rows, schema=["key", "value"], orient="row"), ["key"], "value")
+    for row in result.to_dicts():
         alone = pl.DataFrame(
             [record for record in rows if record[0] == row["key"]], schema=["key", "value"], orient="row"
         )

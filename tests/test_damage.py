@@ -42,8 +42,13 @@ def files_of(run: Path) -> list[Path]:
 
 def numbers(study: Path) -> list[pl.DataFrame]:
     """All that anybody can read of a study."""
-    found = rqps.load(study)
-    return [found.runs, found.conditions, found.warnings, *(getattr(found, name).lazy().collect() for name in TABLES)]
+    loaded = rqps.load(study)
+    return [
+        loaded.runs,
+        loaded.conditions,
+        loaded.warnings,
+        *(getattr(loaded, name).lazy().collect() for name in TABLES),
+    ]
 
 
 def peak_bytes() -> int:
@@ -54,12 +59,12 @@ def peak_bytes() -> int:
 
 def refused(study: Path, right: list[pl.DataFrame]) -> str:
     """The words with which a study is refused; none where all that can be read of it is right."""
-    before, found, words = peak_bytes(), right, ""
+    before, result, words = peak_bytes(), right, ""
     try:
-        found = numbers(study)
+        result = numbers(study)
     except RqpsError as error:
         words = str(error)
-    assert all(one.equals(other) for one, other in zip(found, right, strict=True))
+    assert all(one.equals(other) for one, other in zip(result, right, strict=True))
     assert len(words) < 2000
     assert peak_bytes() - before < MOST_BYTES
     return words

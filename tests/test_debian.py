@@ -77,7 +77,7 @@ def test_no_network_is_an_error(tmp_path: Path, cache: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("base", "release", "machine", "found"),
+    ("base", "release", "machine", "is_known"),
     [
         ("http://a.example/debian", "bookworm", {"ID": "debian", "VERSION_CODENAME": "bookworm"}, True),
         ("http://a.example/debian", "trixie", {"ID": "ubuntu", "VERSION_CODENAME": "noble"}, True),
@@ -89,10 +89,10 @@ def test_no_network_is_an_error(tmp_path: Path, cache: Path, monkeypatch: pytest
     ],
 )
 def test_a_debian_mirror_is_known_among_the_machines_sources(
-    base: str, release: str, machine: dict[str, str], found: bool
+    base: str, release: str, machine: dict[str, str], is_known: bool
 ) -> None:
     asked = f"'{base}/dists/{release}/InRelease' x_InRelease 0 \n'{base}/dists/{release}/main/Packages.xz' x 0 \n"
-    assert debian.mirrors(asked, machine) == ([base] if found else [])
+    assert debian.mirrors(asked, machine) == ([base] if is_known else [])
 
 
 def test_a_loader_that_is_not_there_is_an_error(tmp_path: Path) -> None:

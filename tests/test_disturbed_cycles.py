@@ -52,9 +52,9 @@ def test_a_disturbed_cycle_leaves_for_all_sides_and_nothing_else_does(study: Stu
 
 def test_throughput_has_the_time_of_the_cycles_that_count(study: Study) -> None:
     disturbed = with_cycles(study, pl.when(SLOWED).then(0.3).otherwise(0.02), slowed(study))
-    whole = study.slices.filter(step=STEP).group_by("run").agg(pl.col("operations", "busy_us").sum()).collect()
+    complete = study.slices.filter(step=STEP).group_by("run").agg(pl.col("operations", "busy_us").sum()).collect()
     counting = study.slices.filter(~SLOWED, step=STEP).group_by("run").agg(pl.col("operations", "busy_us").sum())
-    both = counting.collect().join(whole, on="run", suffix="_whole").join(study.steps.filter(step=STEP), on="run")
+    both = counting.collect().join(complete, on="run", suffix="_whole").join(study.steps.filter(step=STEP), on="run")
     share = pl.col("busy_us") / pl.col("busy_us_whole")
     expected = both.select("run", expected=pl.col("operations") / (pl.col("elapsed_s") * share))
     of_runs = values(disturbed).filter(metric="operations_per_s").join(expected, on="run")

@@ -46,9 +46,9 @@ def burner() -> Iterator[Child]:
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
     messages: list[str] = []
-    found = examine(tmp_path_factory.mktemp("data"), messages.append)
+    result = examine(tmp_path_factory.mktemp("data"), messages.append)
     assert [line.split()[0] for line in messages] == ["watching", "spinning"], "what takes seconds is announced"
-    return found
+    return result
 
 
 def test_everything_is_looked_at(findings: list[Finding]) -> None:
@@ -94,7 +94,7 @@ def test_processes_too_short_to_be_named_are_counted() -> None:
 
 @pytest.mark.usefixtures("burner")
 def test_the_noise_floor_sees_a_cpu_that_has_to_be_shared() -> None:
-    noise = {each.cpu: each for each in measure_noise(CPUS, seconds=1)}
+    noise = {one.cpu: one for one in measure_noise(CPUS, seconds=1)}
     assert set(noise) == set(CPUS[:8])
     disturbed = noise[CPUS[-1]]
     assert disturbed.waited_share > 0.3, "two spinners of equal weight share a CPU by halves"
@@ -167,21 +167,21 @@ def test_no_permission_to_profile_names_the_level_that_forbids_it() -> None:
 )
 def test_each_trait_of_a_machine_has_its_finding(machine: dict[str, object], name: str, level: str) -> None:
     described = {"cpus_allowed": 8, **machine}
-    found = {finding.name: finding for finding in machine_findings(described)}
-    assert found[name].level == level
+    results = {finding.name: finding for finding in machine_findings(described)}
+    assert results[name].level == level
 
 
 def test_a_fact_that_a_machine_does_not_give_has_no_finding() -> None:
-    found = [finding.name for finding in machine_findings({"cpus_allowed": 8})]
-    assert found == ["CPUs", "virtualisation", "swap"]
+    results = [finding.name for finding in machine_findings({"cpus_allowed": 8})]
+    assert results == ["CPUs", "virtualisation", "swap"]
 
 
 def test_missing_programs_are_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path))
-    found = {finding.name: finding for finding in program_findings()}
-    assert found["sysbench"].level == "bad"
-    assert {found[name].level for name in ("mvn", "npm", "apt-get", "git")} == {"note"}
+    results = {finding.name: finding for finding in program_findings()}
+    assert results["sysbench"].level == "bad"
+    assert {results[name].level for name in ("mvn", "npm", "apt-get", "git")} == {"note"}
     (tmp_path / "apt-get").touch(mode=0o755)
     assert {finding.name: finding for finding in program_findings()}["sysbench"].level == "ok", "it can be fetched"
     assert "fetched with apt-get when it is needed" in program_findings()[1].observed
@@ -195,23 +195,23 @@ def test_a_server_of_ours_is_left_over_once_its_keeper_is_gone(tmp_path: Path) -
     private.mkdir()
     argv = [sys.executable, "-c", "import time; time.sleep(60)", f"--socket={private}/mysqld.sock"]
     alone = subprocess.Popen(argv)
-    kept = subprocess.Popen(
+    saved = subprocess.Popen(
         keeper.command("guard", argv, cpus=()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert kept.stdout
-    assert kept.stdin
-    kept_pid = int(kept.stdout.readline().split()[1])
+    assert saved.stdout
+    assert saved.stdin
+    kept_pid = int(saved.stdout.readline().split()[1])
     try:
         until(lambda: {alone.pid, kept_pid} <= our_servers().keys())  # a keeper gives the id before it starts
         ours = our_servers()
         assert ours[alone.pid] is False
         assert ours[kept_pid] is True
-        assert kept.pid not in ours
+        assert saved.pid not in ours
     finally:
         alone.kill()
         alone.wait()
-        kept.stdin.close()
-        kept.wait()
+        saved.stdin.close()
+        saved.wait()
 
 
 def test_the_worst_comes_first_and_nothing_is_lost(findings: list[Finding]) -> None:
@@ -219,8 +219,8 @@ def test_the_worst_comes_first_and_nothing_is_lost(findings: list[Finding]) -> N
     assert max(len(line) for line in text.splitlines() if " " in line.strip()[12:]) <= 80
     flat = " ".join(text.split())
     for finding in findings:
-        for said in finding[2:] if finding.level != "ok" else (finding.name, finding.observed):
-            assert " ".join(said.split()) in flat
+        for message in finding[2:] if finding.level != "ok" else (finding.name, finding.observed):
+            assert " ".join(message.split()) in flat
     heads = [line for line in text.splitlines() if line and not line.startswith(" ")]
     order = ["Fix this", "This makes", "Good to", "Fine"]
     assert [next(i for i, start in enumerate(order) if head.startswith(start)) for head in heads] == sorted(

@@ -95,7 +95,7 @@ def test_the_example_in_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_what_ifs_of_the_readme_name_what_is_there() -> None:
     (examples,) = (block for block in blocks("python", README) if "rqps.what_if" in block)
     study = rqps.load("where-did-it-go", ROOT / "data")
-    calls = [each for each in ast.walk(ast.parse(examples)) if isinstance(each, ast.Call)]
+    calls = [one for one in ast.walk(ast.parse(examples)) if isinstance(one, ast.Call)]
     for call in calls:
         given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
         assert given["step"] in set(study.steps["step"])

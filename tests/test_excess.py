@@ -70,7 +70,7 @@ def test_an_alias_may_be_used_as_often_as_people_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("old", ["  new:", "  ps0:", "  demo:"])
 def test_a_name_has_to_fit_in_every_folder_made_of_it(tmp_path: Path, old: str) -> None:
-    (line,) = [each for each in refusal(changed(old, f"  {'n' * 247}:"), tmp_path) if "characters" in each]
+    (line,) = [one for one in refusal(changed(old, f"  {'n' * 247}:"), tmp_path) if "characters" in one]
     assert line.endswith("has 247 characters; 76 are the most that fit in a folder's name")
 
 

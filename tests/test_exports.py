@@ -83,12 +83,12 @@ def test_the_app_shows_both_sides_with_their_costs(browser: Browser, tmp_path: P
 
 def read_folded(text: str) -> list[tuple[list[str], list[int]]]:
     """As the tools read it: numbers behind the last space, frames between semicolons."""
-    found = []
+    results = []
     for line in text.splitlines():
         match = re.fullmatch(r"(.*?)((?: \d+)+)", line)
         assert match, line
-        found.append((match[1].split(";"), [int(number) for number in match[2].split()]))
-    return found
+        results.append((match[1].split(";"), [int(number) for number in match[2].split()]))
+    return results
 
 
 @given(sides)
@@ -117,11 +117,11 @@ def test_speedscope_gets_both_sides_whole(base: Costs, me: Costs) -> None:
     document = json.loads(speedscope(costs_of({"base": base, "me": me}), "base", "me", "point-query"))
     frames = [frame["name"] for frame in document["shared"]["frames"]]
     for profile, costs in zip(document["profiles"], (base, me), strict=True):
-        found = {
+        results = {
             tuple(frames[number] for number in sample): weight
             for sample, weight in zip(profile["samples"], profile["weights"], strict=True)
         }
-        assert found == pytest.approx(costs)
+        assert results == pytest.approx(costs)
         assert profile["unit"] == "microseconds"
         assert profile["endValue"] == pytest.approx(sum(costs.values()))
 

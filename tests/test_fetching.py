@@ -26,7 +26,7 @@ def cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache
 
 
-def kept(cache: Path) -> list[str]:
+def saved(cache: Path) -> list[str]:
     """Folders that a fetch left behind, besides lock files."""
     builds = cache / "builds"
     return sorted(path.name for path in builds.iterdir() if path.suffix != ".lock") if builds.exists() else []
@@ -65,7 +65,7 @@ def test_an_archive_that_is_not_as_promised_is_an_error_and_leaves_nothing(
         site.send_only = len(content) - missing_bytes if missing_bytes else None
     with pytest.raises(RqpsError, match=reason):
         find(said, url=f"{site.url}/a.tar.gz", sha256=sha256)
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 @pytest.mark.parametrize("url", [f"{CLOSED_PORT}/a.tar.gz", "http://no-such-host.invalid/a.tar.gz"])
@@ -73,7 +73,7 @@ def test_no_network_is_an_error(cache: Path, said: list[str], url: str) -> None:
     with pytest.raises(RqpsError, match="can't be fetched") as caught:
         find(said, url=url, sha256="0" * 64)
     assert "network" in caught.value.fix
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 # Two at once, interrupted ones, full disks: each in processes of its own
@@ -114,7 +114,7 @@ def test_two_fetches_at_once_make_one_request_and_two_builds(site: Site, cache: 
         assert (process.returncode, errors) == (0, "")
         assert "version 8.0.40" in out
     assert site.asked == ["/a.tar.gz"]
-    assert len(kept(cache)) == 1
+    assert len(saved(cache)) == 1
 
 
 @pytest.mark.parametrize(("number", "left_behind"), [(signal.SIGINT, 0), (signal.SIGKILL, 1)])
@@ -129,11 +129,11 @@ def test_an_interrupted_fetch_can_be_done_again(
     process.send_signal(number)
     process.communicate(timeout=240)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
-    assert len(kept(cache)) == left_behind  # only what nobody can catch leaves something, under a name of its own
+    assert len(saved(cache)) == left_behind  # only what nobody can catch leaves something, under a name of its own
     site.hold.set()
     assert find(said, **keys).version == "8.0.40"
-    assert len(kept(cache)) == 1
-    assert not kept(cache)[0].startswith(".")
+    assert len(saved(cache)) == 1
+    assert not saved(cache)[0].startswith(".")
 
 
 @pytest.mark.parametrize("filling", [bytes(3_000_000), os.urandom(3_000_000)], ids=["unpacking", "downloading"])
@@ -143,7 +143,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(site: Site, cache: Path, fil
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 1
     assert f"refused: {cache} can't be used: File too large" in errors
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 def test_too_little_room_is_reported_before_anything_is_fetched(site: Site, cache: Path, said: list[str]) -> None:
@@ -152,7 +152,7 @@ def test_too_little_room_is_reported_before_anything_is_fetched(site: Site, cach
     with pytest.raises(RqpsError, match=r"large.tar.gz needs .* has .* left"):
         large.fetch("mine", said.append)
     assert site.asked == []
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 def test_an_unwritable_cache_is_reported(
@@ -203,7 +203,7 @@ def test_an_archive_comes_by_npm(site: Site, cache: Path, said: list[str], monke
     build = find(said, npm="a-server@1.2.3", mysql="5.6")
     assert build.version == "5.6.24"
     assert build.empty_data == build.directory / "data/mysql"
-    assert sorted(path.name for path in (cache / "builds" / kept(cache)[0]).iterdir()) == ["tree"]  # no second copy
+    assert sorted(path.name for path in (cache / "builds" / saved(cache)[0]).iterdir()) == ["tree"]  # no second copy
 
 
 def test_an_unknown_npm_package_is_an_error(
@@ -212,7 +212,7 @@ def test_an_unknown_npm_package_is_an_error(
     monkeypatch.setenv("npm_config_registry", site.url)
     with pytest.raises(RqpsError, match=r"npm failed(.|\n)*404"):
         find(said, npm="a-server@1.2.3")
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 def test_npm_without_network_is_an_error(cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_npm_without_network_is_an_error(cache: Path, said: list[str], monkeypat
     with pytest.raises(RqpsError, match=r"npm failed(.|\n)*ECONNREFUSED") as caught:
         find(said, npm="a-server@1.2.3")
     assert "network" in caught.value.fix
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 def test_no_network_for_maven(tmp_path: Path, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_no_network_for_maven(tmp_path: Path, cache: Path, said: list[str], monk
     with pytest.raises(RqpsError, match=r"mvn failed(.|\n)*Connection refused") as caught:
         find(said, maven="a.group:artifact:1.0:zip")
     assert "network" in caught.value.fix
-    assert kept(cache) == []
+    assert saved(cache) == []
 
 
 def test_progress_reports_percent_and_time_left() -> None:

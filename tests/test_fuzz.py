@@ -43,8 +43,8 @@ def edited(draw: st.DrawFn, text: str) -> str:
     """A text with a few things put in, taken out or put elsewhere."""
     for _ in range(draw(st.integers(1, 5))):
         begin, length = draw(st.integers(0, len(text))), draw(st.integers(0, 40))
-        there = draw(st.integers(0, len(text)))
-        new = draw(st.sampled_from(TOKENS) | st.text(max_size=5) | st.just(text[there : there + length]))
+        existing = draw(st.integers(0, len(text)))
+        new = draw(st.sampled_from(TOKENS) | st.text(max_size=5) | st.just(text[existing : existing + length]))
         text = text[:begin] + new + text[begin + draw(st.sampled_from([0, length])) :]
     return text
 
@@ -52,18 +52,18 @@ def edited(draw: st.DrawFn, text: str) -> str:
 @st.composite
 def damaged(draw: st.DrawFn, content: bytes) -> bytes:
     """Bytes with some of them changed, or cut off."""
-    found = bytearray(content)
+    result = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
-        found[draw(st.integers(0, len(found) - 1))] = draw(st.integers(0, 255))
-    return bytes(found[: draw(st.just(len(found)) | st.integers(0, len(found)))])
+        result[draw(st.integers(0, len(result) - 1))] = draw(st.integers(0, 255))
+    return bytes(result[: draw(st.just(len(result)) | st.integers(0, len(result)))])
 
 
 @MUCH
 @given(st.sampled_from([GOOD, WITH_A_SCENARIO]).flatmap(edited))
 def test_any_runs_yaml(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found, words = read_or_refused(lambda: read(text.encode("utf-8", "replace").decode(), Path(folder)))
-    assert found or f"{folder}/runs.yaml:" in words
+        result, words = read_or_refused(lambda: read(text.encode("utf-8", "replace").decode(), Path(folder)))
+    assert result or f"{folder}/runs.yaml:" in words
 
 
 SEALED = sealed(manifest("my1.base", 1))
@@ -75,8 +75,8 @@ UNSEALED = json.dumps({name: value for name, value in json.loads(SEALED).items()
 def test_any_manifest(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / MANIFEST).write_bytes(text.encode("utf-8", "replace"))
-        found, words = read_or_refused(lambda: read_manifest(Path(folder)))
-    assert found or f"{folder}/{MANIFEST}: " in words
+        result, words = read_or_refused(lambda: read_manifest(Path(folder)))
+    assert result or f"{folder}/{MANIFEST}: " in words
 
 
 @MUCH
@@ -84,8 +84,8 @@ def test_any_manifest(text: str) -> None:
 def test_any_card_with_a_digest_says_what_it_said(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / CARD).write_bytes(text.encode("utf-8", "replace"))
-        found, words = read_or_refused(lambda: read_study_card(Path(folder)))
-    assert f"{folder}/{CARD}: " in words or found.model_copy(update={SEAL: None}) == card()
+        result, words = read_or_refused(lambda: read_study_card(Path(folder)))
+    assert f"{folder}/{CARD}: " in words or result.model_copy(update={SEAL: None}) == card()
 
 
 def packed(kind: str) -> bytes:
@@ -119,13 +119,16 @@ def studies() -> dict[Path, list[Path]]:
     place = Path(tempfile.mkdtemp())
     data = write_study(place / "data", dbms=("my1.base",), rounds=1)
     packed = [pack("synthetic", place / name, data)[0] for name in ("sent", "sent.rqps")]
-    found = (data / "raw/study=synthetic", *packed)
-    return {path: sorted(path.rglob("*.parquet")) if path.is_dir() else [path] for path in found}
+    result = (data / "raw/study=synthetic", *packed)
+    return {path: sorted(path.rglob("*.parquet")) if path.is_dir() else [path] for path in result}
 
 
 def rows(study: Path) -> list[pl.DataFrame]:
-    found = rqps.load(study)
-    return [found.conditions, *(getattr(found, name).lazy().collect() for name in ("steps", "intervals", "settings"))]
+    loaded = rqps.load(study)
+    return [
+        loaded.conditions,
+        *(getattr(loaded, name).lazy().collect() for name in ("steps", "intervals", "settings")),
+    ]
 
 
 @settings(MUCH, max_examples=150)
@@ -135,9 +138,9 @@ def test_any_table(number: int, data: st.DataObject) -> None:
     path, right = data.draw(st.sampled_from(files)), rows(study)
     content = path.read_bytes()
     path.write_bytes(data.draw(damaged(content)))
-    found, words = read_or_refused(lambda: rows(study))
+    result, words = read_or_refused(lambda: rows(study))
     path.write_bytes(content)
-    assert str(path) in words or all(one.equals(other) for one, other in zip(found, right, strict=True))
+    assert str(path) in words or all(one.equals(other) for one, other in zip(result, right, strict=True))
 
 
 @cache
@@ -150,11 +153,11 @@ def packed_study() -> Path:
 @given(st.sampled_from([CARD_KEY, FILES_KEY]), st.data())
 def test_any_words_in_a_packed_study(key: str, data: st.DataObject) -> None:
     runs = packed_study() / PACKED_RUNS
-    whole, metadata = runs.read_bytes(), pl.read_parquet_metadata(runs)
+    complete, metadata = runs.read_bytes(), pl.read_parquet_metadata(runs)
     text = data.draw(edited(metadata[key])).encode("utf-8", "replace").decode()
     ours = {name: words for name, words in metadata.items() if name.startswith("rqps")}
     pl.read_parquet(runs).write_parquet(runs, metadata={**ours, key: text})
     runs.with_name(DIGEST).unlink(missing_ok=True)  # as in one that somebody else made
-    found, words = read_or_refused(lambda: rqps.load(runs.parent).intervals.collect())
-    runs.write_bytes(whole)
-    assert found is not None or str(runs.parent) in words
+    result, words = read_or_refused(lambda: rqps.load(runs.parent).intervals.collect())
+    runs.write_bytes(complete)
+    assert result is not None or str(runs.parent) in words

@@ -52,10 +52,10 @@ Computers = Mapping[str, Computer]
 class Hosts(Place):
     """A folder to call rqps from, and the computers that it measures on."""
 
-    def __init__(self, path: Path, each: Computers) -> None:
+    def __init__(self, path: Path, one: Computers) -> None:
         super().__init__(path, RUNS)
-        self.each = each
-        self.environment = os.environ | {"HOME": str(each["a"].ssh.parent), "RQPS_CACHE": str(cache_dir())}
+        self.each = one
+        self.environment = os.environ | {"HOME": str(one["a"].ssh.parent), "RQPS_CACHE": str(cache_dir())}
 
     def call(self, *words: str, code: int = 0) -> str:
         command = [*self.under, sys.executable, "-m", "rqps.cli", *words]
@@ -75,8 +75,8 @@ class Hosts(Place):
         pattern = "data/raw/study=small/.run=*/progress.txt"
 
         def is_in_a_step() -> bool:
-            there = (path for path in notes.glob(pattern) if path.stat().st_mtime >= since)
-            return any("point-query" in path.read_text() for path in there)
+            existing = (path for path in notes.glob(pattern) if path.stat().st_mtime >= since)
+            return any("point-query" in path.read_text() for path in existing)
 
         self.wait("step of b", is_in_a_step, process)
 
@@ -96,14 +96,14 @@ def computers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Computers]:
     """Two that can measure, each on a CPU of its own."""
     folder = tmp_path_factory.mktemp("h")
     cpus = sorted(os.sched_getaffinity(0))
-    found = {name: Computer(folder, name, [cpu]) for name, cpu in zip("ab", cpus[-2:], strict=True)}
-    for computer in found.values():
+    results = {name: Computer(folder, name, [cpu]) for name, cpu in zip("ab", cpus[-2:], strict=True)}
+    for computer in results.values():
         computer.share_cache()
         computer.lend_environment()
-    words = Hosts(folder / "prepare", found).call("hosts", "prepare")
-    assert [name for name in found if f"{name}: ready" not in words] == []
-    yield found
-    for computer in found.values():
+    words = Hosts(folder / "prepare", results).call("hosts", "prepare")
+    assert [name for name in results if f"{name}: ready" not in words] == []
+    yield results
+    for computer in results.values():
         computer.stop()
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -297,7 +297,7 @@ def test_a_host_that_can_not_measure_says_why_and_what_to_do_and_the_others_go_o
     full.start(*on_a_disk(full.rqps / "data", "64k"))
     words = wrong.call("run", "small", code=1)
     full.stop()
-    assert [name for name, said in WRONG.items() if f"{name}: {said}" not in words] == [], words
+    assert [name for name, item in WRONG.items() if f"{name}: {item}" not in words] == [], words
     assert "what to do: rqps hosts prepare other" in words
     assert re.search(r"(?m)^b: .*No space left on device.*\n.*make room", words), words
     assert "a: small: 2 runs measured in" in words

@@ -72,10 +72,10 @@ def test_each_host_is_compared_with_its_own_base_and_nothing_is_pooled(study: St
 
 
 def test_hosts_agree_where_the_interval_of_their_factor_holds_1(study: Study) -> None:
-    found = between_hosts(relate(study)[1].filter(metric="operations_per_s"))
-    assert set(found["than"]) == {"big"}
-    assert sorted(found["host"].unique()) == ["small", "twin"]
-    for row in found.to_dicts():
+    result = between_hosts(relate(study)[1].filter(metric="operations_per_s"))
+    assert set(result["than"]) == {"big"}
+    assert sorted(result["host"].unique()) == ["small", "twin"]
+    for row in result.to_dicts():
         assert row["low"] < row["estimate"] < row["high"]
         assert row["estimate"] == pytest.approx(FACTORS[row["host"]], rel=0.02)
         assert (row["low"] < 1 < row["high"]) == (row["host"] == "twin")
@@ -90,15 +90,15 @@ def test_the_interval_between_hosts_covers_the_truth_as_often_as_it_says() -> No
             middle, half = chance.gauss(-0.2, 0.01), 1.96 * 0.01
             ends = {"estimate": middle, "low": middle - half, "high": middle + half}
             named = {"host": host, "step": str(number), "metric": "m", "base": BASE, "dbms": ME}
-            rows.append(named | {name: math.exp(each) for name, each in ends.items()})
-    found = between_hosts(pl.DataFrame(rows))
-    missed = sum(not row["low"] < 1 < row["high"] for row in found.to_dicts())
+            rows.append(named | {name: math.exp(item) for name, item in ends.items()})
+    result = between_hosts(pl.DataFrame(rows))
+    missed = sum(not row["low"] < 1 < row["high"] for row in result.to_dicts())
     assert 8 <= missed <= 32  # 20 are expected
 
 
 def test_what_differs_between_hosts_stands_side_by_side_and_the_rest_once(study: Study) -> None:
-    found = [condition.as_raw_html() for condition in conditions(study) if isinstance(condition, GT)]
-    page, (differ,) = " ".join(found), [each for each in found if "rqps-hosts-differ" in each]
+    results = [condition.as_raw_html() for condition in conditions(study) if isinstance(condition, GT)]
+    page, (differ,) = " ".join(results), [one for one in results if "rqps-hosts-differ" in one]
     for host in FACTORS:
         assert f">{host}</th>" in differ
         assert page.count(f"CPU of {host}<") == differ.count(f"CPU of {host}<") == 1

@@ -19,11 +19,11 @@ RUNS_FILE = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
 def test_every_run_of_runs_yaml_is_the_same_at_its_host(study: str) -> None:
     """Runs go as text, so that whatever a parameter is, there is nothing that can't be pickled."""
     runs = unfold(RUNS_FILE, study, "far")
-    there = RUNS.validate_json(RUNS.dump_json(tuple(runs)), context=PARAMETERS)
-    assert [member.identity for run in there for member in run.members] == [
+    existing = RUNS.validate_json(RUNS.dump_json(tuple(runs)), context=PARAMETERS)
+    assert [member.identity for run in existing for member in run.members] == [
         member.identity for run in runs for member in run.members
     ]
-    assert there == tuple(runs)
+    assert existing == tuple(runs)
 
 
 def test_an_error_of_a_host_keeps_what_to_do() -> None:
@@ -32,7 +32,7 @@ def test_an_error_of_a_host_keeps_what_to_do() -> None:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Path:
+def remote(tmp_path: Path) -> Path:
     """The folder of a run at its host."""
     return write_run(tmp_path / "there", manifest("my1.base", 1), Shape())
 
@@ -41,16 +41,16 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_result_that_arrives_twice_is_there_once(there: Path, tmp_path: Path) -> None:
-    result = pickle.loads(pickle.dumps(Result.of(there, None)))
+def test_a_result_that_arrives_twice_is_there_once(remote: Path, tmp_path: Path) -> None:
+    result = pickle.loads(pickle.dumps(Result.of(remote, None)))
     for _ in range(2):
         result.write(tmp_path / "here")
-    assert files(tmp_path / "here") == files(there)
-    assert "manifest.json" in files(there)
+    assert files(tmp_path / "here") == files(remote)
+    assert "manifest.json" in files(remote)
 
 
-def test_bytes_that_changed_on_their_way_are_refused(there: Path, tmp_path: Path) -> None:
-    result = Result.of(there, None)
+def test_bytes_that_changed_on_their_way_are_refused(remote: Path, tmp_path: Path) -> None:
+    result = Result.of(remote, None)
     modified_ns, content = result.files["steps.parquet"]
     changed = {**result.files, "steps.parquet": (modified_ns, content[:-1] + bytes([content[-1] ^ 1]))}
     with pytest.raises(RqpsError, match="differ from those that the worker sent"):

@@ -509,12 +509,12 @@ def test_imported_and_own_results_stand_side_by_side(tmp_path: Path) -> None:
 def test_the_command_makes_the_data_folder_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("dbms,step,operations,elapsed_s\na.x,q,10,1\nb.x,q,10,1\n")
     words = ("import", "t.csv", "--engine", "mysql", "--study", "t", "--data", "new/data")
-    for said in (
+    for value in (
         "t: 2 dbms, 1 step, 1 round; base is a.x\n",
         "t: these results are imported already; nothing changed\n",
     ):
         done = command(*words, cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (0, said)
+        assert (done.returncode, done.stdout) == (0, value)
     assert (tmp_path / "new/data/raw/study=t/study.json").is_file()
 
 

@@ -31,7 +31,7 @@ def test_the_steps_of_each_form_are_those_published() -> None:
 
 
 def test_what_a_client_does_in_each_step() -> None:
-    def said(form: str) -> dict[str, tuple[int, int, int, int]]:
+    def described(form: str) -> dict[str, tuple[int, int, int, int]]:
         parameters = asked(form=form, load_rows=30_000, write_rows=10_000, seconds=60, rates=(100,))
         steps = [find(name, form) for name in parameters.measured]
         return {
@@ -44,7 +44,7 @@ def test_what_a_client_does_in_each_step() -> None:
             for step in steps
         }
 
-    assert said("current") == {
+    assert described("current") == {
         "l.i0": (30_000, 100, 1, 0),
         "l.x": (100, 100, 1, 0),
         "l.i1": (8000, 50, 2, 0),
@@ -52,8 +52,8 @@ def test_what_a_client_does_in_each_step() -> None:
         "qr100": (6000, 50, 3, 3),
         "qp100": (6000, 50, 3, 1),
     }
-    assert said("2023")["l.i1"] == (10_000, 50, 2, 0), "there is no l.i2 that has a fifth of the rows"
-    assert said("2021")["q100.2"] == (6000, 50, 2, 3), "nothing is deleted"
+    assert described("2023")["l.i1"] == (10_000, 50, 2, 0), "there is no l.i2 that has a fifth of the rows"
+    assert described("2021")["q100.2"] == (6000, 50, 2, 3), "nothing is deleted"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_the_redo_log_is_read_as_every_release_writes_it() -> None:
         "Log sequence number          1834526\nLog buffer assigned up to    1834526\n"
         "Last checkpoint at           1834000\n"
     )
-    found = [innodb.REDO.search(text) for text in (old, new)]
-    assert [each and int(each[1]) - int(each[2]) for each in found] == [675, 526]
+    results = [innodb.REDO.search(text) for text in (old, new)]
+    assert [one and int(one[1]) - int(one[2]) for one in results] == [675, 526]
 
 
 def test_what_is_left_to_settle_is_reported_in_words() -> None:
@@ -125,7 +125,7 @@ def test_what_is_left_to_settle_is_reported_in_words() -> None:
 
 def line(client: int, kind: str, second: int, buckets: dict[int, int], rows: int = 50) -> str:
     count = sum(buckets.values())
-    said = {
+    seconds_of = {
         "client": client,
         "kind": kind,
         "second": second,
@@ -137,7 +137,7 @@ def line(client: int, kind: str, second: int, buckets: dict[int, int], rows: int
         "max_us": 200.0 if count else 0.0,
         "buckets": list(buckets.items()),
     }
-    return json.dumps(said)
+    return json.dumps(seconds_of)
 
 
 COUNTS = st.dictionaries(st.integers(0, 400), st.integers(1, 50), max_size=4)
@@ -148,11 +148,12 @@ SECONDS = st.dictionaries(
 
 
 @given(SECONDS)
-def test_nothing_is_lost_or_counted_twice(said: dict[tuple[int, str, int], dict[int, int]]) -> None:
-    seconds = read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in said.items())])
+def test_nothing_is_lost_or_counted_twice(counts_of: dict[tuple[int, str, int], dict[int, int]]) -> None:
+    seconds = read_seconds(["Threads started!\n", *(line(*key, buckets) for key, buckets in counts_of.items())])
     together = list(by_second(seconds))
     statements = {
-        kind: sum(sum(counts.values()) for key, counts in said.items() if key[1] == kind) for _, kind, _ in said
+        kind: sum(sum(counts.values()) for key, counts in counts_of.items() if key[1] == kind)
+        for _, kind, _ in counts_of
     }
     of_latencies: dict[str, int] = {}
     for row in latency_rows("qr100", together):
@@ -165,7 +166,7 @@ def test_nothing_is_lost_or_counted_twice(said: dict[tuple[int, str, int], dict[
             assert sum(row["transactions"] for row in of_kind) == statements[kind]
             assert sum(row["operations"] for row in of_kind) == 50 * statements[kind]
     seen = {(second.client, second.kind, second.second) for second in seconds}
-    assert seen == set(said), "also those in which nothing was done"
+    assert seen == set(counts_of), "also those in which nothing was done"
 
 
 @pytest.mark.parametrize(
@@ -199,8 +200,8 @@ def warned(lines: list[str], *, deleted: int = 0, **columns: Any) -> dict[str, s
     parameters = asked(rates=(100,), seconds=10, load_rows=3000)
     usual = {"target_held": True, "target_per_s": 100.0, "elapsed_s": 10.0, "retries": 0}
     seconds = read_seconds(lines)
-    found = warnings_of(find("qp100", "current"), parameters, seconds, usual | columns, deleted)
-    return {each.kind: each.text for each in found}
+    result = warnings_of(find("qp100", "current"), parameters, seconds, usual | columns, deleted)
+    return {one.kind: one.text for one in result}
 
 
 def test_a_missed_rate_is_reported_with_what_was_left_undone() -> None:

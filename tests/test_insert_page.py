@@ -52,8 +52,8 @@ def test_it_is_drawn_without_a_network_and_within_its_width(browser: Browser, fe
 @each_width
 def test_it_begins_with_its_table_and_what_was_found(browser: Browser, few: Path, width: int) -> None:
     with opened(browser, few, width) as tab:
-        said = tab.run("[...document.querySelectorAll('.findings li')].map(e => e.textContent)")
-        assert any("performance schema off against MySQL 1.0.0, throughput: +1" in each for each in said)
+        output = tab.run("[...document.querySelectorAll('.findings li')].map(e => e.textContent)")
+        assert any("performance schema off against MySQL 1.0.0, throughput: +1" in one for one in output)
         tops = "e => e.getBoundingClientRect().top + scrollY"
         table, finding = tab.run(
             f"[...document.querySelectorAll('main .table table, .findings li')].slice(1, 3).map({tops})"
@@ -105,8 +105,8 @@ def test_a_column_below_a_shared_heading_is_sorted_by_its_own_head(browser: Brow
 
 
 def cells(tab: Tab, rows: str, at: int) -> list[str]:
-    found: list[str] = tab.run(f"{rows}.map(r => r.cells[{at}].firstChild.textContent.trim())")
-    return found
+    result: list[str] = tab.run(f"{rows}.map(r => r.cells[{at}].firstChild.textContent.trim())")
+    return result
 
 
 def test_twenty_clients_are_twenty_strips_that_can_be_distinguished(browser: Browser, many: Path) -> None:

@@ -49,8 +49,8 @@ def columns(study: Study) -> pl.DataFrame:
     return published_columns.columns_over_rounds(study)
 
 
-def median(found: pl.DataFrame, step: str, dbms: str, metric: str) -> float:
-    return float(found.filter(step=step, dbms=dbms, metric=metric)["estimate"].item())
+def median(result: pl.DataFrame, step: str, dbms: str, metric: str) -> float:
+    return float(result.filter(step=step, dbms=dbms, metric=metric)["estimate"].item())
 
 
 def test_findings_say_how_much_faster_without_the_performance_schema(study: Study) -> None:
@@ -163,7 +163,7 @@ def test_a_second_that_did_its_rows_is_on_target_and_one_without_any_near_is_not
         around = rows[max(0, at - 1) : at] + rows[at + 1 : at + 2]
         if count >= 95:
             assert reached[at]
-        elif all(each <= 100 for each in around):
+        elif all(one <= 100 for one in around):
             assert not reached[at]
 
 
@@ -171,9 +171,9 @@ def test_a_second_that_did_its_rows_is_on_target_and_one_without_any_near_is_not
 def test_the_longest_stall_is_the_longest_row_of_seconds_below_target(rows: list[int]) -> None:
     seconds = marked(rows)
     words = "".join("x" if reached else "." for reached in seconds["on_target"])
-    (found,) = published_columns.stalls(seconds).to_dicts()
-    assert found["stall_s"] == max(map(len, words.split("x")))
-    assert found["share"] == pytest.approx(words.count("x") / len(words))
+    (result,) = published_columns.stalls(seconds).to_dicts()
+    assert result["stall_s"] == max(map(len, words.split("x")))
+    assert result["share"] == pytest.approx(words.count("x") / len(words))
 
 
 def test_a_batch_that_slipped_over_the_edge_of_a_second_is_no_stall() -> None:
@@ -183,13 +183,13 @@ def test_a_batch_that_slipped_over_the_edge_of_a_second_is_no_stall() -> None:
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300))
 def test_p99_is_reached_in_99_of_100_seconds_and_no_higher_rate_is(rates: list[int]) -> None:
-    (found,) = pl.DataFrame({"rate": rates}).select(published_columns.rates_reached("rate")).to_dicts()
+    (result,) = pl.DataFrame({"rate": rates}).select(published_columns.rates_reached("rate")).to_dicts()
     for name, share in (("p50", 0.5), ("p99", 0.99)):
-        reached = sum(rate >= found[name] for rate in rates)
-        above = sum(rate > found[name] for rate in rates)
+        reached = sum(rate >= result[name] for rate in rates)
+        above = sum(rate > result[name] for rate in rates)
         assert reached >= share * len(rates)
         assert above < share * len(rates)
-    assert found["p99"] <= found["p50"]
+    assert result["p99"] <= result["p50"]
 
 
 def test_columns_are_as_published_and_beside_them_what_was_counted(columns: pl.DataFrame) -> None:
@@ -211,9 +211,11 @@ def test_headers_of_vmstat_count_as_lines_without_load_as_published(tmp_path: Pa
     """105 seconds are 21 lines of five: with a 22nd of zeros, the mean is 21/22 of what it was."""
     short = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=100, steps=("l.i0",))
     long = made_up.Shape(dbms={BASE: 1.0}, rounds=1, seconds=105, steps=("l.i0",))
-    studies = [rqps.load("inserts", data=made_up.write(tmp_path / str(each.seconds), each)) for each in (short, long)]
-    found = [published_columns.columns(one_study) for one_study in studies]
-    first, second = (float(each.filter(metric="csps")["value"].item()) for each in found)
+    studies = [
+        rqps.load("inserts", data=made_up.write(tmp_path / str(value.seconds), value)) for value in (short, long)
+    ]
+    results = [published_columns.columns(one_study) for one_study in studies]
+    first, second = (float(one.filter(metric="csps")["value"].item()) for one in results)
     assert second == pytest.approx(first * 21 / 22, rel=0.001)
 
 
@@ -226,9 +228,9 @@ def test_every_statement_is_in_the_published_bucket_that_reaches_so_far(times_us
 
 
 def test_response_times_are_percents_that_add_up(study: Study) -> None:
-    found = buckets(study)
+    result = buckets(study)
     by_bucket = {
-        row["bucket"]: row["estimate"] for row in found.filter(step="l.i1", dbms=BASE, statement="insert").to_dicts()
+        row["bucket"]: row["estimate"] for row in result.filter(step="l.i1", dbms=BASE, statement="insert").to_dicts()
     }
     assert list(by_bucket) == [*BUCKETS, "max"]
     assert sum(value for name, value in by_bucket.items() if name != "max") == pytest.approx(100, abs=0.3)
@@ -238,15 +240,15 @@ def test_response_times_are_percents_that_add_up(study: Study) -> None:
 
 
 def test_latency_since_it_was_due_has_the_wait_for_the_limiter(study: Study) -> None:
-    found = percentiles(study)
-    middle = found.filter(step="qr100", dbms=BASE, percentile="p50")
+    result = percentiles(study)
+    middle = result.filter(step="qr100", dbms=BASE, percentile="p50")
     of = dict(middle.select("statement", "estimate").rows())
     assert of["insert"] == pytest.approx(700, rel=0.1)
     assert of["insert due"] == pytest.approx(3700, rel=0.1)
     assert "query due" not in of, "queries have no limiter"
-    assert set(found.filter(step="l.i1")["statement"]) == {"insert", "delete"}
+    assert set(result.filter(step="l.i1")["statement"]) == {"insert", "delete"}
     counts = set()
-    for _, rows in found.group_by("step", "statement", "dbms"):
+    for _, rows in result.group_by("step", "statement", "dbms"):
         *names, longest = rows["percentile"]
         assert (longest, names) == ("max", ["p50", "p95", "p99", "p99.9"][: len(names)])
         assert rows["estimate"].is_sorted(), "percentiles rise to the longest"

@@ -62,6 +62,6 @@ def test_a_study_may_have_nothing_in_common(tmp_path: Path) -> None:
 
 
 def test_differences_between_the_studies_are_named(study: Study) -> None:
-    said = " ".join(inserts_differ(read(), study))
+    text = " ".join(inserts_differ(read(), study))
     for word in ("20 million rows", "100,000 rows a client", "4 cores, Ubuntu 20.04", "leave it out when compiling"):
-        assert word in said
+        assert word in text

@@ -43,8 +43,8 @@ CONTRAST = """(() => {
 def output_of(shown: Any) -> nbformat.NotebookNode:
     """An output as the kernel makes it."""
     if hasattr(shown, "_repr_mimebundle_"):
-        found = shown._repr_mimebundle_()
-        data, metadata = found if isinstance(found, tuple) else (found, {})
+        result = shown._repr_mimebundle_()
+        data, metadata = result if isinstance(result, tuple) else (result, {})
     else:
         data, metadata = {"text/html": shown._repr_html_(), "text/plain": repr(shown)}, {}
     data = {kind: base64.encodebytes(of).decode() if isinstance(of, bytes) else of for kind, of in data.items()}
@@ -62,7 +62,7 @@ def notebooks(tmp_path_factory: pytest.TempPathFactory, study: rqps.Study) -> Pa
         "text": show.Text("\n".join(["  ".join(WIDE)] * 3)),
     }
     cells = [new_markdown_cell("# A notebook")]
-    cells += [new_code_cell(name, execution_count=1, outputs=[output_of(each)]) for name, each in shown.items()]
+    cells += [new_code_cell(name, execution_count=1, outputs=[output_of(item)]) for name, item in shown.items()]
     notebook = new_notebook(cells=cells, metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
     for name in ("as-it-comes", "trusted"):
         nbformat.write(notebook, folder / f"{name}.ipynb")

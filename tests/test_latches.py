@@ -82,8 +82,8 @@ def test_counts_are_per_operation_as_means_of_the_rounds() -> None:
         "elapsed_s": 2.0,
         "warmup_s": 2.0,
     }
-    found = latch_waits(pl.DataFrame(rows), pl.DataFrame([{**run, **of_step} for run in runs]))
-    assert found.rows() == [
+    result = latch_waits(pl.DataFrame(rows), pl.DataFrame([{**run, **of_step} for run in runs]))
+    assert result.rows() == [
         ("vm", "scan", "a.x", "all mutex", 2.0, None, None, 2),
         ("vm", "scan", "a.x", "log.cc:1", None, None, 1.0, 2),
     ]

@@ -57,7 +57,7 @@ def measure(data: Path, noise: float = 0.001, *, counted: bool = False) -> list[
 
     def run(runs_file: RunsFile, study: str) -> int:
         runs = {member.dbms: member for unit in unfold(runs_file, study, "here") for member in unit.members}
-        servers = {dbms: each.scenario for dbms, each in runs.items() if each.scenario}
+        servers = {dbms: item.scenario for dbms, item in runs.items() if item.scenario}
         made_up.write(data, servers, study=study, base=runs_file.studies[study].base, noise=noise, counted=counted)
         done.append(study)
         return 0

@@ -94,8 +94,8 @@ def test_servers_take_turns_there_and_back(step: str, threads: int, servers: lis
     assert cycles["cycle"].to_list() == list(range(cycles.height))
     assert all(sides == [0, 1, 1, 0] for sides in cycles["side"].to_list()), "there and back"
     assert slices["slice"].to_list() == list(range(slices.height))
-    each = ROWS if step == "scan" else 1
-    assert min(slices["operations"].to_list()) >= threads * each, "every client did something in every slice"
+    one = ROWS if step == "scan" else 1
+    assert min(slices["operations"].to_list()) >= threads * one, "every client did something in every slice"
     for side, answer in enumerate(answers):
         own = slices.filter(side=side)
         assert own["operations"].sum() == answer.columns["operations"]
@@ -280,8 +280,8 @@ def test_tables_of_each_server_and_its_events(threads: int, tmp_path: Path) -> N
     runs = runs.replace("base: my5624.base", "base: my8033.silent").replace("{steps", f"{{threads: {threads}, steps")
     job = job_of(tmp_path, runs)
     measure(job)
-    found = {member.run.dbms: member.tables for member in job.members}
-    for folder in found.values():
+    results = {member.run.dbms: member.tables for member in job.members}
+    for folder in results.values():
         for name, schema in TABLES.items():
             if name in MODE_TABLES or name in WORKLOAD_TABLES:
                 continue
@@ -298,7 +298,7 @@ def test_tables_of_each_server_and_its_events(threads: int, tmp_path: Path) -> N
             assert 0 < of_slices <= of_step
         assert steps["host_cpu_user_s"].is_null().all(), "the host worked for both"
     silent, events = (
-        pl.read_parquet(found[f"my8033.{config}"] / "status.parquet")
+        pl.read_parquet(results[f"my8033.{config}"] / "status.parquet")
         .filter(pl.col("name").str.starts_with("perf_schema/"), pl.col("name") != "perf_schema/memory_bytes")
         .with_columns(pl.col("value").cast(pl.Int64))
         for config in ("silent", "events")
@@ -307,7 +307,7 @@ def test_tables_of_each_server_and_its_events(threads: int, tmp_path: Path) -> N
     statements = events.filter(name="perf_schema/statement/com/Execute").sort(
         "step", "moment", descending=[False, True]
     )
-    steps = pl.read_parquet(found["my8033.events"] / "steps.parquet")
+    steps = pl.read_parquet(results["my8033.events"] / "steps.parquet")
     for step, transactions in steps.select("step", "transactions").iter_rows():
         *before, after = statements.filter(step=step)["value"].to_list()
         assert after - sum(before) >= transactions, "its own, and those of its warm-up"
@@ -397,8 +397,8 @@ def test_a_server_killed_in_a_slice_fails_the_run_with_its_name_and_the_next_cal
     assert sorted(path.parent.parent.name for path in failed.rglob("mysqld.err")) == ["my5624.base", "my8033.base"]
     assert not list(place.study.glob("run=*"))
     place.run()
-    (whole,) = place.study.glob("run=*")
-    assert sorted(path.parent.name for path in whole.rglob("manifest.json")) == ["my5624.base", "my8033.base"]
+    (complete,) = place.study.glob("run=*")
+    assert sorted(path.parent.name for path in complete.rglob("manifest.json")) == ["my5624.base", "my8033.base"]
 
 
 def test_a_budget_is_spent_on_rounds_and_health_and_the_next_run_goes_on(place: Place) -> None:
@@ -440,7 +440,7 @@ def test_the_twin_of_the_base_is_a_server_of_its_own(tmp_path: Path) -> None:
     job = job_of(tmp_path, RUNS.replace("rounds: 1", "rounds: 4"))
     measure(job)
     sides = {member.run.side: read_manifest(member.tables) for member in job.members}
-    assert {side: (found.dbms, found.twin) for side, found in sides.items()} == {
+    assert {side: (item.dbms, item.twin) for side, item in sides.items()} == {
         "my5624.base": ("my5624.base", False),
         "my8033.base": ("my8033.base", False),
         "my5624.base.again": ("my5624.base", True),

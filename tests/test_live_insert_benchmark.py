@@ -88,8 +88,8 @@ def house(server: Inserts) -> Inserts:
 
 def rows(house: Inserts, table: str = "pi1") -> tuple[int, int, int]:
     """Their number, and the lowest and highest of their ids."""
-    (found,) = house.ask(f"SELECT COUNT(*), MIN(transactionid), MAX(transactionid) FROM rqps.{table}")
-    return found
+    (result,) = house.ask(f"SELECT COUNT(*), MIN(transactionid), MAX(transactionid) FROM rqps.{table}")
+    return result
 
 
 def test_the_server_sees_the_published_statements(house: Inserts) -> None:
@@ -105,7 +105,7 @@ def test_the_server_sees_the_published_statements(house: Inserts) -> None:
     assert seen["l.i2"] == {INSERT.format(5): 40, DELETE.format(5): 40, LOWEST: 1}
     assert seen["qp100"].pop(HIGHEST) == -(-seen["qp100"][POINT] // 100)
     for step, queries in (("qr100", {MARKET, REGISTER, PDC}), ("qp100", {POINT})):
-        writes = {each: seen[step].pop(each) for each in (INSERT.format(50), DELETE.format(50), LOWEST)}
+        writes = {value: seen[step].pop(value) for value in (INSERT.format(50), DELETE.format(50), LOWEST)}
         assert writes == {INSERT.format(50): 2, DELETE.format(50): 2, LOWEST: 1}
         assert set(seen[step]) == queries
         assert min(seen[step].values()) > 0.7 * max(seen[step].values()), "each is drawn as often as the others"
@@ -166,20 +166,20 @@ def test_inserts_wait_for_deletes_and_end_with_as_many(house: Inserts) -> None:
 @pytest.mark.parametrize("clients", [1, 2])
 def test_a_shared_table_keeps_its_size_too(clients: int, house: Inserts) -> None:
     parameters = asked(clients=clients, shared_table=True)
-    found = house.do_all(parameters, "qr100")
+    result = house.do_all(parameters, "qr100")
     assert rows(house)[0] == clients * 3100
-    assert found["l.x"].columns["operations"] == clients * 3100
+    assert result["l.x"].columns["operations"] == clients * 3100
     assert house.ask("SHOW TABLES FROM rqps") == [("pi1",)]
-    assert {row["client"] for row in found["qr100"].more["clients"]} == set(range(1, clients + 1))
+    assert {row["client"] for row in result["qr100"].more["clients"]} == set(range(1, clients + 1))
 
 
 def test_older_forms_of_the_benchmark(house: Inserts) -> None:
     house.do_all(asked(form="2023"))
     assert rows(house)[0] == 3100
     house.empty()
-    found = house.do_all(asked(form="2021"))
+    result = house.do_all(asked(form="2021"))
     assert rows(house)[0] == 3100 + 1000 + 2 * 100
-    assert {row["kind"] for row in found["q100.2"].intervals} == {"insert", "query"}
+    assert {row["kind"] for row in result["q100.2"].intervals} == {"insert", "query"}
 
 
 def test_all_is_reported_by_second_and_client(house: Inserts) -> None:
@@ -220,17 +220,20 @@ def test_the_index_step_has_its_own_time(house: Inserts) -> None:
 def test_every_release_does_every_step(dbms: str, tmp_path: Path) -> None:
     with empty_server(tmp_path, dbms) as house:
         parameters = asked(load_rows=2000)
-        found = house.do_all(parameters)
+        result = house.do_all(parameters)
         assert rows(house) == (2100, 1201, 3300)
-        for step, said in found.items():
-            *_, before, after = said.more["engine"]
+        for step, item in result.items():
+            *_, before, after = item.more["engine"]
             assert (before["moment"], after["moment"]) == ("before", "after")
             assert after["redo_capacity_kb"] == 256 * 1024, step
             assert 0 <= after["checkpoint_age_kb"] < 32 * 1024, step
             assert after["history_length"] >= 0
-        assert found["qr100"].more["engine"][-2]["dirty_kb"] <= 0.01 * 256 * 1024
+        assert result["qr100"].more["engine"][-2]["dirty_kb"] <= 0.01 * 256 * 1024
         assert not [
-            warning for said in found.values() for warning in said.warnings if warning.kind in ("rows", "not settled")
+            warning
+            for text in result.values()
+            for warning in text.warnings
+            if warning.kind in ("rows", "not settled")
         ]
 
 
@@ -240,13 +243,13 @@ def test_a_study_is_measured_and_every_row_comes_to_its_tables(tmp_path: Path) -
     assert study.steps["step"].to_list() == ["l.i0", "l.x", "l.i1", "qp100"]
     assert (study.steps["server_cpu_s"] > 0).all()
     by_kind = study.clients.group_by("step", "kind").agg(pl.col("operations").sum()).collect()
-    said = {(step, kind): operations for step, kind, operations in by_kind.iter_rows()}
+    text = {(step, kind): operations for step, kind, operations in by_kind.iter_rows()}
     due = {"l.i0": 4000, "l.x": 200, "l.i1": 1600, "qp100": 200}
-    assert {step: said[step, "insert"] for step in due} == due
-    assert {step: said[step, "delete"] for step in list(due)[2:]} == {step: due[step] for step in list(due)[2:]}
+    assert {step: text[step, "insert"] for step in due} == due
+    assert {step: text[step, "delete"] for step in list(due)[2:]} == {step: due[step] for step in list(due)[2:]}
     for step, operations in study.steps.select("step", "operations").iter_rows():
         kind = {"l.x": "index", "qp100": "query"}.get(step, "insert")
-        assert said[step, kind] == operations
+        assert text[step, kind] == operations
     moments = study.engine.group_by("step", maintain_order=True).agg(pl.col("moment").unique().sort()).collect()
     assert dict(moments.iter_rows()) == {step: ["after", "before"] for step in due} | {
         "qp100": ["after", "before", "settling"]

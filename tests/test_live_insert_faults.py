@@ -43,8 +43,8 @@ def put_off(house: Inserts, parameters: InsertBenchmarkParameters, seconds: floa
     return house.workload.answers("qp100", parameters, load)[0]
 
 
-def operations(said: Answer, kind: str) -> int:
-    return sum(row["operations"] for row in said.intervals if row["kind"] == kind)
+def operations(text: Answer, kind: str) -> int:
+    return sum(row["operations"] for row in text.intervals if row["kind"] == kind)
 
 
 def test_the_memory_of_a_load_is_in_a_folder_that_the_next_one_sweeps(house: Inserts) -> None:

@@ -140,9 +140,9 @@ def counted_statements(place: Place, again: str = "") -> dict[str, int]:
     """The instructions of each step, of a hundred point queries and as many inserts."""
     result = place.count(again)
     each_statement_is_a_call(result.instructions.collect(), {"point-query": OPERATIONS, "insert": OPERATIONS})
-    for instructions in (found := totals(result)).values():
+    for instructions in (outcome := totals(result)).values():
         assert 10_000 < instructions / OPERATIONS < 400_000
-    return found
+    return outcome
 
 
 @pytest.mark.parametrize("build", ["my5534", "my5614", "my97"])
@@ -214,8 +214,8 @@ def counting(study_place: StudyPlace) -> Iterator["subprocess.Popen[str]"]:
 
 def commands() -> set[str]:
     """All words of all command lines of this machine."""
-    said = subprocess.run(["ps", "-eo", "args", "-ww"], capture_output=True, text=True, check=True).stdout
-    return set(said.split())
+    text = subprocess.run(["ps", "-eo", "args", "-ww"], capture_output=True, text=True, check=True).stdout
+    return set(text.split())
 
 
 def test_ctrl_c_leaves_no_process_and_no_half_run(study_place: StudyPlace, counting: "subprocess.Popen[str]") -> None:

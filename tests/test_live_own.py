@@ -180,9 +180,9 @@ def test_errors_of_a_log_show_no_values(shop: Shop, tmp_path: Path) -> None:
 
 
 def test_statements_that_lock_each_other_out_are_done_again_and_counted(shop: Shop) -> None:
-    there = "BEGIN; UPDATE orders SET state = 'a' WHERE id = 1; UPDATE orders SET state = 'a' WHERE id = 2; COMMIT"
+    existing = "BEGIN; UPDATE orders SET state = 'a' WHERE id = 1; UPDATE orders SET state = 'a' WHERE id = 2; COMMIT"
     back = "BEGIN; UPDATE orders SET state = 'b' WHERE id = 2; UPDATE orders SET state = 'b' WHERE id = 1; COMMIT"
-    steps = {"there": there, "back": back, "step": {"mix": {"there": 1, "back": 1}}}
+    steps = {"there": existing, "back": back, "step": {"mix": {"there": 1, "back": 1}}}
     answer, _ = shop.done("step", asked(steps, threads=4, counted_operations=8000), counted=True)
     retried = [warning.text for warning in answer.warnings]
     assert answer.columns["transactions"] == 2000

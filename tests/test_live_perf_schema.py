@@ -144,7 +144,7 @@ def check_moved(version: str, name: str, events: Mapping[str, int]) -> None:
     if version == "5.5.34" and must:
         must = {"wait/synch/mutex", "wait/synch/rwlock"}
     elif version in ("8.0.33", "9.7"):
-        must = {each.replace("rwlock", "sxlock") for each in must}
+        must = {one.replace("rwlock", "sxlock") for one in must}
         must |= {"memory", "transaction"} if name in ("default", "all-enabled") else set()
     assert must <= moved, name
     if name in ONLY:

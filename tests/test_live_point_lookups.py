@@ -93,14 +93,14 @@ def test_each_client_does_the_published_query_and_nothing_else(kind: str, house:
     logged: dict[str, list[str]] = {}
     for connection, command, statement in entries:
         logged.setdefault(connection, []).append(f"{command} {statement}".strip())
-    for said in logged.values():
-        (clients if "Connect root@localhost on rqps_innodb using Socket" in said else others).append(Counter(said))
-    ours = [said for said in (*clients, *others) if "Query SET NAMES utf8mb4" in said]
+    for text in logged.values():
+        (clients if "Connect root@localhost on rqps_innodb using Socket" in text else others).append(Counter(text))
+    ours = [value for value in (*clients, *others) if "Query SET NAMES utf8mb4" in value]
     asking = {"Connect root@localhost on rqps_innodb using Socket": 1, f"Query {KINDS[kind].query}": 25, "Quit": 1}
     assert [client for client in clients if client not in ours] == [asking] * 4
     coming_and_going = {"Connect root@localhost on  using Socket": 1, "Quit": 1}
-    whole = [said for said in others if said not in ours and len(said) > 1]
-    assert whole == [coming_and_going], "mysqlslap's own"
+    complete = [other for other in others if other not in ours and len(other) > 1]
+    assert complete == [coming_and_going], "mysqlslap's own"
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +131,8 @@ def test_servers_in_turns_answer_the_published_query_as_often_as_they_count(
     assert [answer.columns["operations"] for answer in answers] == done
     assert all(row["operations"] >= described.clients for rows in slices for row in rows), "a query of each client"
     assert len(slices[0]) == len(slices[1]) > 2
-    said = Counter((entry.command, entry.statement) for entry in entries)
-    assert said["Query", described.kind.query] == done[0], "as text, and not prepared"
+    text = Counter((entry.command, entry.statement) for entry in entries)
+    assert text["Query", described.kind.query] == done[0], "as text, and not prepared"
     for answer in answers:
         columns = answer.columns
         assert (columns["kind"], columns["storage_engine"]) == (described.kind.name, described.engine)
@@ -199,9 +199,9 @@ def test_rows_of_the_memory_engine_are_there_again_after_a_start(tmp_path: Path)
 
 
 def test_instructions_are_counted_of_as_many_queries_on_every_server(house: Lookups) -> None:
-    for step, each in (("innodb.pk@4", 3), ("memory.cover-force@1", 1)):
+    for step, value in (("innodb.pk@4", 3), ("memory.cover-force@1", 1)):
         answer, _ = house.done(step, asked(counted_operations=12), counted=True)
-        assert answer.columns["operations"] == each * find(step).clients
+        assert answer.columns["operations"] == value * find(step).clients
 
 
 @pytest.mark.parametrize("dbms", ["my5534.common", "my8033.common", "my97.common"])

@@ -296,7 +296,7 @@ def test_a_filter_that_is_not_there(short: Path) -> None:
 
 
 def test_what_a_config_asks_for_is_verified(short: Path) -> None:
-    verified = {name: (asked, found) for name, asked, found in opened(short, "block_size: 4K").verify()}
+    verified = {name: (asked, result) for name, asked, result in opened(short, "block_size: 4K").verify()}
     assert verified["block_size"] == ("4096", "4096")
     assert verified["version"] == (OLD, OLD)
 
@@ -338,8 +338,8 @@ def own(short: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     tree = debian.unpacked("rocksdb-tools", None, print)
     program = tree / "usr/bin/db_bench"
     environment = {"LD_LIBRARY_PATH": ":".join(map(str, debian.library_folders(tree)))}
-    with monkeypatch.context() as found:
-        found.setenv(*next(iter(environment.items())))
+    with monkeypatch.context() as patched:
+        patched.setenv(*next(iter(environment.items())))
         with pytest.raises(
             RqpsError, match=r"builds\.own: db_bench .* was built with assertions, which cost 10 to 30 %"
         ):

@@ -110,12 +110,12 @@ def test_each_release_is_profiled_with_roles_and_whole_stacks(dbms: str, short: 
     searching = stacks.filter(pl.col("frames").list.eval(pl.element().str.contains(SEARCHES)).list.any())
     assert searching["role"].unique().to_list() == ["connection"]
     assert searching["samples"].sum() > 0.03 * samples
-    [whole] = completeness(sampled).to_dicts()
-    assert whole["root"] + whole["repaired"] >= 0.98, whole
+    [complete] = completeness(sampled).to_dicts()
+    assert complete["root"] + complete["repaired"] >= 0.98, complete
     inlined = profile.stacks["frames"].list.eval(pl.element().str.ends_with(INLINED)).list.any()
     assert inlined.any() == (dbms != "my97.common")
     # Debian's 9.7 is stripped: what remains are the names of functions that plugins may call.
-    assert whole["unnamed"] < (0.3 if dbms == "my97.common" else 0.05), whole
+    assert complete["unnamed"] < (0.3 if dbms == "my97.common" else 0.05), complete
     assert not profile.stacks.filter((pl.col("event") == CALLERS) & (pl.col("weight") != 0)).height
     [event] = set(profile.stacks["event"]) - {CALLERS}
     assert event in ("cpu-clock", "cycles")
@@ -131,9 +131,9 @@ def test_a_build_without_frame_pointers_is_profiled_by_copies_of_its_stacks(shor
         profile = house.profiled("point-query", replace(usual, unwinding="DWARF", samples_per_s=199), seconds=4)
     assert CALLERS not in set(profile.stacks["event"])
     sampled = profile.stacks.with_columns(host=pl.lit("here"), engine=pl.lit("mysql"), dbms=pl.lit("my8033.common"))
-    [whole] = completeness(sampled).to_dicts()
-    assert whole["samples"] > 20
-    assert whole["root"] >= 0.95, whole
+    [complete] = completeness(sampled).to_dicts()
+    assert complete["samples"] > 20
+    assert complete["root"] >= 0.95, complete
 
 
 def test_writing_is_profiled_with_its_background_threads(house: House) -> None:
@@ -185,16 +185,16 @@ def idle(house: House) -> Iterator[Profiling]:
 
 def test_an_idle_server_is_reported(house: House) -> None:
     with idle(house) as profile:
-        found = profile.profile("nothing", 0.001, ROLES)
-    assert found.warnings[0].text.startswith(("no samples: the server used", "only "))
+        result = profile.profile("nothing", 0.001, ROLES)
+    assert result.warnings[0].text.startswith(("no samples: the server used", "only "))
 
 
 def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
     with idle(house) as profile:
         file = profile.recording.data
         profile.recording.finish()
-        whole = file.stat().st_size
-        for size in (whole // 2, 60, 0):
+        complete = file.stat().st_size
+        for size in (complete // 2, 60, 0):
             os.truncate(file, size)
             with pytest.raises(RqpsError, match="perf's file can't be read"):
                 read(file, house.server.pids, house.where.observer_cpus)
@@ -216,8 +216,8 @@ def test_perf_is_unpacked_where_the_machine_has_none(tmp_path: Path, monkeypatch
     tree = debian.place("linux-perf", None)
     assert tool.argv[0].startswith(str(tree))
     assert list(tree.glob("tree/usr/lib/*/libperl.so.*")), "perf is linked with it, and many machines have it not"
-    said = subprocess.run(["ldd", tool.argv[0]], env=os.environ | tool.environment, capture_output=True, text=True)
-    assert "not found" not in said.stdout
+    output = subprocess.run(["ldd", tool.argv[0]], env=os.environ | tool.environment, capture_output=True, text=True)
+    assert "not found" not in output.stdout
 
 
 def test_perf_says_why_it_does_not_sample(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def test_what_is_expected_is_every_step_there_is() -> None:
 @pytest.mark.parametrize("label", EXPECTED)
 def test_a_step_does_the_published_statements(label: str, prepared: bool, house: Sysbenched) -> None:
     parameters, step = asked(label, counted_operations=300), find(label)
-    found = house.do(label, counted=True, prepared=prepared, counted_operations=300)
-    answer, entries, transactions = published(label, found)
+    result = house.do(label, counted=True, prepared=prepared, counted_operations=300)
+    answer, entries, transactions = published(label, result)
     assert answer.columns["transactions"] == parameters.transactions_of(step)
     assert transactions - answer.columns["transactions"] == parameters.warmup_transactions_of(step)
     as_text = {"BEGIN"} if prepared and step.prepared else set(EXPECTED[label])
@@ -51,9 +51,9 @@ def test_by_the_clock_it_does_the_same(label: str, house: Sysbenched) -> None:
     assert transactions - answer.columns["transactions"] == (0 if find(label).whole_transactions else 1)
 
 
-def published(label: str, found: tuple[Answer, dict[str, list[Logged]]]) -> tuple[Answer, list[Logged], int]:
+def published(label: str, result: tuple[Answer, dict[str, list[Logged]]]) -> tuple[Answer, list[Logged], int]:
     """Nothing but whole transactions as published, of which the answer tells; the statements, and how often."""
-    answer, logged = found
+    answer, logged = result
     (entries,) = logged.values()
     statements = [entry for entry in entries if entry.command != "Prepare"]
     transactions = len(statements) // len(EXPECTED[label])
@@ -100,8 +100,8 @@ def test_zipf_draws_ids_as_often_as_the_law_says(house: Sysbenched) -> None:
     assert max(drawn) <= ROWS
     for first, last in pairwise((0, 1, 2, 5, 20, 100, 1000, ROWS)):
         share = sum(weights[first:last]) / sum(weights)
-        found = sum(count for number, count in drawn.items() if first < number <= last)
-        assert abs(found - share * total) < 5 * (total * share * (1 - share)) ** 0.5, (first, last)
+        result = sum(count for number, count in drawn.items() if first < number <= last)
+        assert abs(result - share * total) < 5 * (total * share * (1 - share)) ** 0.5, (first, last)
 
 
 def test_uniform_ids_reach_all_of_the_table(house: Sysbenched) -> None:

@@ -26,15 +26,15 @@ def names() -> Names:
     """The readable names of every function of every release of the catalogue."""
     assert {*OLD, *NEW} == catalogue("mysql").keys()
     builds = {version: locate(version, BuildSpec(mysql=version), print) for version in catalogue("mysql")}
-    found = {version: set(functions(build.program)) for version, build in builds.items()}
-    read = {name: readable(name) for name in set().union(*found.values())}
-    return {version: {read[name] for name in of_version} for version, of_version in found.items()}
+    results = {version: set(functions(build.program)) for version, build in builds.items()}
+    read = {name: readable(name) for name in set().union(*results.values())}
+    return {version: {read[name] for name in of_version} for version, of_version in results.items()}
 
 
 @pytest.fixture(scope="module")
 def today(names: Names) -> Names:
     """The names that profiles show, by release."""
-    return {version: {frame_name("mysql", name, False) for name in found} for version, found in names.items()}
+    return {version: {frame_name("mysql", name, False) for name in item} for version, item in names.items()}
 
 
 def having(names: Names, versions: tuple[str, ...], name: str) -> list[str]:
@@ -52,8 +52,8 @@ def test_a_rename_is_from_a_name_that_older_servers_have_to_one_that_newer_serve
 def test_a_rename_of_postgres_is_from_a_name_of_some_release_to_one_of_a_newer() -> None:
     releases = ("12.6", "14.0", "15.1", "17.0", "18.6")
     builds = [locate_postgres(version, BuildSpec(postgres=version), print) for version in releases]
-    found = {version: functions(build.program) for version, build in zip(releases, builds, strict=True)}
-    names = {version: {readable(name) for name in of_version} for version, of_version in found.items()}
+    results = {version: functions(build.program) for version, build in zip(releases, builds, strict=True)}
+    names = {version: {readable(name) for name in of_version} for version, of_version in results.items()}
     for old, now in renames("postgres").new_name.items():
         assert having(names, releases, old), f"no server has {old}"
         assert having(names, releases[1:], now), f"no newer server has {now}"
@@ -72,9 +72,7 @@ def test_what_is_passed_is_a_function_of_a_real_server_and_no_layer(today: Names
 
 
 def test_a_class_that_was_renamed_is_gone_under_its_older_name(names: Names) -> None:
-    owners = {
-        version: {name.partition("::")[0] for name in found if "::" in name} for version, found in names.items()
-    }
+    owners = {version: {name.partition("::")[0] for name in item if "::" in name} for version, item in names.items()}
     for old, now in renames("mysql").new_class.items():
         assert having(owners, OLD, old), f"no older server has {old}"
         assert having(owners, NEW, now), f"no newer server has {now}"

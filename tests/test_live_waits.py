@@ -99,8 +99,8 @@ def test_a_statement_that_sleeps_and_one_that_waits_for_a_row_are_seen(study: St
 
 def test_the_table_of_an_operation_adds_up(study: Study) -> None:
     time = waits.time_of_clients(study)
-    whole = time.group_by("step").agg(pl.col("us").sum(), pl.col("all_us").first())
-    assert whole["us"].to_list() == pytest.approx(whole["all_us"].to_list(), rel=1e-9)
+    complete = time.group_by("step").agg(pl.col("us").sum(), pl.col("all_us").first())
+    assert complete["us"].to_list() == pytest.approx(complete["all_us"].to_list(), rel=1e-9)
     for sentence in page.findings(study).sentences:
         assert wrong(sentence, {page.FRAME: page.frame(study)}.__getitem__) == []
     left = time.filter(kind=waits.LEFT_OVER)

@@ -92,8 +92,8 @@ def test_a_change_is_measured_and_stands_on_the_screen(
     assert "round 1: 2 dbms in turns" in cell.printed, "its progress"
     assert cell.shown.startswith("What if: performance_schema = OFF (small-if-point-query-")
     assert "operations/s relative to my5624.base" in cell.shown
-    found = [path for path in (place.path / "data/raw").glob("study=small-if-*") if path.is_dir()]
-    tried = rqps.load(found[0].name.removeprefix("study="), data)
+    results = [path for path in (place.path / "data/raw").glob("study=small-if-*") if path.is_dir()]
+    tried = rqps.load(results[0].name.removeprefix("study="), data)
     assert set(tried.runs["mode"]) == {"throughput"}, "no time is spent on the base with itself"
     settings = tried.settings.filter(kind="variable", name="performance_schema").collect()
     assert dict(zip(settings["dbms"].str.len_chars() > len("my5624.base"), settings["value"], strict=True)) == {

@@ -65,14 +65,14 @@ def test_hours_follow_each_other_and_begin_and_end_by_the_clock(
 ) -> None:
     assume(begin != ending)
     live_in(zone)
-    found = one_after_the_other(Hours(begin, ending), now_s)
-    ends = [now_s, *(each for pair in found for each in pair)]
+    result = one_after_the_other(Hours(begin, ending), now_s)
+    ends = [now_s, *(one for pair in result for one in pair)]
     assert ends == sorted(ends)
-    assert all(opens < closes <= opens + DAY_S + 7200 for opens, closes in found)
-    assert found[0][0] < now_s + 3 * DAY_S
+    assert all(opens < closes <= opens + DAY_S + 7200 for opens, closes in result)
+    assert result[0][0] < now_s + 3 * DAY_S
     if zone in ("UTC", "Asia/Kathmandu"):
-        assert all(datetime.fromtimestamp(opens).time() == begin for opens, _ in found[1:])
-        assert all(datetime.fromtimestamp(closes).time() == ending for _, closes in found)
+        assert all(datetime.fromtimestamp(opens).time() == begin for opens, _ in result[1:])
+        assert all(datetime.fromtimestamp(closes).time() == ending for _, closes in result)
 
 
 @given(st.sampled_from(ZONES), CLOCKS, CLOCKS, st.integers(FROM_S, TO_S))
@@ -115,8 +115,8 @@ def test_what_begins_ends_within_the_same_hours(
 )
 def test_hours_in_berlin(now: str, text: str, opens: str, closes: str) -> None:
     live_in("Europe/Berlin")
-    found = next(Hours.read(text).following(datetime.fromisoformat(now).timestamp()))
-    assert [datetime.fromtimestamp(each).strftime("%d %H:%M") for each in found] == [opens, closes]
+    result = next(Hours.read(text).following(datetime.fromisoformat(now).timestamp()))
+    assert [datetime.fromtimestamp(one).strftime("%d %H:%M") for one in result] == [opens, closes]
 
 
 def test_a_night_in_which_the_clock_is_changed_is_as_long_as_it_is() -> None:
@@ -143,7 +143,7 @@ def test_runs_are_put_into_as_many_nights_as_they_need() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("22:00", "not two times of the day"),
         ("22-6", "not two times of the day"),
@@ -153,8 +153,8 @@ def test_runs_are_put_into_as_many_nights_as_they_need() -> None:
         ("22:00-22:00", "the two times are equal"),
     ],
 )
-def test_what_is_no_hours_is_refused(text: str, said: str) -> None:
-    with pytest.raises(RqpsError, match=said) as caught:
+def test_what_is_no_hours_is_refused(text: str, message: str) -> None:
+    with pytest.raises(RqpsError, match=message) as caught:
         Hours.read(text)
     assert "22:00-06:00" in caught.value.fix
 
@@ -168,11 +168,11 @@ def house(tmp_path: Path) -> House:
 
 def around_now(begin_s: float, end_s: float) -> str:
     now = datetime.now()
-    return "-".join((now + timedelta(seconds=each)).strftime("%H:%M:%S") for each in (begin_s, end_s))
+    return "-".join((now + timedelta(seconds=value)).strftime("%H:%M:%S") for value in (begin_s, end_s))
 
 
 def seen(house: House) -> str:
-    return "".join(each.text(house.study) for each in UnderWay.of(house.study))
+    return "".join(one.text(house.study) for one in UnderWay.of(house.study))
 
 
 def test_a_study_waits_for_its_hours_and_then_goes_on(house: House) -> None:
@@ -309,8 +309,8 @@ def test_the_logs_of_a_run_keep_both_their_ends(house: House) -> None:
     house.script({house.first(): "chatty"})
     assert house.run()[0] == 0
     [log] = house.study.glob("run=*/logs/mysqld.err")
-    kept = log.read_text()
-    assert len(kept) < 66_000
-    assert kept.startswith("first\nxx")
-    assert kept.endswith("xx\nlast")
-    assert "\n... 2934475 bytes are left out ...\n" in kept
+    saved = log.read_text()
+    assert len(saved) < 66_000
+    assert saved.startswith("first\nxx")
+    assert saved.endswith("xx\nlast")
+    assert "\n... 2934475 bytes are left out ...\n" in saved

@@ -72,24 +72,24 @@ AS_FACTS = {
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:
-    for name, said in files.items():
+    for name, item in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(said)
+        path.write_text(item)
     return root
 
 
 def test_every_fact_is_read_from_its_file(tmp_path: Path) -> None:
     about_us = {"cpus_allowed", "libc", *disk_facts(tmp_path)}
-    found = describe_machine(tmp_path, root=write_tree(tmp_path, LAPTOP))
-    assert {name: value for name, value in found.items() if name not in about_us} == AS_FACTS
+    result = describe_machine(tmp_path, root=write_tree(tmp_path, LAPTOP))
+    assert {name: value for name, value in result.items() if name not in about_us} == AS_FACTS
 
 
 @pytest.mark.parametrize("missing", sorted(LAPTOP))
 def test_a_missing_file_costs_its_own_facts_only(tmp_path: Path, missing: str) -> None:
-    rest = {name: said for name, said in LAPTOP.items() if name != missing}
-    found = describe_machine(tmp_path, root=write_tree(tmp_path, rest))
-    changed = {name for name, value in AS_FACTS.items() if found.get(name) != value}
+    rest = {name: item for name, item in LAPTOP.items() if name != missing}
+    result = describe_machine(tmp_path, root=write_tree(tmp_path, rest))
+    changed = {name for name, value in AS_FACTS.items() if result.get(name) != value}
     assert len(changed) <= 8, changed
 
 
@@ -119,9 +119,9 @@ def test_other_machines_say_it_elsewhere(tmp_path: Path, files: dict[str, str], 
 
 
 def test_this_machine_is_described_in_json(tmp_path: Path) -> None:
-    found = describe_machine(tmp_path / "not" / "yet" / "there")
-    assert json.loads(json.dumps(found)) == found
-    assert found.keys() >= {"cpu_model", "cpus", "kernel", "memory_kb", "file_system", "virtualised"}
+    result = describe_machine(tmp_path / "not" / "yet" / "there")
+    assert json.loads(json.dumps(result)) == result
+    assert result.keys() >= {"cpu_model", "cpus", "kernel", "memory_kb", "file_system", "virtualised"}
 
 
 def test_the_description_names_no_user_and_no_host(tmp_path: Path) -> None:

@@ -107,15 +107,15 @@ def test_io_that_may_not_be_read_is_unknown_and_says_so() -> None:
 
 
 @given(
-    kept=st.dictionaries(st.integers(1, 99), st.tuples(st.integers(0, 999), st.integers(0, 999))),
+    lasting=st.dictionaries(st.integers(1, 99), st.tuples(st.integers(0, 999), st.integers(0, 999))),
     new=st.dictionaries(st.integers(100, 199), st.integers(0, 999)),
 )
-def test_switches_add_up_over_kept_and_new_threads(kept: dict[int, tuple[int, int]], new: dict[int, int]) -> None:
-    earlier = {thread: first for thread, (first, _) in kept.items()}
-    later = {thread: first + more for thread, (first, more) in kept.items()} | new
-    expected = sum(more for _, more in kept.values()) + sum(new.values())
+def test_switches_add_up_over_kept_and_new_threads(lasting: dict[int, tuple[int, int]], new: dict[int, int]) -> None:
+    earlier = {thread: first for thread, (first, _) in lasting.items()}
+    later = {thread: first + more for thread, (first, more) in lasting.items()} | new
+    expected = sum(more for _, more in lasting.values()) + sum(new.values())
     assert switches_between(earlier, later) == expected
-    if kept:
+    if lasting:
         assert switches_between(earlier, dict(list(later.items())[1:])) is None
 
 
@@ -127,7 +127,7 @@ def test_processes_of_one_engine_are_added_up_and_an_engine_may_have_none() -> N
     assert both is not None
     assert len(both.switches_by_thread or ()) == 6
     for name in ("context_switches", "cpu_s"):  # which go on while they are read
-        least, most = (sum(getattr(each, name) for each in alone) for alone in (before, after))
+        least, most = (sum(getattr(item, name) for item in alone) for alone in (before, after))
         assert least - 1e-6 <= getattr(both, name) <= most + 1e-6
     assert read_processes([]) is None
 

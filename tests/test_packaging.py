@@ -16,8 +16,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {
-    canonicalize_name(each.name): each
-    for each in map(
+    canonicalize_name(one.name): one
+    for one in map(
         Requirement,
         [
             *PROJECT["project"]["dependencies"],
@@ -28,8 +28,8 @@ DECLARED = {
 }
 LOCK = (ROOT / "requirements.lock").read_text()
 LOCKED = {
-    canonicalize_name(each.name): each
-    for each in (Requirement(line.rstrip(" \\")) for line in LOCK.splitlines() if re.match(r"[a-zA-Z0-9]", line))
+    canonicalize_name(one.name): one
+    for one in (Requirement(line.rstrip(" \\")) for line in LOCK.splitlines() if re.match(r"[a-zA-Z0-9]", line))
 }
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 # Programs that conda has and pip has not.
@@ -57,10 +57,10 @@ def test_every_locked_package_has_its_hashes_and_no_address() -> None:
 
 def test_the_conda_environment_asks_for_the_same_versions() -> None:
     *packages, pip = CONDA["dependencies"]
-    conda = {str(canonicalize_name(each.name)): each.specifier for each in map(Requirement, packages)}
+    conda = {str(canonicalize_name(one.name)): one.specifier for one in map(Requirement, packages)}
     assert pip == {"pip": ["--editable ."]}
     assert conda.keys() - CONDA_ONLY == DECLARED.keys()
-    assert {name: conda[name] for name in DECLARED} == {name: each.specifier for name, each in DECLARED.items()}
+    assert {name: conda[name] for name in DECLARED} == {name: item.specifier for name, item in DECLARED.items()}
     assert conda["python"] == PROJECT["project"]["requires-python"]
     assert CONDA["channels"] == ["conda-forge", "nodefaults"]
 
@@ -69,12 +69,12 @@ def test_no_committed_file_names_a_registry_or_a_home_directory() -> None:
     """Packages are asked for by name, so that every machine uses the registries that it is set up for."""
     registries = rb"pypi\.org|pythonhosted\.|npmjs\.|maven\.(?:apache\.)?org|(?:deb|snapshot)\.debian\.|anaconda\.org"
     homes = rb"(?<![\w.])/(?:root|home/(?!somebody)\w+|Users/\w+)/"
-    found = {
+    results = {
         f"{path.relative_to(ROOT)}: {match[0].decode()}"
         for path in committed()
         for match in re.finditer(rb"%b|%b" % (registries, homes), path.read_bytes())
     }
-    assert sorted(found) == []
+    assert sorted(results) == []
 
 
 def test_a_wheel_holds_every_file_of_the_library(tmp_path: Path) -> None:

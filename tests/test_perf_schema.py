@@ -25,7 +25,7 @@ from rqps.errors import RqpsError
 
 NINE = (
     *("all-disabled", "all-enabled", "default", "stages-and-statements"),
-    *(f"{each}-only" for each in ("mdl", "memory", "stages", "statements", "waits")),
+    *(f"{value}-only" for value in ("mdl", "memory", "stages", "statements", "waits")),
 )
 FINER = ("statements-without-digests", "transactions-only")
 INSTRUMENTS: dict[str, State] = {
@@ -272,8 +272,8 @@ def test_differences_name_both_values_and_show_alike_ones_as_one() -> None:
     asked = put(named("all-enabled"))
     changed: dict[str, State] = {**dict.fromkeys(INSTRUMENTS, "off"), "transaction": "counted"}
     consumers = {**asked.consumers, "statements_digest": False}
-    found = Found(changed, consumers, (), {"thread/sql/main": False}, ("x", "y"))
-    reported = differences(asked, found)
+    result = Found(changed, consumers, (), {"thread/sql/main": False}, ("x", "y"))
+    reported = differences(asked, result)
     assert "instrument transaction: asked for timed, the server has counted" in reported
     assert "consumer statements_digest: asked for on, the server has off" in reported
     assert "threads of the class thread/sql/main: asked for on, the server has off" in reported
@@ -291,8 +291,8 @@ def test_a_server_that_has_what_was_asked_for_differs_in_nothing(name: str) -> N
 
 def test_other_rows_of_the_setup_tables_are_compared_with_the_release() -> None:
     asked = put(named("default"), Known(INSTRUMENTS, CONSUMERS, others=("actor %@%: enabled YES",)))
-    found = Found(asked.instruments, asked.consumers, ("actor joe@%: enabled YES",), {}, ())
-    assert differences(asked, found) == [
+    result = Found(asked.instruments, asked.consumers, ("actor joe@%: enabled YES",), {}, ())
+    assert differences(asked, result) == [
         "actor %@%: enabled YES: the release has this row, and the server does not",
         "actor joe@%: enabled YES: the server has this row, and the release does not",
     ]
@@ -396,8 +396,8 @@ def test_a_pattern_without_wildcards_fits_itself_only_and_a_wildcard_everything(
 )
 def test_the_longest_pattern_that_fits_decides(switches: list[Switch], name: str) -> None:
     fitting = [switch for switch in switches if fits(switch.pattern, name)]
-    found = decides(switches, name)
-    assert (found is None) == (not fitting)
-    if found:
-        assert len(found.pattern) == max(len(each.pattern) for each in fitting)
-        assert found == [each for each in fitting if len(each.pattern) == len(found.pattern)][-1]
+    result = decides(switches, name)
+    assert (result is None) == (not fitting)
+    if result:
+        assert len(result.pattern) == max(len(one.pattern) for one in fitting)
+        assert result == [one for one in fitting if len(one.pattern) == len(result.pattern)][-1]

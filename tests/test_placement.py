@@ -65,8 +65,8 @@ def test_connections_are_placed_where_cpus_can_not_be_divided(threads: int, cpus
     assert by_connection == placement.choose("by-connection", 4, range(3), connections=True)
     assert (by_connection.server_cpus, by_connection.client_cpus) == ((0, 1, 2), (0, 1, 2))
     reason = "since 4 clients are too many to take turns on one CPU, and these are too few to divide."
-    said = placement.reasons(None, {4: by_connection})
-    assert said == f"Each client shares one of CPUs 0-2 with the thread that serves it, {reason}"
+    text = placement.reasons(None, {4: by_connection})
+    assert text == f"Each client shares one of CPUs 0-2 with the thread that serves it, {reason}"
 
 
 def test_a_load_that_can_not_place_its_connections_is_refused_where_the_study_asks_for_it() -> None:
@@ -150,8 +150,11 @@ def test_steps_with_other_numbers_of_clients_may_be_placed_otherwise() -> None:
     free = placement.choose("free", 4, cpus=[0, 1])
     assert placement.of_run({1: shared, 2: shared}) == shared
     assert placement.by_clients("free", [1, 4, 1]) == {1: placement.choose("free", 1), 4: placement.choose("free", 4)}
-    whole = placement.of_run({1: shared, 4: free, 32: free})
-    assert (whole.kind, whole.server_cpus, whole.client_cpus, whole.observer_cpus) == ("by-clients", *[(0, 1)] * 3)
+    complete = placement.of_run({1: shared, 4: free, 32: free})
+    assert (complete.kind, complete.server_cpus, complete.client_cpus, complete.observer_cpus) == (
+        "by-clients",
+        *[(0, 1)] * 3,
+    )
     sentences = placement.reasons(None, {1: shared, 4: free, 32: free})
     assert sentences == (
         "Server and load generator share CPU 1, since with 1 client they take turns. Server and load generator run "

@@ -168,7 +168,7 @@ def plan(key: str | None = "xjk", *, covers: bool = False, scans: bool = False) 
 
 
 @pytest.mark.parametrize(
-    ("step", "found", "words"),
+    ("step", "result", "words"),
     [
         ("innodb.pk@1", plan("PRIMARY"), ""),
         ("innodb.cover-force@1", plan(covers=True), ""),
@@ -184,8 +184,8 @@ def plan(key: str | None = "xjk", *, covers: bool = False, scans: bool = False) 
         ),
     ],
 )
-def test_a_plan_is_compared_with_the_name_of_its_kind(step: str, found: Access, words: str) -> None:
-    reported = difference(find(step), found)
+def test_a_plan_is_compared_with_the_name_of_its_kind(step: str, result: Access, words: str) -> None:
+    reported = difference(find(step), result)
     assert reported.startswith(words)
     assert bool(reported) == bool(words)
     assert not reported or reported.endswith(find(step).kind.query)
@@ -216,7 +216,7 @@ def test_a_file_that_is_no_mysqlslap_is_reported(words: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "version", "option"),
+    ("text", "version", "option"),
     [
         ("mysqlslap  Ver 8.0.33 for Linux on x86_64 (MySQL Community Server - GPL)", "8.0.33", "--ssl-mode=DISABLED"),
         ("mysqlslap  Ver 1.0 Distrib 5.5.34, for Linux (x86_64)", "5.5.34", "--skip-ssl"),
@@ -225,11 +225,11 @@ def test_a_file_that_is_no_mysqlslap_is_reported(words: str, tmp_path: Path) -> 
     ],
 )
 def test_each_kind_of_mysqlslap_is_reported_in_its_own_words_to_do_without_tls(
-    said: str, version: str, option: str, tmp_path: Path
+    text: str, version: str, option: str, tmp_path: Path
 ) -> None:
     program = tmp_path / f"slap-{version}"
-    program.write_text(f'#!/bin/sh\necho "{program.parent}/{said}"\n')
+    program.write_text(f'#!/bin/sh\necho "{program.parent}/{text}"\n')
     program.chmod(0o755)
-    found = mysqlslap(os.fspath(program))
-    assert (found.version, found.without_tls) == (version, option)
-    assert found.words == f"{version} (sha256 {found.digest[:12]})"
+    result = mysqlslap(os.fspath(program))
+    assert (result.version, result.without_tls) == (version, option)
+    assert result.words == f"{version} (sha256 {result.digest[:12]})"

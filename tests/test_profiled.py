@@ -70,17 +70,17 @@ def write_profiled(
 
 def test_a_study_without_profiles_says_how_to_get_them(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
-    found = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
-    assert found.by == {}
-    assert "stacks_rounds: 4" in found.note
+    result = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
+    assert result.by == {}
+    assert "stacks_rounds: 4" in result.note
 
 
 def test_a_study_with_profiles_leads_to_its_own(tmp_path: Path) -> None:
     write_profiled(tmp_path, "counted")
-    found = links_to_profiles("counted", tmp_path, PROFILES, tmp_path / "report")
-    assert found.page == f"{PROFILES}.html"
-    assert found.by == {(step, QUICK.dbms[1]): "instructions" for step in QUICK.steps}
-    assert found.note == ""
+    result = links_to_profiles("counted", tmp_path, PROFILES, tmp_path / "report")
+    assert result.page == f"{PROFILES}.html"
+    assert result.by == {(step, QUICK.dbms[1]): "instructions" for step in QUICK.steps}
+    assert result.note == ""
     assert links_to_profiles("counted", tmp_path, None, tmp_path / "report").by == {}
 
 
@@ -88,22 +88,22 @@ def test_a_study_links_to_the_profiles_of_another_of_the_same_work_once_they_are
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", {"seconds": 99, "counted_operations": 10})
     report = tmp_path / "report"
-    found = links_to_profiles("synthetic", tmp_path, PROFILES, report)
-    assert found.by == {}, "nothing leads to a page that is not there"
-    assert "rqps report counted" in found.note
+    result = links_to_profiles("synthetic", tmp_path, PROFILES, report)
+    assert result.by == {}, "nothing leads to a page that is not there"
+    assert "rqps report counted" in result.note
     (report / "counted").mkdir(parents=True)
     (report / "counted" / f"{PROFILES}.html").write_text("profiles")
-    found = links_to_profiles("synthetic", tmp_path, PROFILES, report)
-    assert found.page == f"../counted/{PROFILES}.html"
-    assert {dbms for _, dbms in found.by} == {QUICK.dbms[1]}
-    assert "the study counted" in found.note
+    result = links_to_profiles("synthetic", tmp_path, PROFILES, report)
+    assert result.page == f"../counted/{PROFILES}.html"
+    assert {dbms for _, dbms in result.by} == {QUICK.dbms[1]}
+    assert "the study counted" in result.note
 
 
 def test_a_machine_is_the_same_whatever_it_is_called(tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", host="there")
-    found = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
-    assert "rqps report counted" in found.note
+    result = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
+    assert "rqps report counted" in result.note
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_machine_is_the_same_whatever_it_is_called(tmp_path: Path) -> None:
 def test_profiles_of_other_tables_binaries_or_machines_are_not_led_to(other: dict[str, Any], tmp_path: Path) -> None:
     write_study(tmp_path, QUICK)
     write_profiled(tmp_path, "counted", **other)
-    found = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
-    assert "stacks_rounds: 4" in found.note
+    result = links_to_profiles("synthetic", tmp_path, PROFILES, tmp_path / "report")
+    assert "stacks_rounds: 4" in result.note
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +161,8 @@ def test_cells_of_tables_become_links(browser: Browser, page: Path) -> None:
         assert in_stub[1] == "my2.base"
         assert in_column == [href, "0.7"], "of a table with a column a step"
         # of a row that names both, by that name and by its numbers
-        assert {each[0] for each in in_row} == {href}
-        assert [each[1] for each in in_row] == ["my2.base", "0.7"]
+        assert {one[0] for one in in_row} == {href}
+        assert [one[1] for one in in_row] == ["my2.base", "0.7"]
         assert tab.complaints() == []
 
 

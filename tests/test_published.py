@@ -123,7 +123,7 @@ def test_every_source_is_quoted_with_what_is_known_of_it(numbers: Published) -> 
 
 
 @pytest.mark.parametrize(
-    ("file", "line", "column", "value", "said"),
+    ("file", "line", "column", "value", "text"),
     [
         ("rqps", 7, "value", "fast", "'fast' is not a number"),
         ("rqps", 7, "value", "-0.95", "'-0.95' is not a number"),
@@ -139,11 +139,11 @@ def test_every_source_is_quoted_with_what_is_known_of_it(numbers: Published) -> 
         ("prose", 2, "host", "40-cores", "did you mean '40-core'?"),
     ],
 )
-def test_a_broken_row_is_named(folder: Path, file: str, line: int, column: str, value: str, said: str) -> None:
+def test_a_broken_row_is_named(folder: Path, file: str, line: int, column: str, value: str, text: str) -> None:
     change(folder / f"{file}.csv", line, column, value)
     message = refusal(folder)
     assert message.startswith(f"{folder / file}.csv:{line}: {column}: ")
-    assert said in message
+    assert text in message
     assert len(message.splitlines()) == 1
 
 
@@ -266,12 +266,12 @@ def test_a_finding_is_calculated_from_the_figures_of_the_day(folder: Path) -> No
 
 
 def test_a_check_that_can_not_be_evaluated_is_named(folder: Path) -> None:
-    for right, wrong, said in (
+    for right, wrong, value in (
         ("share > 50\n", "part > 50\n", "no such column: part"),
         ("{share:.0f} % of it", "{part:.0f} % of it", "'part'"),
     ):
         rewrite(folder / "checks.yaml", right, wrong, 1)
-        with pytest.raises(RqpsError, match=rf"the check of advanced-mysql-2024, tl;dr, bullet 2: .*{said}"):
+        with pytest.raises(RqpsError, match=rf"the check of advanced-mysql-2024, tl;dr, bullet 2: .*{value}"):
             checked(read(folder))
         rewrite(folder / "checks.yaml", wrong, right, 1)
 

@@ -47,8 +47,8 @@ BASE = "my1.base"
 values = st.floats(0.2, 5.0)
 
 
-def estimate(found: list[float]) -> SimpleNamespace:
-    one = MEDIAN.estimate(pl.DataFrame({"step": "scan", "ratio": found}), ["step"], "ratio")
+def estimate(ratios: list[float]) -> SimpleNamespace:
+    one = MEDIAN.estimate(pl.DataFrame({"step": "scan", "ratio": ratios}), ["step"], "ratio")
     return SimpleNamespace(**one.row(0, named=True))
 
 
@@ -67,13 +67,13 @@ def compared(ratios: list[float]) -> SimpleNamespace:
 
 
 @given(st.lists(values, min_size=1, max_size=40), st.randoms())
-def test_an_interval_is_ordered_around_its_median_and_blind_to_order(found: list[float], chance: Random) -> None:
-    got = estimate(found)
-    assert got.n == len(found)
+def test_an_interval_is_ordered_around_its_median_and_blind_to_order(result: list[float], chance: Random) -> None:
+    got = estimate(result)
+    assert got.n == len(result)
     if got.low is not None and got.high is not None:
-        assert min(found) <= got.low <= got.estimate <= got.high <= max(found)
-    chance.shuffle(found)
-    assert estimate(found) == got
+        assert min(result) <= got.low <= got.estimate <= got.high <= max(result)
+    chance.shuffle(result)
+    assert estimate(result) == got
 
 
 @pytest.mark.parametrize(("n", "k"), [(n, k) for n in range(2, 13) for k in range(1, n // 2 + 1)])
@@ -98,7 +98,7 @@ def test_the_interval_is_the_narrowest_of_at_least_95_percent_or_the_widest(n: i
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("result", "expected"),
     [
         ([0.60, 0.62, 0.61, 0.65, 0.63, 0.62], "slower"),
         ([1.05, 1.10, 1.06, 1.07, 1.12, 1.08], "faster"),
@@ -107,21 +107,21 @@ def test_the_interval_is_the_narrowest_of_at_least_95_percent_or_the_widest(n: i
         ([0.985, 0.99, 0.99, 0.99, 0.985, 0.99], "same"),
     ],
 )
-def test_the_verdict_follows_the_interval(found: list[float], expected: str) -> None:
-    row = compared(found)
+def test_the_verdict_follows_the_interval(result: list[float], expected: str) -> None:
+    row = compared(result)
     assert row.verdict == expected
     assert bool(row.needs) == (expected == "unsure")
 
 
 @settings(max_examples=50)
 @given(st.lists(values, min_size=6, max_size=30))
-def test_swapping_the_sides_swaps_the_verdict(found: list[float]) -> None:
-    interval = compared(found)
-    there, back = interval.verdict, compared([1 / value for value in found]).verdict
+def test_swapping_the_sides_swaps_the_verdict(result: list[float]) -> None:
+    interval = compared(result)
+    existing, back = interval.verdict, compared([1 / value for value in result]).verdict
     opposite = {"slower": "faster", "faster": "slower", "same": "same", "unsure": "unsure"}
     # 2 % below is not exactly 2 % above: right at that edge a verdict may become `same` or cease to be.
-    near = abs(max(interval.sure_low, 2 - interval.sure_high) - 0.98) < 0.001 or "same" in (there, back)
-    assert near or back == opposite[there]
+    near = abs(max(interval.sure_low, 2 - interval.sure_high) - 0.98) < 0.001 or "same" in (existing, back)
+    assert near or back == opposite[existing]
 
 
 def test_an_unsure_number_says_how_many_rounds_it_would_take() -> None:
@@ -225,10 +225,10 @@ def test_over_occasions_no_number_of_rounds_settles_what_differs_from_hour_to_ho
 def test_an_occasion_half_done_counts_as_one_of_three() -> None:
     rounds = of_occasions(3, 6, between=0.03).with_row_index()
     half = rounds.filter((pl.col("occasion") < 3) | (pl.col("index") % 6 == 0)).drop("index")
-    rows, whole = compare(half), compare(rounds.drop("index"))
+    rows, complete = compare(half), compare(rounds.drop("index"))
     assert rows.select("n", "occasions").unique().rows() == [(13, 3)]
     width = (pl.col("high") - pl.col("low")).median()
-    assert 1 < rows.select(width).item() / whole.select(width).item() < 1.5, "less is known, never more"
+    assert 1 < rows.select(width).item() / complete.select(width).item() < 1.5, "less is known, never more"
 
 
 @pytest.mark.parametrize("column", ["build_digest", "identity", "parameters", "placement"])
@@ -243,8 +243,8 @@ def test_occasions_that_differ_are_not_pooled(tmp_path: Path, column: str) -> No
 
 def test_occasions_on_two_hosts_stand_apart(tmp_path: Path) -> None:
     study = rqps.load("synthetic", write_study(tmp_path, rounds=8))
-    there = pl.when(pl.col("round") > 4).then(pl.lit("there")).otherwise("host").alias("host")
-    apart = replace(study, runs=study.runs.with_columns(there), steps=study.steps.with_columns(there))
+    existing = pl.when(pl.col("round") > 4).then(pl.lit("there")).otherwise("host").alias("host")
+    apart = replace(study, runs=study.runs.with_columns(existing), steps=study.steps.with_columns(existing))
     assert set(compare(relative(apart)).select("host", "n").iter_rows()) == {("here", 4), ("there", 4)}
 
 
@@ -279,10 +279,10 @@ def test_what_surely_differs_leaves_the_others_more_sure() -> None:
     wide, narrow = (page.filter(step="0").select(pl.col("sure_high") / pl.col("sure_low")).item() for page in pages)
     assert narrow < wide
     assert set(pages[1].filter(pl.col("step") != "0")["verdict"]) == {"slower"}
-    said = [verdict.method(*verdict.deciding(page)) for page in pages]
-    assert "99.75 % of each of 20 comparisons" in said[0]
-    assert "99 % of each of 20 comparisons" in said[1]
-    assert "the 19 that surely differ are no risk" in said[1]
+    lines = [verdict.method(*verdict.deciding(page)) for page in pages]
+    assert "99.75 % of each of 20 comparisons" in lines[0]
+    assert "99 % of each of 20 comparisons" in lines[1]
+    assert "the 19 that surely differ are no risk" in lines[1]
 
 
 @settings(max_examples=25)
@@ -416,8 +416,8 @@ def moved(study: Study, frame: str, value: str, **cell: str) -> Study:
 
 def test_settings_that_differ_unasked_are_a_warning(study: Study) -> None:
     differing = moved(study, "settings", "ON", dbms="my2.base", name="query_cache_type")
-    found = hidden_differences(differing, BASE)
-    assert found.select("dbms", "name", "base_value", "value").rows() == [
+    result = hidden_differences(differing, BASE)
+    assert result.select("dbms", "name", "base_value", "value").rows() == [
         ("my2.base", "query_cache_type", "OFF", "ON")
     ]
     assert hidden_differences(study, BASE).is_empty()
@@ -433,8 +433,8 @@ def test_the_same_value_written_otherwise_is_no_difference(study: Study) -> None
     of = {name: (pl.col("dbms") == name) & (pl.col("name") == "query_cache_type") for name in DBMS}
     value = pl.when(of[BASE]).then(pl.lit("90")).when(of["my2.base"]).then(pl.lit("90.000000")).otherwise("value")
     other = replace(study, settings=study.settings.with_columns(value.alias("value")))
-    found = hidden_differences(other, BASE)
-    assert found["dbms"].to_list() == ["my2.ps0"]
+    result = hidden_differences(other, BASE)
+    assert result["dbms"].to_list() == ["my2.ps0"]
 
 
 def test_settings_that_changed_between_rounds_are_a_warning(study: Study) -> None:

@@ -82,8 +82,8 @@ def test_what_changed_most_is_the_lowest_and_the_highest_that_is_sure(page: Note
             continue
         row = sure.filter(pl.col("estimate") == sure.select(best("estimate")).item()).row(0, named=True)
         names = stats.short_names(page["measured"])
-        said = show.comparison(row, names[row["dbms"]], names[row["base"]])
-        assert named == [f"{row['step']} {way} most: {said}."]
+        message = show.comparison(row, names[row["dbms"]], names[row["base"]])
+        assert named == [f"{row['step']} {way} most: {message}."]
 
 
 def test_a_geometric_mean_names_its_steps_and_those_left_out(page: Notebook) -> None:

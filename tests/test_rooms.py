@@ -62,8 +62,8 @@ def room_of(path: Path) -> str:
 
 
 def test_every_room_has_its_floor() -> None:
-    there = {room_of(path) for path in MODULES} - {"__init__"}
-    assert there == FLOOR.keys()
+    existing = {room_of(path) for path in MODULES} - {"__init__"}
+    assert existing == FLOOR.keys()
 
 
 def test_no_room_needs_one_above_or_beside_it() -> None:
@@ -82,14 +82,14 @@ def test_no_room_needs_one_above_or_beside_it() -> None:
 
 
 def test_a_page_needs_no_other_page() -> None:
-    found = [
+    results = [
         f"{place}: {name}"
         for path in MODULES
         if room_of(path) == "pages"
         for name, place in imported(path)
         if name.startswith("rqps.pages.") and name.split(".")[2] != path.relative_to(LIBRARY).parts[1]
     ]
-    assert found == []
+    assert results == []
 
 
 LONGEST_PAGE = 150

@@ -205,8 +205,8 @@ def test_half_done_folders_of_the_living_and_of_other_hosts_are_left_alone(tmp_p
 def private_folder(house: House, temporary: Path) -> Path:
     """The folder through which rqps talks to the kernel that measures now."""
     house.until(lambda: is_measuring(house))
-    [found] = [path.parent for path in temporary.glob(f"{PREFIX}*/kernel.json")]
-    return found
+    [results] = [path.parent for path in temporary.glob(f"{PREFIX}*/kernel.json")]
+    return results
 
 
 def test_a_kernel_and_rqps_talk_where_nobody_else_may_listen(

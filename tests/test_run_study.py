@@ -115,21 +115,21 @@ def test_the_study_goes_on_after_failures_and_its_exit_code_says_so(story: Story
     assert "Traceback" not in story.words
 
 
-@pytest.mark.parametrize(("fault", "said"), SAID.items())
-def test_a_failure_is_reported_at_once_and_at_the_end_and_kept(story: Story, fault: str, said: str) -> None:
+@pytest.mark.parametrize(("fault", "text"), SAID.items())
+def test_a_failure_is_reported_at_once_and_at_the_end_and_kept(story: Story, fault: str, text: str) -> None:
     failed = next(state for state in story.house.states() if FAULTS[story.house.name(state.run)] == fault)
     assert (failed.state, failed.attempts) == ("failed", 1)
-    assert said in (failed.last_error or "")
+    assert text in (failed.last_error or "")
     at_once, at_the_end = story.words.split("demo: ")[0].split("failed: ", 1)
-    assert said in at_once
-    assert said in at_the_end
+    assert text in at_once
+    assert text in at_the_end
 
     folder = story.house.study / f"failed/run={failed.run.run}.1"
     assert at_once.count(f"{folder}/logs\n") == at_the_end.count(f"{folder}/logs\n") == 1
     assert (folder / "logs").is_dir()
     assert (folder / "notebook.ipynb").is_file()
     record = json.loads((folder / "failure.json").read_text())
-    assert (record["run"], said in record["error"]) == (failed.run.run, True)
+    assert (record["run"], text in record["error"]) == (failed.run.run, True)
     assert (folder / "manifest.json").exists() == (fault == "says failed")
 
 

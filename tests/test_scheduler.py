@@ -92,14 +92,14 @@ class Site:
         return any("point-query" in note.read_text() for note in notes)
 
     def below_the_worker(self) -> list[str]:
-        return [str(each) for each in psutil.Process(self.processes[-1].pid).children(recursive=True)]
+        return [str(one) for one in psutil.Process(self.processes[-1].pid).children(recursive=True)]
 
 
 @pytest.fixture
 def site(short: Path) -> Iterator[Site]:
-    found = Site(short)
-    yield found
-    for process in reversed(found.processes):
+    result = Site(short)
+    yield result
+    for process in reversed(result.processes):
         process.terminate()
         process.wait(240)
 

@@ -48,8 +48,8 @@ def test_what_only_the_order_of_adding_changes_is_no_difference() -> None:
     costs: dict[tuple[str, ...], float] = {("a",): 0.1, ("b",): 0.2, ("c",): 0.3}
     other_order = dict(reversed(costs.items()))
     assert sum(costs.values()) != sum(other_order.values())
-    found = breakdown(costs_of({"my1.base": costs, "my2.base": other_order}), "my1.base")
-    assert found["estimate"].to_list() == [0.0]
+    result = breakdown(costs_of({"my1.base": costs, "my2.base": other_order}), "my1.base")
+    assert result["estimate"].to_list() == [0.0]
 
 
 @settings(max_examples=30)
@@ -90,8 +90,8 @@ def test_an_added_cost_is_found_where_it_was_added() -> None:
 
 
 def test_swapping_the_sides_swaps_the_verdict() -> None:
-    there, back = breakdown(both(), "my1.base"), breakdown(both(), "my2.base")
-    pairs = there.join(back, on="part")
+    existing, back = breakdown(both(), "my1.base"), breakdown(both(), "my2.base")
+    pairs = existing.join(back, on="part")
     assert pairs["estimate"].to_list() == pytest.approx((-pairs["estimate_right"]).to_list(), abs=1e-9)
     assert pairs["high"].to_list() == pytest.approx((-pairs["low_right"]).to_list(), abs=1e-9)
     assert pairs.filter(verdict="slower")["verdict_right"].to_list() == ["faster"]
@@ -130,14 +130,14 @@ def test_two_samples_are_no_finding() -> None:
 @pytest.mark.parametrize("spread", [0.0, 0.02, 0.05])
 def test_of_equal_servers_next_to_nothing_is_found(spread: float) -> None:
     # 40 comparisons of 10 components and 10 functions each; the stated rate is 5 % of tables with any finding.
-    found = 0
+    result = 0
     for seed in range(40):
         stacks, steps = study({"my1.base": POINT, "my2.base": POINT}, 4, samples=3_000, spread=spread, seed=seed)
         costs = stack_costs(stacks, steps)
         for by in ("component", "function"):
             parts = breakdown(costs, "my1.base", by)
-            found += parts.filter(pl.col("verdict").is_in(["slower", "faster"])).height > 0
-    assert found <= 8
+            result += parts.filter(pl.col("verdict").is_in(["slower", "faster"])).height > 0
+    assert result <= 8
 
 
 def test_the_interval_holds_the_true_difference_as_often_as_it_says() -> None:
@@ -228,8 +228,8 @@ def test_small_functions_are_one_part() -> None:
 
 def test_only_rounds_that_both_have_are_compared() -> None:
     stacks, steps = study({"my1.base": POINT, "my2.base": POINT}, 3)
-    whole = (pl.col("dbms") == "my1.base") & (pl.col("round") == 2)
-    parts = breakdown(stack_costs(stacks.filter(~whole), steps.filter(~whole)), "my1.base")
+    complete = (pl.col("dbms") == "my1.base") & (pl.col("round") == 2)
+    parts = breakdown(stack_costs(stacks.filter(~complete), steps.filter(~complete)), "my1.base")
     assert set(parts["n"]) == {2}
 
 
@@ -249,9 +249,9 @@ def said_of(costs: pl.DataFrame) -> list[str]:
 
 
 def test_sentences_say_what_the_tables_say() -> None:
-    whole, *parts = said_of(both())
+    complete, *parts = said_of(both())
     ratio = "my2.base uses 1.13x the CPU of my1.base per operation (1.11–1.15, 6 rounds)"
-    assert whole == f"{ratio}: 16.2 to 18.2 µs, +2.0 (+1.7 to +2.4)."
+    assert complete == f"{ratio}: 16.2 to 18.2 µs, +2.0 (+1.7 to +2.4)."
     assert parts == ["Components, in µs: +2.03 ± 0.08 parser.", "Functions, in µs: +2.03 ± 0.08 my_sql_parser_parse."]
 
 
@@ -289,8 +289,8 @@ def test_too_few_rounds_are_mentioned() -> None:
 
 
 def test_of_equal_servers_nothing_is_named() -> None:
-    said = said_of(stack_costs(*study({"my1.base": POINT, "my2.base": POINT})))
-    assert said[1:] in (["That is no change."], ["The difference is inconclusive."])
+    text = said_of(stack_costs(*study({"my1.base": POINT, "my2.base": POINT})))
+    assert text[1:] in (["That is no change."], ["The difference is inconclusive."])
 
 
 def test_runs_that_failed_are_named_with_their_error(tmp_path: Path) -> None:

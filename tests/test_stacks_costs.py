@@ -48,8 +48,8 @@ def test_the_same_stacks_give_the_same_costs_in_the_same_order() -> None:
     samples = {path: 1 + place % 3 for place, path in enumerate(paths)}
     stacks, steps = stacks_of("my1.base", 1, samples), steps_of("my1.base", 1, 0.1)
     first, *again = (stack_costs(stacks, steps) for _ in range(6))
-    for each in again:
-        assert_frame_equal(each, first, check_exact=True)
+    for one in again:
+        assert_frame_equal(one, first, check_exact=True)
 
 
 @given(profiles)
@@ -86,16 +86,16 @@ def test_stacks_of_two_releases_meet() -> None:
     old = ("start_thread", "handle_one_connection", "dispatch_command(THD*)", "mysql_parse(THD*)")
     command = ("do_command", "dispatch_command", "dispatch_sql_command(THD*)")
     new = ("clone3", "start_thread", "handle_connection", *command)
-    found = of_both({old: 1}, {new: 1}, 1.0)["stack"].to_list()
-    assert found == [["connection", "dispatch_command", "dispatch_sql_command"]] * 2
+    result = of_both({old: 1}, {new: 1}, 1.0)["stack"].to_list()
+    assert result == [["connection", "dispatch_command", "dispatch_sql_command"]] * 2
 
 
 def test_a_layer_of_one_release_counts_for_its_caller() -> None:
     old = ("mysql_execute_command", "execute_sqlcom_select", "handle_select", "mysql_select", "JOIN::optimize")
     new = ("mysql_execute_command", "Sql_cmd_dml::execute", "Query_block::optimize", "JOIN::optimize")
     costs = of_both({old: 3, old[:-1]: 1}, {new: 1}, 8.0)
-    found = costs.select("dbms", pl.col("stack").list.slice(-2), "cost").rows()
-    assert found == [
+    result = costs.select("dbms", pl.col("stack").list.slice(-2), "cost").rows()
+    assert result == [
         ("my1.base", ["mysql_execute_command", "JOIN::optimize"], 6.0),
         ("my1.base", ["connection", "mysql_execute_command"], 2.0),
         ("my2.base", ["mysql_execute_command", "JOIN::optimize"], 8.0),
@@ -106,8 +106,8 @@ def test_a_function_that_not_all_releases_pass_through_keeps_its_own_cost_and_no
     old = ("read_const", "handler::ha_index_read_idx_map", "handler::index_read_map", "ha_innobase::index_read")
     new = ("read_const", "handler::ha_index_read_map", "ha_innobase::index_read")
     costs = of_both({old: 3, old[:-1]: 1}, {new: 1}, 8.0)
-    found = costs.select("dbms", pl.col("stack").list.slice(1), "component", "cost").rows()
-    assert found == [
+    result = costs.select("dbms", pl.col("stack").list.slice(1), "component", "cost").rows()
+    assert result == [
         ("my1.base", ["read_const", "ha_innobase::index_read"], "handler", 6.0),
         ("my1.base", ["read_const", "handler::index_read_map"], "handler", 2.0),
         ("my2.base", ["read_const", "ha_innobase::index_read"], "handler", 8.0),
@@ -117,8 +117,8 @@ def test_a_function_that_not_all_releases_pass_through_keeps_its_own_cost_and_no
 def test_callers_without_a_name_do_not_part_releases() -> None:
     named = ("start_thread", "dispatch_command", "net_flush", "[unknown]")
     stripped = ("[unknown]", "[unknown]", "dispatch_command", "[unknown]", "net_flush", "[unknown]")
-    found = of_both({named: 1}, {stripped: 1}, 1.0)["stack"].to_list()
-    assert found == [["connection", "dispatch_command", "net_flush", "[unknown]"]] * 2
+    result = of_both({named: 1}, {stripped: 1}, 1.0)["stack"].to_list()
+    assert result == [["connection", "dispatch_command", "net_flush", "[unknown]"]] * 2
 
 
 def test_recursion_is_kept_and_two_names_of_one_function_are_not() -> None:
@@ -174,8 +174,8 @@ def test_an_inlined_function_has_the_component_of_its_name() -> None:
 def test_the_made_up_point_query_is_sorted_as_it_was() -> None:
     samples = {path: round(10 * cost) for path, cost in POINT.items()}
     costs = stack_costs(stacks_of("my1.base", 1, samples), steps_of("my1.base", 1, 16.2))
-    found = costs.group_by("component").agg(pl.col("cost").sum().round(6)).sort("cost", "component").rows()
-    assert found == [
+    result = costs.group_by("component").agg(pl.col("cost").sum().round(6)).sort("cost", "component").rows()
+    assert result == [
         ("other", 0.2),
         ("connection and statement", 0.3),
         ("performance schema", 0.5),

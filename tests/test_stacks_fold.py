@@ -34,8 +34,8 @@ def folded(text: bytes) -> Folded:
     return fold(io.BytesIO(text).read)
 
 
-def samples(found: Folded) -> int:
-    return sum(stack.samples for stack in found.stacks())
+def samples(result: Folded) -> int:
+    return sum(stack.samples for stack in result.stacks())
 
 
 def by_path(stacks: Folded) -> dict[tuple[str, ...], tuple[int, int]]:
@@ -44,14 +44,14 @@ def by_path(stacks: Folded) -> dict[tuple[str, ...], tuple[int, int]]:
 
 def test_what_differs_in_addresses_only_is_one_stack_and_the_root_comes_first() -> None:
     search = "row_search_mvcc(unsigned char*, page_cur_mode_t, row_prebuilt_t*)"
-    found = folded(REAL)
-    assert by_path(found) == {
+    result = folded(REAL)
+    assert by_path(result) == {
         ("start_thread", "ha_innobase::index_read(unsigned char*, unsigned int)", search): (2, 2002002),
         ("__send", "do_syscall_64"): (1, 1001001),
     }
-    assert {stack.thread for stack in found.stacks()} == {Thread("connection", 7201, 7301)}
-    assert {stack.event for stack in found.stacks()} == {"cpu-clock"}
-    assert (found.lost, found.unreadable, found.cut_off, samples(found)) == (17, 0, False, 3)
+    assert {stack.thread for stack in result.stacks()} == {Thread("connection", 7201, 7301)}
+    assert {stack.event for stack in result.stacks()} == {"cpu-clock"}
+    assert (result.lost, result.unreadable, result.cut_off, samples(result)) == (17, 0, False, 3)
 
 
 def test_a_text_that_ends_in_a_sample_is_seen_to_be_cut_off() -> None:
@@ -62,30 +62,30 @@ def test_a_text_that_ends_in_a_sample_is_seen_to_be_cut_off() -> None:
 
 def test_a_text_that_ends_with_a_message_of_lost_records_is_whole() -> None:
     message = b"mysqld 7201 [001] 5000.004: PERF_RECORD_LOST lost 1\n"
-    found = folded(REAL + 2 * message)
-    assert (found.lost, found.unreadable, found.cut_off, samples(found)) == (19, 0, False, 3)
+    result = folded(REAL + 2 * message)
+    assert (result.lost, result.unreadable, result.cut_off, samples(result)) == (19, 0, False, 3)
     assert all(folded(REAL + message[:length]).cut_off for length in range(1, message.index(b" lost 1") + 6))
 
 
 def test_what_is_no_sample_is_counted_and_spoils_nothing() -> None:
-    found = folded(b"# a comment\n\nno sample at all\n\tnor this\n\n" + REAL)
-    assert (samples(found), found.unreadable) == (3, 1)
+    result = folded(b"# a comment\n\nno sample at all\n\tnor this\n\n" + REAL)
+    assert (samples(result), result.unreadable) == (3, 1)
 
 
 def test_a_sample_without_callers_and_one_without_a_stack_count() -> None:
-    found = folded(
+    result = folded(
         b"mysqld 7/8 1.0: 5 cycles: \n\t    55d0c8a1b2c3 main+0x1 (/opt/my/mysqld)\n\n"
         b"mysqld 7/8 1.0: 6 cycles: \n\n"
         b"mysqld 7/8 1.0: 7 cycles: \n\t               0 [unknown] ([unknown])\n\n"
     )
-    assert by_path(found) == {("main",): (1, 5), (): (1, 6), ("[unknown]",): (1, 7)}
+    assert by_path(result) == {("main",): (1, 5), (): (1, 6), ("[unknown]",): (1, 7)}
 
 
 def test_threads_with_odd_names_stay_different_threads() -> None:
     leaf = b"\n\t    55d0c8a1b2c3 f (/m)\n\n"
     names = [b"my thread", b"kworker/0:1", b"", b"a 1/2 b", b"%s;\"'<script>"]
-    found = folded(b"".join(name + b" 7/%d 1.0: 1 cycles:" % number + leaf for number, name in enumerate(names, 8)))
-    assert {stack.thread for stack in found.stacks()} == {
+    result = folded(b"".join(name + b" 7/%d 1.0: 1 cycles:" % number + leaf for number, name in enumerate(names, 8)))
+    assert {stack.thread for stack in result.stacks()} == {
         Thread(name.decode(), 7, number) for number, name in enumerate(names, 8)
     }
 
@@ -144,16 +144,16 @@ def test_every_sample_is_counted_once_however_the_text_comes(samples, random, of
             text += f"\t{random.getrandbits(47):16x} {frame.name}{offset} ({FILES[frame.module]})\n".encode()
         text += b"\n"
     file = io.BytesIO(text)
-    found = fold(lambda _: file.read(piece))
+    result = fold(lambda _: file.read(piece))
     expected: Counter[tuple[object, ...]] = Counter()
     weights: Counter[tuple[object, ...]] = Counter()
     for thread, event, frames, weight in samples:
         expected[thread, event, frames] += 1
         weights[thread, event, frames] += weight
-    stacks = list(found.stacks())
+    stacks = list(result.stacks())
     assert {(s.thread, s.event, s.frames): s.samples for s in stacks} == expected
     assert {(s.thread, s.event, s.frames): s.weight for s in stacks} == weights
-    assert not found.cut_off
+    assert not result.cut_off
     assert len(stacks) == len(expected)
 
 

@@ -143,17 +143,17 @@ def test_a_stack_belongs_to_its_nearest_component(stack: list[str], component: s
 
 
 def test_the_pattern_with_most_letters_wins() -> None:
-    found = Patterns([("row_*", "rows"), ("row_purge*", "purge"), ("*_v1", "schema"), ("row_x", "exact")])
+    result = Patterns([("row_*", "rows"), ("row_purge*", "purge"), ("*_v1", "schema"), ("row_x", "exact")])
     names = {"row_sel": "rows", "row_purge_step": "purge", "row_v1": "rows", "row_x": "exact", "column": None}
-    assert {name: found.find(name) for name in names} == names
+    assert {name: result.find(name) for name in names} == names
 
 
 def test_a_star_in_the_middle_stands_for_anything() -> None:
-    found = Patterns([("Item*::fix_fields", "resolver"), ("*Iterator*::Read", "executor")])
-    assert found.find("Item_func::fix_fields") == "resolver"
-    assert found.find("Item_func::fix_fields_again") is None
-    assert found.find("RefIterator::Read") == "executor"
-    assert found.find("Iterator::ReadAgain") is None
+    result = Patterns([("Item*::fix_fields", "resolver"), ("*Iterator*::Read", "executor")])
+    assert result.find("Item_func::fix_fields") == "resolver"
+    assert result.find("Item_func::fix_fields_again") is None
+    assert result.find("RefIterator::Read") == "executor"
+    assert result.find("Iterator::ReadAgain") is None
 
 
 def test_the_tables_are_sound() -> None:

@@ -38,7 +38,7 @@ def seen_most(pid: int) -> list[str]:
     """The most frequent activity of each thread, by thread id."""
     looks = ThreadLooks(lambda: [pid])
     looks.begin()
-    until(lambda: looks.seen and min(sum(each.values()) for each in looks.seen.values()) >= 10)
+    until(lambda: looks.seen and min(sum(one.values()) for one in looks.seen.values()) >= 10)
     looks.end()
     return [max(kinds, key=kinds.__getitem__) for _, kinds in sorted(looks.seen.items())]
 
@@ -147,8 +147,8 @@ def test_roles_come_from_the_surest_source() -> None:
     ]
     reported = {12: "thread/innodb/srv_purge_thread"}
     named = {11: "mysqld", 12: "ib_log_writer", 13: "ib_log_writer", 14: "my own", 7: "mysqld"}
-    found = roles(stacks, reported, named, 7, ROLES)
-    assert found == {11: "connection", 12: "purge", 13: "log writer", 14: "my own", 15: "unknown", 7: "main"}
+    result = roles(stacks, reported, named, 7, ROLES)
+    assert result == {11: "connection", 12: "purge", 13: "log writer", 14: "my own", 15: "unknown", 7: "main"}
 
 
 def of_step(**values: float | int | str | None) -> pl.DataFrame:

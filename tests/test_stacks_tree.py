@@ -31,13 +31,13 @@ def test_sums_are_kept(base: Costs, me: Costs, fold_below: float) -> None:
     tree = tree_of(base, me, fold_below)
     assert tree.schema == TREE
     for side, costs in (("base", base), ("me", me)):
-        whole = sum(costs.values())
-        assert tree[f"{side}_total"][0] == pytest.approx(whole, rel=1e-12)
-        assert tree[f"{side}_self"].sum() == pytest.approx(whole, rel=1e-12)
+        total = sum(costs.values())
+        assert tree[f"{side}_total"][0] == pytest.approx(total, rel=1e-12)
+        assert tree[f"{side}_self"].sum() == pytest.approx(total, rel=1e-12)
         within = tree.group_by("parent").agg(pl.col(f"{side}_total").sum().alias("called"))
         inside = tree.join(within, left_on="node", right_on="parent", how="left").fill_null(0)
         lost = inside[f"{side}_total"] - inside[f"{side}_self"] - inside["called"]
-        assert lost.abs().max() <= 1e-9 * whole  # type: ignore[operator]
+        assert lost.abs().max() <= 1e-9 * total  # type: ignore[operator]
 
 
 @given(sides, sides, folds)
@@ -59,16 +59,16 @@ def test_unfolded_each_path_is_one_frame_with_its_costs(base: Costs, me: Costs) 
             for depth in range(len(stack) + 1):
                 wanted[stack[:depth]][number + 2] += cost
     paths: list[Path] = []
-    found = {}
+    results = {}
     for row in tree_of(base, me, 0.0).iter_rows(named=True):
         paths.append(() if row["parent"] is None else (*paths[row["parent"]], row["name"]))
-        found[paths[-1]] = [row["base_self"], row["me_self"], row["base_total"], row["me_total"]]
+        results[paths[-1]] = [row["base_self"], row["me_self"], row["base_total"], row["me_total"]]
         if paths[-1]:
             assert row["component"] == component_of("mysql", paths[-1])
-    assert found.keys() == wanted.keys()
-    assert len(found) == len(paths)
+    assert results.keys() == wanted.keys()
+    assert len(results) == len(paths)
     for path, costs_there in wanted.items():
-        assert found[path] == pytest.approx(costs_there, rel=1e-12)
+        assert results[path] == pytest.approx(costs_there, rel=1e-12)
 
 
 @given(sides, sides, st.sampled_from([0.001, 0.02, 0.2]))

@@ -192,9 +192,9 @@ def test_refused_tracepoints_are_said_by_the_error_and_the_doctor(
     monkeypatch.setattr(perf_events, "TRACING", tracing)
     with pytest.raises(RqpsError, match=rf"(?s)waits: {words}.*leave waits_rounds out of the study"):
         refuse_switches()
-    found = waits_recording()
-    assert found.level == "note"
-    assert found.observed.startswith(words)
+    result = waits_recording()
+    assert result.level == "note"
+    assert result.observed.startswith(words)
 
 
 def test_switches_of_other_programs_are_not_recorded() -> None:

@@ -159,9 +159,9 @@ def test_values_for_explain_are_rows_that_exist(rows: int) -> None:
         if step.rows_needed <= rows:
             for statement in step.each_statement:
                 numbers = with_values(statement, "t", rows, 1).partition("WHERE")[2]
-                found = [int(word) for word in numbers.replace("(", " ").replace(")", " ").replace(",", " ").split()
+                results = [int(word) for word in numbers.replace("(", " ").replace(")", " ").replace(",", " ").split()
                          if word.isdigit()]  # fmt: skip
-                assert all(0 <= number <= rows for number in found), statement
+                assert all(0 <= number <= rows for number in results), statement
                 assert "{" not in with_values(statement, "t", rows, 1)
 
 
@@ -223,7 +223,7 @@ def test_a_number_of_threads_stands_once() -> None:
 
 def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) -> str:
     done = sum(count for _, count in buckets)
-    said = {
+    text = {
         "client": thread + 1,
         "kind": "0",
         "second": second,
@@ -231,7 +231,7 @@ def line(second: int, buckets: list[list[int]], thread: int = 0, **more: float) 
         "transactions": done,
         "retries": 0,
     }
-    return json.dumps(said | {"rows_found": 0, "sum_us": 0, "max_us": 0, "buckets": buckets, **more})
+    return json.dumps(text | {"rows_found": 0, "sum_us": 0, "max_us": 0, "buckets": buckets, **more})
 
 
 def test_threads_are_added_up_second_by_second() -> None:
@@ -253,8 +253,8 @@ def test_threads_are_added_up_second_by_second() -> None:
 
 def test_the_warm_up_is_not_in_the_whole() -> None:
     seconds = read_seconds([line(-1, [[1, 100]]), line(0, [[2, 3]]), line(1, [[2, 4]])], threads=1)
-    whole = total(seconds, "")
-    assert (whole.transactions, whole.buckets) == (7, {2: 7})
+    complete = total(seconds, "")
+    assert (complete.transactions, complete.buckets) == (7, {2: 7})
 
 
 @pytest.mark.parametrize(
@@ -272,10 +272,10 @@ def test_nothing_done_has_no_latency() -> None:
 @given(st.dictionaries(st.integers(0, 900), st.integers(1, 10_000), min_size=1), st.floats(0, 1))
 def test_percentiles_stay_within_their_bucket_and_in_order(buckets: dict[int, int], share: float) -> None:
     max_us = edge_us(max(buckets) + 1)
-    found = percentile_us(buckets, share, max_us)
+    result = percentile_us(buckets, share, max_us)
     counted = [bucket for bucket in sorted(buckets) for _ in range(min(buckets[bucket], 1))]
-    assert edge_us(counted[0]) <= found <= max_us
-    in_order = [percentile_us(buckets, each, max_us) for each in sorted(PERCENTILES.values())]
+    assert edge_us(counted[0]) <= result <= max_us
+    in_order = [percentile_us(buckets, one, max_us) for one in sorted(PERCENTILES.values())]
     assert in_order == sorted(in_order)
 
 

@@ -163,8 +163,8 @@ def test_identity_changes_with_what_is_asked_for_and_not_with_its_form(change: d
 
 
 def test_the_first_rounds_are_those_of_the_whole_study() -> None:
-    whole = unfold(study(), "demo", "h")
-    assert unfold(first_rounds(study(), "demo", 2), "demo", "h") == whole[:6]
+    complete = unfold(study(), "demo", "h")
+    assert unfold(first_rounds(study(), "demo", 2), "demo", "h") == complete[:6]
 
 
 def test_all_dbms_of_a_duet_s_round_are_one_unit_in_random_order() -> None:

@@ -115,22 +115,22 @@ def runs(
     changed = {"dbms": tuple(dbms), "base": dbms[0], "rounds": rounds, "method": method, "parameters": asked}
     study = demo.model_copy(update={**changed, "seed": SEED, "placement": placed, "twin": False})
     own = {"configs": {**runs_file.configs, **configs}, "studies": {"proof": study}}
-    whole = unfold(runs_file.model_copy(update=own), "proof", this_host())
-    return tuple(run for run in whole if run.mode == "throughput")
+    planned = unfold(runs_file.model_copy(update=own), "proof", this_host())
+    return tuple(run for run in planned if run.mode == "throughput")
 
 
 @contextmanager
 def opened(run: Run, ready: Mapping[str, Ready], change: Change) -> Iterator[list[Serving]]:
     """The servers of a run, from new starts, warm."""
     with tempfile.TemporaryDirectory(prefix="rqps-verdicts-") as folder, ExitStack() as servers:
-        jobs = [_changed(ready[each.dbms].job(each, Path(folder), None), change) for each in run.members]
+        jobs = [_changed(ready[member.dbms].job(member, Path(folder), None), change) for member in run.members]
         for logs in (Path(folder) / LOGS, *(job.logs for job in jobs)):
             logs.mkdir(parents=True, exist_ok=True)
         placement.apply(os.getpid(), jobs[0].placement.observer_cpus)
-        found = servers.enter_context(serving(jobs[0].model_copy(update={"beside": tuple(jobs[1:])})))
-        for each in found:
-            change.warm(each.server.pids[0])
-        yield found
+        servings = servers.enter_context(serving(jobs[0].model_copy(update={"beside": tuple(jobs[1:])})))
+        for one in servings:
+            change.warm(one.server.pids[0])
+        yield servings
 
 
 def _changed(job: Job, change: Change) -> Job:
@@ -165,25 +165,25 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured]) -> Stud
 
     def table(name: str) -> pl.DataFrame:
         return pl.concat(
-            found.tables[name].select(
-                *(pl.lit(getattr(each.job.run, key), kind).alias(key) for key, kind in IDENTITY.items()), pl.all()
+            tables.tables[name].select(
+                *(pl.lit(getattr(side.job.run, key), kind).alias(key) for key, kind in IDENTITY.items()), pl.all()
             )
-            for each, found in zip(servings, measured, strict=True)
-            if name in found.tables
+            for side, tables in zip(servings, measured, strict=True)
+            if name in tables.tables
         )
 
     whose = [
         {
-            **{key: getattr(each.job.run, key) for key in (*IDENTITY, *OF_A_RUN)},
-            "mode": each.job.run.mode,
-            "build_digest": each.job.prepared.build.digest,
+            **{key: getattr(one.job.run, key) for key in (*IDENTITY, *OF_A_RUN)},
+            "mode": one.job.run.mode,
+            "build_digest": one.job.prepared.build.digest,
             "layout": None,
-            "parameters": json.dumps(each.job.run.parameters.model_dump(mode="json"), sort_keys=True),
-            "placement": each.job.placement.kind,
-            "version": each.version,
+            "parameters": json.dumps(one.job.run.parameters.model_dump(mode="json"), sort_keys=True),
+            "placement": one.job.placement.kind,
+            "version": one.version,
             "listed": place,
         }
-        for place, each in enumerate(servings)
+        for place, one in enumerate(servings)
     ]
     steps = table("steps")
     sliced = len(servings) > 1
@@ -192,10 +192,10 @@ def _as_study(servings: Sequence[Serving], measured: Sequence[Measured]) -> Stud
     return cast(Study, _Tables(pl.DataFrame(whose), steps, slices.lazy(), cycles.lazy()))
 
 
-def ratios(found: pl.DataFrame, base: str = BASE, condition: str = "", **note: Any) -> pl.DataFrame:
+def ratios(measured: pl.DataFrame, base: str = BASE, condition: str = "", **note: Any) -> pl.DataFrame:
     """Rows of results of one round: each dbms against the base."""
-    others = sorted(set(found["dbms"]) - {base})
-    paired = stats.rounds_of_pairs(found, [(base, other) for other in others])
+    others = sorted(set(measured["dbms"]) - {base})
+    paired = stats.rounds_of_pairs(measured, [(base, other) for other in others])
     return paired.with_columns(pl.lit(condition).alias("condition"), pl.lit(json.dumps(note)).alias("note"))
 
 
@@ -208,11 +208,11 @@ def one_round(
     **note: Any,
 ) -> pl.DataFrame:
     """Rows of one round: of a duet, or of the runs of one round one after the other."""
-    found = []
+    results = []
     for run in runs:
         with opened(run, ready, change) as servings:
-            found.append(values(servings))
-    return ratios(pl.concat(found), base, condition, **note)
+            results.append(values(servings))
+    return ratios(pl.concat(results), base, condition, **note)
 
 
 def by_round(runs: Iterable[Run]) -> list[list[Run]]:
@@ -235,24 +235,24 @@ class Todo:
 def carry_out(file: Path, todo: Sequence[Todo], beside: int = 0) -> pl.DataFrame:
     """Measures what is not yet in the file, and gives all that is in it. `beside`: busy processes meanwhile."""
     known = read(file)
-    there = set(known.select("unit", "round").unique().rows())
-    missing = [each for each in todo if (each.unit, each.round) not in there]
+    done = set(known.select("unit", "round").unique().rows())
+    missing = [task for task in todo if (task.unit, task.round) not in done]
     terminal, began = Terminal(), time.monotonic()
     terminal.say(f"{file.name}: {len(todo) - len(missing)} of {len(todo)} are there already")
     try:
         with measuring(f"benchmarks/verdicts {file.stem}"), busy(beside):
-            for number, each in enumerate(missing):
+            for number, task in enumerate(missing):
                 if time.monotonic() > ends:
                     terminal.say(f"{len(missing) - number} are missing; the same command measures them")
                     break
                 each_s = (time.monotonic() - began) / number if number else 0.0
                 left = f"{duration(each_s * (len(missing) - number))} left" if number else "starting"
-                what = f"{number + 1} of {len(missing)}, {left}: {each.unit or file.stem}, round {each.round}"
+                what = f"{number + 1} of {len(missing)}, {left}: {task.unit or file.stem}, round {task.round}"
                 terminal.show(what, number / len(missing), at_once=not number)
                 from_s = time.monotonic()
-                rows = each.measure().with_columns(
-                    pl.lit(each.unit).alias("unit"),
-                    pl.lit(each.round, pl.Int32).alias("round"),
+                rows = task.measure().with_columns(
+                    pl.lit(task.unit).alias("unit"),
+                    pl.lit(task.round, pl.Int32).alias("round"),
                     pl.lit(time.monotonic() - from_s).alias("seconds"),
                     pl.lit(datetime.now(UTC)).cast(RESULTS["at"]).alias("at"),
                 )
@@ -328,7 +328,7 @@ def collapse(pid: int) -> int:
             name = rest[3] if len(rest) > 3 else ""
             if "w" not in permissions or (name and not name.startswith(("[heap", "[anon"))):
                 continue
-            begin, end = (int(each, 16) for each in extent.split("-"))
+            begin, end = (int(address, 16) for address in extent.split("-"))
             for at in range(-(-begin // HUGE) * HUGE, end - HUGE + 1, HUGE):
                 one = _Range(at, HUGE)
                 done += libc.syscall(PROCESS_MADVISE, process, ctypes.byref(one), 1, MADV_COLLAPSE, 0) >= 0
@@ -339,10 +339,10 @@ def collapse(pid: int) -> int:
 
 def huge_mb(pid: int) -> int:
     """Megabytes of a process in huge pages."""
-    found = re.search(r"AnonHugePages:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text())
-    return int(found[1]) // 1024 if found else 0
+    match = re.search(r"AnonHugePages:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text())
+    return int(match[1]) // 1024 if match else 0
 
 
-def shuffled(found: Sequence[Any], number: int) -> list[Any]:
+def shuffled(in_order: Sequence[Any], number: int) -> list[Any]:
     """In an order that depends on the number alone."""
-    return random.Random(f"{SEED} {number}").sample(list(found), len(found))
+    return random.Random(f"{SEED} {number}").sample(list(in_order), len(in_order))

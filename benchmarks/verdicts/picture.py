@@ -19,7 +19,7 @@ def draw(name: str, dbms: str | None, step: str, data: Path | None, to: Path) ->
     """Writes the picture of one step of a study as SVG."""
     study = rqps.load(name, data)
     base = study.card.base
-    me = dbms or next(each for each in study.card.dbms if each != base)
+    me = dbms or next(other for other in study.card.dbms if other != base)
     values = stats.measured(study, ("operations_per_s",))
     paired = stats.rounds(values, study.runs, base)
     compared = stats.compare(paired).filter(step=step, dbms=me)
@@ -31,14 +31,14 @@ def draw(name: str, dbms: str | None, step: str, data: Path | None, to: Path) ->
         _rounds(own, compared),
     ]
     to.parent.mkdir(parents=True, exist_ok=True)
-    whole: Any = (
+    chart: Any = (
         alt.vconcat(*charts, spacing=22)
         .resolve_scale(color="independent")
         .configure(font="sans-serif", background="#ffffff")
     )
-    whole = whole.configure_axis(gridColor=GRID, labelColor=INK, titleColor=MUTED, titleFontWeight="normal")
-    whole = whole.configure_title(anchor="start", color=INK, subtitleColor=MUTED, fontSize=13, offset=8)
-    whole.configure_view(stroke=None).configure_legend(titleColor=MUTED, labelColor=INK).save(to)
+    chart = chart.configure_axis(gridColor=GRID, labelColor=INK, titleColor=MUTED, titleFontWeight="normal")
+    chart = chart.configure_title(anchor="start", color=INK, subtitleColor=MUTED, fontSize=13, offset=8)
+    chart.configure_view(stroke=None).configure_legend(titleColor=MUTED, labelColor=INK).save(to)
     print(f"{to}: {name}, {me} against {base}, {step}, {compared['verdict'].item()}")
 
 
@@ -105,7 +105,7 @@ def _cycles(study: Study, step: str, base: str, me: str, round_: pl.DataFrame) -
 
 def _rounds(own: pl.DataFrame, compared: pl.DataFrame) -> Any:
     ratio, error = pl.col("ratio"), pl.col("error").fill_null(0)
-    each = own.sort("round").select(
+    values = own.sort("round").select(
         pl.format("round {}", "round").alias("of"),
         "ratio",
         (ratio.log() - 2 * error).exp().alias("low"),
@@ -115,7 +115,7 @@ def _rounds(own: pl.DataFrame, compared: pl.DataFrame) -> Any:
     page = compared.select(
         pl.lit("page").alias("of"), pl.col("estimate").alias("ratio"), "low", "high", pl.col("verdict").alias("kind")
     )
-    shown = pl.concat([each, page.select(each.columns)]).with_row_index("order")
+    shown = pl.concat([values, page.select(values.columns)]).with_row_index("order")
     colours = {"round": MUTED, **VERDICT_COLOURS}
     colour = alt.Color("kind:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None)
     where = alt.Y("of:N", sort=alt.SortField("order"), title=None)
