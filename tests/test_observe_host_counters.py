@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from rqps.measure.counters import read_busy_s, read_host, read_host_state, read_idle_ns
 from rqps.measure.machine import device_of, mount_of
 
@@ -34,6 +35,26 @@ def test_what_is_written_through_appears_at_the_device(tmp_path: Path) -> None:
     used = read_host(device) - earlier
     assert (used.write_kb or 0) >= 4096
     assert (used.writes or 0) >= 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may hide files from a process")
+@pytest.mark.parametrize(
+    ("hidden", "has_device"),
+    [("mount --bind /dev/null /proc/diskstats", True), ("mount -t tmpfs none /sys", False)],
+)
+def test_a_container_without_disk_counters_has_no_reads(hidden: str, has_device: bool, tmp_path: Path) -> None:
+    script = f"""
+from pathlib import Path
+from rqps.measure.counters import read_host
+from rqps.measure.machine import describe_machine, device_of
+device, place = device_of(Path({str(tmp_path)!r})), Path({str(tmp_path)!r})
+used = read_host(device) - read_host(device)
+print(device is not None, used.reads, used.write_kb, len(describe_machine(place)) > 9)
+"""
+    command = ["unshare", "--mount", "sh", "-c", f'{hidden} && exec "$0" -c "$1"', sys.executable, script]
+    output = subprocess.run(command, capture_output=True, text=True)
+    outside = device_of(tmp_path) is not None
+    assert output.stdout.split() == [str(outside and has_device), "None", "None", "True"], output.stderr
 
 
 def test_cpu_burnt_anywhere_appears_at_the_host() -> None:

@@ -119,6 +119,11 @@ def test_stalls_of_old_and_new_releases() -> None:
     assert read_stats([new, of_all])["stalls"] == "2"
 
 
+def test_bytes_and_syncs_of_the_log() -> None:
+    line = "Cumulative WAL: 1000K writes, 12 syncs, 83333.33 writes per sync, written: 0.11 GB, 5.35 MB/s"
+    assert read_stats([line]) == {"wal_syncs": "12", "wal_written_gb": "0.11"}
+
+
 def test_steps_that_give_no_number_come_before_the_next_one() -> None:
     asked = DbBenchParameters()
     assert [each.name for each in asked.before("byrx.readrandom")] == ["settle"]

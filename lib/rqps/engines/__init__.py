@@ -247,10 +247,11 @@ LATCH = "latch."
 SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
 """Counts of waits for a latch: how often a thread found the latch taken, how often spinning threads tested it again,
 and how often a thread went to sleep."""
-Written = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
-"""A function that computes the KB that an engine wrote in a step, by purpose. It takes the growth of each status
-counter in the step, and each counter's value at the end of the step. Purposes that the release does not count are
-left out."""
+ByPurpose = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
+"""A function that computes what an engine did in a step, by purpose. It takes the growth of each status counter in
+the step, and each counter's value at the end of the step. Purposes that the release does not count are left out."""
+FLUSHED, MADE_DIRTY = "flushed", "made dirty"
+"""The purposes that `Facts.pages` returns, if the engine counts both."""
 
 
 class Try(NamedTuple):
@@ -400,7 +401,14 @@ class Facts:
     scenarios: Scenarios = NO_SCENARIOS
     option_files: OptionFiles | None = None
     counters: Counters = ALL_COUNTS
-    written: Written = lambda _grew, _now: {}
+    written: ByPurpose = lambda _grew, _now: {}
+    """The KB that the engine wrote."""
+    read: ByPurpose = lambda _grew, _now: {}
+    """The KB that the engine read from its files."""
+    syncs: ByPurpose = lambda _grew, _now: {}
+    """The number of calls of fsync, fdatasync and the like."""
+    pages: ByPurpose = lambda _grew, _now: {}
+    """The number of pages that were flushed, and of those that were made dirty."""
     tries: tuple[Try, ...] = ()
     """Changes of options that the page of a regression may suggest for a what-if."""
 

@@ -19,18 +19,20 @@ LEAST_SHARE = 0.01
 """The minimum share of a step's bytes that a purpose needs to be named."""
 MOST_STEPS = 4
 """Maximum number of steps that the first page names: those in which the base writes most per operation."""
+MUCH_MORE = 1.1
+"""From this multiple of a process's bytes on, a sentence says that the device also wrote for others."""
 LEAST_MORE = 0.1
 """The minimum share of a change in written bytes that a purpose needs to be named as a cause of the change."""
 
 
 def findings(study: Study) -> Sentences:
     """A sentence for each step: the dbms that writes most per operation, the bytes of the base, and the bytes by
-    purpose; then a sentence on the unexplained rest."""
+    purpose; then sentences on the unexplained rest, and on a device that others use, too."""
     of = stats.by_purpose(study)
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
     names = stats.short_names(study)
-    return Sentences([*_steps(of, study.card.base, names), _left(of, names)])
+    return Sentences([*_steps(of, study.card.base, names), _left(of, names), *_shared(of, names)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -113,8 +115,15 @@ def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
     return finding(phrase("{} to {} of a process's bytes are unexplained, {}", *ends, whose))
 
 
-def _percent(row: Row) -> Clause:
-    number = formatted(100 * row["share"], "+.1f")
+def _shared(of: pl.DataFrame, names: dict[str, str]) -> Iterator[Clause]:
+    """A sentence on the step and dbms in which the device wrote most beyond the bytes of the server's processes."""
+    for row in of.filter(pl.col("role") == "device", pl.col("share") >= MUCH_MORE).top_k(1, by="share").to_dicts():
+        text = "The device is shared: it wrote {} of the bytes of {} in {}, including the file system's journal and "
+        yield finding(phrase(f"{text}other processes", _percent(row, ".0f"), names[row["dbms"]], row["step"]))
+
+
+def _percent(row: Row, digits: str = "+.1f") -> Clause:
+    number = formatted(100 * row["share"], digits)
     claim = Claim(FRAME, _cell(row), row["share"] * 100, "percent", written=number)
     return Clause(f"{number} %", [claim])
 

@@ -71,4 +71,4 @@ from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_withi
 from rqps.stats.status_counters import latch_waits, status_changes
 from rqps.stats.summary import NO_INDEX, OVER_ALL, asks, left_out, means, means_by_work, means_to_base
 from rqps.stats.verdict import holds_for
-from rqps.stats.writes import by_purpose, written
+from rqps.stats.writes import by_purpose, other_io, written

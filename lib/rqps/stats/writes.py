@@ -1,6 +1,8 @@
-"""Written bytes by purpose, as the engine counts them, and the difference from the bytes that its process wrote."""
+"""Written bytes by purpose, as the engine counts them, and the difference from the bytes that its process wrote; also
+bytes read, syncs and flushed pages."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -13,6 +15,12 @@ REST, PROCESS, DEVICE = "not explained", "the process", "the device"
 LEAST_KB = 0.01
 """Minimum KB per operation: the writes of a step with less are not broken down."""
 _KEYS = ("host", "step", "dbms", "round")
+_QUANTITIES = {
+    "KB read per operation": ("read", "operations"),
+    "syncs per transaction": ("syncs", "transactions"),
+    "pages per operation": ("pages", "operations"),
+}
+"""Maps each quantity to the field of an engine's facts that computes it by purpose, and to its divisor."""
 
 
 def written(study: Study) -> pl.DataFrame:
@@ -26,12 +34,10 @@ def written(study: Study) -> pl.DataFrame:
     steps = usable(study.steps).filter("writes", pl.col("server_write_kb").is_not_null())
     per_operation = pl.col("server_write_kb", "host_write_kb") / pl.col("operations")
     steps = steps.with_columns(per_operation).filter(pl.col("server_write_kb") >= LEAST_KB)
-    # The readings of the counters include the warm-up, whose operations are not counted.
-    warmed = 1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s")
-    steps = steps.with_columns(
-        operations=pl.col("operations") * warmed, host_write_kb=pl.when(~SHARES_SECONDS).then("host_write_kb")
-    )
-    parts = _parts(study, steps)
+    steps = steps.with_columns(_warmed("operations"), host_write_kb=pl.when(~SHARES_SECONDS).then("host_write_kb"))
+    amounts = _amounts(study, steps, ["written"])
+    parts = amounts.join(steps.select("run", "step", "operations"), on=["run", "step"], maintain_order="left")
+    parts = parts.select("run", "step", "purpose", kb=pl.col("amount") / pl.col("operations"))
     seen = parts.filter(purpose=PROCESS_BYTES).select("run", "step", seen="kb")
     steps = steps.join(seen, on=["run", "step"], how="left", maintain_order="left")
     steps = steps.with_columns(pl.coalesce("seen", "server_write_kb").alias("server_write_kb"))
@@ -57,7 +63,7 @@ def written(study: Study) -> pl.DataFrame:
 def counted(study: Study) -> bool:
     """True if the study's engine counts its writes by purpose, and writes in some step."""
     steps = usable(study.steps).filter("writes", pl.col("server_write_kb") > LEAST_KB * pl.col("operations"))
-    return not steps.is_empty() and not _parts(study, steps.tail(1)).is_empty()
+    return not steps.is_empty() and not _amounts(study, steps.tail(1), ["written"]).is_empty()
 
 
 def by_purpose(study: Study) -> pl.DataFrame:
@@ -72,30 +78,61 @@ def by_purpose(study: Study) -> pl.DataFrame:
     return both.join(of_base, on=["host", "step", "purpose"], how="left", maintain_order="left")
 
 
-def _parts(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
-    """KB per operation of each run, step and purpose."""
+def other_io(study: Study) -> pl.DataFrame:
+    """One row per host, step, dbms, quantity and purpose: the `amount`, the mean of the `rounds`. The quantities are
+    KB read and pages flushed or made dirty, both per operation, and syncs per transaction. A quantity that an engine
+    or a release does not count has no rows."""
+    steps = usable(study.steps).with_columns(_warmed("operations", "transactions"))
+    amounts = _amounts(study, steps, [kind for kind, _ in _QUANTITIES.values()])
+    known = steps.select("run", *_KEYS, "position", "operations", "transactions")
+    both = amounts.join(known, on=["run", "step"], maintain_order="left")
+    quantities = [
+        both.filter(kind=kind).with_columns(quantity=pl.lit(name), amount=pl.col("amount") / pl.col(divisor))
+        for name, (kind, divisor) in _QUANTITIES.items()
+    ]
+    keys = ["host", "position", "step", "dbms", "quantity", "purpose"]
+    known_amounts = pl.concat(quantities).filter(pl.col("amount").is_finite())
+    means = known_amounts.group_by(keys, maintain_order=True).agg(pl.col("amount").mean(), rounds=pl.len())
+    return means.sort("host", "position", "quantity", maintain_order=True).drop("position")
+
+
+def _warmed(*columns: str) -> pl.Expr:
+    """Counts of a step with those of its warm-up, at the step's rate: readings of the counters include the warm-up,
+    whose operations are not counted."""
+    return pl.col(columns) * (1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s"))
+
+
+def _amounts(study: Study, steps: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
+    """The amount of each run, step, kind and purpose. The kinds are fields of an engine's facts."""
     value = pl.col("value").cast(pl.Float64, strict=False)
     moments = study.status.select("run", "step", "moment", "name", value=value).drop_nulls()
     moments = moments.join(steps.lazy().select("run", "step"), on=["run", "step"], how="semi")
-    engines = {
-        (run, step): (engine, operations)
-        for run, step, engine, operations in steps.select("run", "step", "engine", "operations").iter_rows()
-    }
-    schema = {"run": pl.String, "step": pl.String, "purpose": pl.String, "kb": pl.Float64}
+    engines = {(run, step): engine for run, step, engine in steps.select("run", "step", "engine").iter_rows()}
+    texts = dict.fromkeys(("run", "step", "kind", "purpose"), pl.String)
     rows = []
     for (run, step), status in moments.collect().group_by("run", "step", maintain_order=True):
         at = {name: dict(of.select("name", "value").iter_rows()) for (name,), of in status.group_by("moment")}
-        engine, operations = engines[run, step]
-        for purpose, kb in growth(engine, at.get("before", {}), at.get("after", {})).items():
-            rows.append({"run": run, "step": step, "purpose": purpose, "kb": kb / operations})
-    return pl.DataFrame(rows, schema=schema)
+        readings = (engines[run, step], at.get("before", {}), at.get("after", {}))
+        for kind in kinds:
+            for purpose, amount in growth(*readings, kind).items():
+                rows.append({"run": run, "step": step, "kind": kind, "purpose": purpose, "amount": amount})
+    return pl.DataFrame(rows, schema={**texts, "amount": pl.Float64})
 
 
-def growth(engine: str, before: Mapping[str, float], after: Mapping[str, float]) -> Mapping[str, float]:
-    """Maps each purpose to the KB that an engine wrote for it between two readings of its status; includes the
-    kernel's count for its processes, if the status has it. A counter that fell, because it wrapped or was reset, is
-    left out, as if this release did not have it. A counter that is only in the second reading counts from 0."""
-    grew = {name: value - before.get(name, 0) for name, value in after.items() if value >= before.get(name, 0)}
-    parts = facts_of(engine).written(grew, after)
-    seen = {PROCESS_BYTES: grew[PROCESS_BYTES] / 1024} if parts and PROCESS_BYTES in grew else {}
-    return {**parts, **seen}
+def growth(
+    engine: str, before: Mapping[str, float], after: Mapping[str, float], kind: str = "written"
+) -> Mapping[str, float]:
+    """Maps each purpose to the KB that an engine wrote for it between two readings of its status, or to the amount
+    of another `kind`. KB written include the kernel's count for its processes, if the status has it. A counter that
+    fell, because it wrapped or was reset, is left out, as if this release did not have it; a gauge may fall. A
+    counter that is only in the second reading counts from 0."""
+    facts = facts_of(engine)
+    grew = {
+        name: value - before.get(name, 0)
+        for name, value in after.items()
+        if value >= before.get(name, 0) or re.fullmatch(facts.counters.gauges, name)
+    }
+    parts: Mapping[str, float] = getattr(facts, kind)(grew, after)
+    if kind != "written" or not parts or PROCESS_BYTES not in grew:
+        return parts
+    return {**parts, PROCESS_BYTES: grew[PROCESS_BYTES] / 1024}

@@ -4,7 +4,7 @@ import re
 
 from rqps.engines import Counters, Facts, Program, Try
 from rqps.engines.mysql import my_cnf, perf_schema
-from rqps.engines.mysql.written_bytes import written_kb
+from rqps.engines.mysql.written_bytes import pages, read_kb, syncs, written_kb
 
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
 _NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
@@ -90,5 +90,8 @@ facts = Facts(
     option_files=my_cnf,
     counters=_COUNTERS,
     written=written_kb,
+    read=read_kb,
+    syncs=syncs,
+    pages=pages,
     tries=_TRIES,
 )

@@ -1,4 +1,4 @@
-"""The bytes that a server wrote, by purpose, from the counters that each release has.
+"""The bytes that a server wrote and read, its syncs and its flushed pages, from the counters that each release has.
 
 The bytes of the redo log are the growth of its sequence number (LSN). The status counter of the redo log is too high:
 it counts a 512-byte block each time that the block is rewritten with more content, while the kernel writes the page
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from rqps.engines import PROCESS_BYTES
+from rqps.engines import FLUSHED, MADE_DIRTY, PROCESS_BYTES
 
 REDO_LSN = "redo_lsn"
 FILES = "file_bytes_written."
@@ -61,3 +61,33 @@ def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str,
         known = {_DATA, _DOUBLEWRITE, _REDO, *_TEMPORARY, *_BINARY_LOG}
         of["other files"] = sum(grew[name] for name in grew if name.startswith(FILES) and name not in known)
     return {purpose: value / 1024 for purpose, value in of.items()}
+
+
+def read_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """Maps each purpose to the KB of pages read. Pages that neither a statement nor read-ahead asked for are those of
+    purge, change buffer merges and index creation."""
+    page_kb = now.get("innodb_page_size", 0) / 1024
+    if not {"innodb_pages_read", "innodb_buffer_pool_reads"} <= grew.keys():
+        return {}
+    single = grew["innodb_buffer_pool_reads"]
+    ahead = sum(grew.get(f"innodb_buffer_pool_read_ahead{kind}", 0) for kind in ("", "_rnd"))
+    others = max(0.0, grew["innodb_pages_read"] - single - ahead)
+    pages = {"single pages": single, "read-ahead": ahead, "other pages": others}
+    return {purpose: number * page_kb for purpose, number in pages.items()}
+
+
+def syncs(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
+    """Maps each purpose to the number of InnoDB's syncs. The counter of all syncs includes those of the redo log."""
+    if not {"innodb_data_fsyncs", "innodb_os_log_fsyncs"} <= grew.keys():
+        return {}
+    of_log = grew["innodb_os_log_fsyncs"]
+    return {"redo log": of_log, "data files": max(0.0, grew["innodb_data_fsyncs"] - of_log)}
+
+
+def pages(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
+    """The pages flushed and the pages made dirty. No counter has the latter: they are the flushed pages plus the
+    growth in the number of dirty pages."""
+    if not {"innodb_buffer_pool_pages_flushed", "innodb_buffer_pool_pages_dirty"} <= grew.keys():
+        return {}
+    flushed = grew["innodb_buffer_pool_pages_flushed"]
+    return {FLUSHED: flushed, MADE_DIRTY: max(0.0, flushed + grew["innodb_buffer_pool_pages_dirty"])}

@@ -1,8 +1,7 @@
 """PostgreSQL: the facts that are known before any of its builds is on this machine. `engine` starts its servers."""
 
-from collections.abc import Mapping
-
 from rqps.engines import Facts, Program
+from rqps.engines.postgres.block_io import read_kb, syncs, written_kb
 
 _PLACES = ("config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "unix_socket_directories")
 _NETWORK = ("listen_addresses", "port", "unix_socket_group", "unix_socket_permissions")
@@ -26,26 +25,6 @@ _ROLES = {
     "startup": "startup|archiver|walsummarizer|slotsync worker|logger",
 }
 
-_PAGE_KB = 8
-_PAGES_WRITTEN = {
-    # Releases before 17 have the first of these counters, later releases the second.
-    "checkpoints": ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written"),
-    "background writer": ("bgwriter.buffers_clean",),
-    "backends and vacuum": ("bgwriter.buffers_backend",),  # 17 removed this counter
-}
-
-
-def _written_kb(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
-    """The KB that the server wrote, by purpose. The bytes of WAL include full-page images; releases before 14 do not
-    count them."""
-    of = {
-        purpose: sum(grew.get(name, 0) for name in names) * _PAGE_KB
-        for purpose, names in _PAGES_WRITTEN.items()
-        if any(name in grew for name in names)
-    }
-    return of | ({"WAL": grew["wal.wal_bytes"] / 1024} if "wal.wal_bytes" in grew else {})
-
-
 facts = Facts(
     name="postgres",
     title="PostgreSQL",
@@ -61,6 +40,8 @@ facts = Facts(
     processes=r"unix_socket_directories=\S*/{private}[^/ ]+",
     socket=".s.PGSQL.5432",
     roles=_ROLES,
-    written=_written_kb,
+    written=written_kb,
+    read=read_kb,
+    syncs=syncs,
     serves=r"^(exec_simple_query|exec_(parse|bind|execute)_message)$",
 )

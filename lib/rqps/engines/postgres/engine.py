@@ -11,6 +11,7 @@ from typing import Any
 from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
 from rqps.engines.postgres import pg_settings
+from rqps.engines.postgres.block_io import IMAGES_COMPRESSED, WAL_LSN, seen_from_outside
 from rqps.engines.postgres.build import Build, locate, source
 from rqps.engines.postgres.client import Connection
 from rqps.engines.postgres.data_directory import SHAPING, Origin, origin_of
@@ -53,6 +54,15 @@ STATUS = {
 }
 """Maps each statistics view to the clause that selects its one row. The numbers in that row are part of a step's
 status. Some releases lack some views."""
+IO = """
+SELECT concat_ws('.', 'io', backend_type, object, context, a.key), a.value
+FROM pg_stat_io v, json_each_text(row_to_json(v)) a
+WHERE a.key ~ '^(read|write|extend)(s|_bytes)$|^fsyncs$' AND a.value <> '0'"""
+"""The counters of pg_stat_io, which exists since 16."""
+LSN_DIFFERENCE = "pg_wal_lsn_diff"
+WAL = f"""
+SELECT {LSN_DIFFERENCE}(pg_current_wal_lsn(), '0/0'), (current_setting('wal_compression') <> 'off')::int"""
+"""The position up to which the WAL is written, and whether it has compressed full-page images."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 AUTOVACUUM = "SELECT sum(autovacuum_count), sum(autoanalyze_count), sum(n_dead_tup) FROM pg_stat_user_tables"
 
@@ -142,13 +152,15 @@ class _StepWatch:
     def _read(self, sign: int) -> Mapping[str, str]:
         with self._server.connect() as connection:
             status = read_status(connection)
+        status |= seen_from_outside(self._server.pids, self._server.directory)
         self._vacuumed += sign * sum(float(status[f"autovacuum.{what}"]) for what in ("vacuums", "analyzes"))
         return status
 
 
 def read_status(connection: Connection) -> dict[str, str]:
     """The numbers of the server's statistics views, named by view and column, and what autovacuum has done so far."""
-    views = {row[0] for row in connection.query("SELECT relname FROM pg_class WHERE relname LIKE 'pg_stat_%'")}
+    names = "SELECT relname FROM pg_class WHERE relname LIKE 'pg_stat_%' UNION SELECT proname FROM pg_proc"
+    views = {row[0] for row in connection.query(f"{names} WHERE proname = '{LSN_DIFFERENCE}'")}
     status: dict[str, str] = {}
     for view, which in STATUS.items():
         if view in views:
@@ -158,6 +170,11 @@ def read_status(connection: Connection) -> dict[str, str]:
             )
             numbers = ((str(name), value) for name, value in rows if value and _NUMBER.fullmatch(value))
             status |= {f"{view.removeprefix('pg_stat_')}.{name}": value for name, value in numbers}
+    if "pg_stat_io" in views:
+        status |= {str(name): str(value) for name, value in connection.query(IO)}
+    wal = WAL if LSN_DIFFERENCE in views else WAL.replace("_wal_lsn", "_xlog_location")  # the names before 10
+    ((lsn, compressed),) = connection.query(wal)
+    status |= {WAL_LSN: str(lsn), IMAGES_COMPRESSED: str(compressed)}
     ((vacuums, analyzes, dead),) = connection.query(AUTOVACUUM)
     status |= {f"autovacuum.{name}": n or "0" for name, n in (("vacuums", vacuums), ("analyzes", analyzes))}
     return {**status, "autovacuum.dead_rows": dead or "0"}

@@ -20,7 +20,7 @@ _STALL = re.compile(r"^Cumulative stall: (\d+):(\d+):([\d.]+) H:M:S, ([\d.]+) pe
 _COUNTS = re.compile(r"^(?:Stalls\(count\)|Write Stall \(count\)): (.*)")
 _WRITTEN = re.compile(r"^Cumulative compaction: ([\d.]+) GB write, [\d.]+ MB/s write, ([\d.]+) GB read")
 _FLUSHED = re.compile(r"^Flush\(GB\): cumulative ([\d.]+)")
-_LOGGED = re.compile(r"^Cumulative WAL: .* (?:written: )([\d.]+) GB")
+_LOGGED = re.compile(r"^Cumulative WAL: \S+ writes, (\d+) syncs, .*\bwritten: ([\d.]+) GB")
 OF_THE_TABLE = {"Comp(sec)": "compaction_s", "CompMergeCPU(sec)": "compaction_cpu_s", "Comp(cnt)": "compactions"}
 OF_THE_TABLE |= {"W-Amp": "compaction_write_amplification"}
 
@@ -102,7 +102,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
         elif flushed := _FLUSHED.match(line):
             stats["flushed_gb"] = flushed[1]
         elif logged := _LOGGED.match(line):
-            stats["wal_written_gb"] = logged[1]
+            stats |= {"wal_syncs": logged[1], "wal_written_gb": logged[2]}
     return stats
 
 
