@@ -93,7 +93,7 @@ class Switches(Folded):
         self._now.clear()
 
     def stacks(self) -> Iterator[Stack]:
-        """Yields the time of each thread, by activity and stack."""
+        """Yields stacks whose weight is the time that a thread spent in an activity with this stack."""
         threads = {number: thread_of(who) for number, who in self._threads.items()}
         for number, (activity, ns) in self._before.items():
             thread = threads.get(number)

@@ -1,6 +1,6 @@
 """Lets servers take turns by stopping them (SIGSTOP): each server has its own load, and one server runs at a time.
 
-So deferred work, such as flushing and purging, happens in the server's own turns. Anything that slows the machine
+So a server does its deferred work, such as flushing and purging, in its own turns. Anything that slows the machine
 for longer than a cycle affects all servers alike. The clock of a load stands still while the load is stopped.
 
 Sysbench takes turns in another way (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each server, a

@@ -51,7 +51,7 @@ def has_flavours_or_layouts(study: Study) -> bool:
 
 
 def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
-    """The pairs of builds that test the statements: one row per statement, host, base and dbms."""
+    """The pairs of builds that test the published statements: one row per statement, host, base and dbms."""
     by_options = [*_SAME_RUN, *stats.OPTIONS]
     gcc, clang = (flavours.filter(family=name) for name in ("gcc", "clang"))
     compilers = gcc.join(clang, on=by_options, suffix="_me", maintain_order="left")
@@ -85,8 +85,8 @@ def pairs(flavours: pl.DataFrame) -> pl.DataFrame:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """One row per pair and metric: the geometric mean over the steps, and `outcome`, which compares its verdict with
-    the verdict that the statement predicts."""
+    """One row per pair and metric: the geometric mean over the steps, and `outcome`, which says if the mean's verdict
+    is the one that the statement predicts."""
     asked = pairs(stats.flavours(study))
     means = stats.with_layouts(stats.means_of_pairs(study, asked), study)
     is_training = (pl.col("statement") == OTHER_WORKLOADS) & pl.lit(TRAINED_BY in set(study.runs["workload"]))

@@ -67,7 +67,7 @@ def folded_difference(costs: pl.DataFrame, base: str, me: str, step: str) -> str
 
 
 def speedscope(costs: pl.DataFrame, base: str, me: str, step: str) -> str:
-    """Both sides as two profiles of one file, in speedscope's own format."""
+    """A file in speedscope's own format with two profiles, one of base and one of me."""
     pair = one_pair(costs, base, me, step)
     rows = _means(pair, pl.col("stack"))
     names = rows["stack"].explode(empty_as_null=False).unique(maintain_order=True).to_list()

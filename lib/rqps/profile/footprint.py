@@ -95,7 +95,7 @@ def split_of(study: Study) -> pl.DataFrame:
 
 
 def density_of(study: Study) -> pl.DataFrame:
-    """Misses per 1000 instructions of a study's own comparisons."""
+    """Misses per 1000 instructions on both sides of each of a study's own comparisons."""
     return misses_per_1000(footprint(study))
 
 

@@ -18,7 +18,8 @@ from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
 NO_CPU = "ready without a CPU"
 OTHER_WAIT = "something else"
 NOT_SEEN = "not seen"
-"""Time off the CPU before a thread's first event, or between events that do not fit together."""
+"""Time of a thread before its first recorded event, if it was off the CPU, or between two events of which the records
+between are lost."""
 LEFT_OVER = "left over"
 """The clients' time minus the recorded time of the threads that serve them; it may be negative."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
@@ -94,7 +95,7 @@ def time_costs(
     stacks: pl.DataFrame | pl.LazyFrame, threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame
 ) -> pl.DataFrame:
     """Thread time in µs per operation by stack, in the columns `COSTS`. A stack is the role of a thread, the kind of
-    its time, and the functions in which it left the CPU; its component is the kind.
+    its time, and the functions in which the thread left the CPU. The component of a row is the kind of time.
 
     The rows contain all time of all threads that ran in the step. `threads` and `steps` are of the same runs.
     """
@@ -125,8 +126,8 @@ def time_costs(
 
 @lru_cache(maxsize=2)
 def time_of_threads(study: Study) -> pl.DataFrame:
-    """The time of a study's threads on a CPU, ready for one and waiting, as costs, from the rounds that recorded
-    waits."""
+    """The time of a study's threads on a CPU, ready without a CPU and waiting, as rows of `time_costs`, from the
+    rounds that recorded waits."""
     recorded = load(study.place, mode="waits")
     if recorded.runs.is_empty():
         return pl.DataFrame(schema=COSTS)

@@ -149,7 +149,7 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
 
 
 def _threads(table: pl.DataFrame) -> str:
-    """The threads of a table, with exceptions for some steps: `24 (scan 8)`."""
+    """The number of threads of most of a table's steps, then the numbers of the other steps: `24 (scan 8)`."""
     most, *others = table.group_by("threads").agg("step").sort(pl.col("step").list.len(), descending=True).rows()
     measured_steps = [
         f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others
@@ -163,8 +163,8 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
     except RqpsError:
         if data:
             raise
-        return  # nothing was measured in this checkout yet
-    given = (first,) if "/" in first else ()  # the path of a study outside of the data folder
+        return  # there is no data folder: nothing was measured in this checkout yet
+    given = (first,) if "/" in first else ()  # `first` may be the path of a study outside of the data folder
     for name in (*given, *sorted(known, key=lambda name: name != first)):
         study = load(name, data)
         if study.card.workload == WORKLOAD and set(study.runs["engine"]) == {ENGINE}:

@@ -11,7 +11,7 @@ _UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""
 
 
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
-    """Sentences with the counts of the numbers, of the ratios, and of the assertions that do not hold."""
+    """Sentences that give the number of published numbers, of ratios, and of assertions that do not hold."""
     ratios, copies = view(published, "ratios"), view(published, "copies")
     agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())

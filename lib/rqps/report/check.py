@@ -146,7 +146,7 @@ class _Claims(HTMLParser):
 
 
 class _Lines(HTMLParser):
-    """Collects the lines with numbers in a page's text and charts, except code, the footer and asides."""
+    """Collects the lines with numbers in a page's text and charts, without code, the footer and `aside` elements."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

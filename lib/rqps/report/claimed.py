@@ -51,7 +51,7 @@ FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
     "plans": stats.plan_changes,
     "layouts": stats.known_layouts,
 }
-"""Maps names to functions that make the frames of any study. The metadata of a notebook can add frames:
+"""Maps names to functions that make a frame of a study. A notebook can add frames of its own in its metadata:
 `frames: {name: module:function}`."""
 
 

@@ -99,7 +99,8 @@ def _with_tooltips(table: str, done: Mapping[str, str]) -> Markup:
 
 
 def reliability(study: Study, notebooks: Sequence[Path]) -> tuple[Reliability, Path] | None:
-    """The reliability of a study, and the notebook that gives the reasons; None if no notebook judges reliability."""
+    """The reliability of a study, and the notebook that judges it and gives the reasons; None if there is no such
+    notebook."""
     for notebook in notebooks:
         if function := asked_by(notebook).get("reliability"):
             return resolve_name(function)(study), notebook

@@ -13,7 +13,7 @@ from rqps.terminal import counted, duration
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
 MOST_NAMED = 12
-"""Maximum length of a list that is shown in full; of a longer list, the first and last values are shown."""
+"""Maximum length of a list that is shown in full. If a list is longer, only its first and last values are shown."""
 FEW = 3
 """Maximum number of dbms that are listed by name; of more dbms, the number is shown."""
 

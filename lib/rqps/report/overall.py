@@ -39,7 +39,7 @@ from rqps.store.read import Study
 from rqps.terminal import counted
 
 MOST_NAMED = 4
-"""Maximum number of names in a list of dbms or steps; of a longer list, the number is given."""
+"""Maximum number of dbms or steps that a list names; if there are more, their number is given."""
 FEWEST_BROUGHT = 4
 """Minimum number of releases for a sentence on the changes from release to release. For fewer releases, the first
 sentence has all changes."""
@@ -55,7 +55,8 @@ _BEFORE = {
     ("slower", CPU): ("more expensive", "most expensive"),
     ("faster", CPU): ("cheaper", "cheapest"),
 }
-"""Words for a dbms older than the base: it is slower or faster, but did not regress or improve."""
+"""Words for changes of a dbms older than the base, which can be slower or faster than the base, but can't have
+regressed or improved."""
 
 
 @dataclass(frozen=True, eq=False)

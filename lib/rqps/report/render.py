@@ -264,7 +264,7 @@ def _of_frame(html: str) -> str:
 
 
 def _title_of(chart: dict[str, Any]) -> str:
-    """The title of a chart that was not made by `titled`."""
+    """The title in a chart's own specification, for a chart that was not made by `titled`."""
     title = chart.get("title", "")
     return str(title.get("text", "")) if isinstance(title, dict) else str(title)
 

@@ -1,9 +1,9 @@
 """Finds the builds of an ordered list that changed a step, by probes: runs of one study.
 
-Each probe is a duet of the good end, the bad end and a candidate, or a count of the candidate's instructions. A probe
-gets more rounds until the candidate is significantly nearer to one end. A stopped bisection continues from the
-finished runs, which `rqps report` shows. The search uses the rounds of the first occasion. Further occasions measure
-only the result again: both ends, and the two builds of each change.
+A probe measures a candidate: in duets of the good end, the bad end and the candidate, or by counting the candidate's
+instructions. A probe gets more rounds until the candidate is significantly nearer to one end. A stopped bisection
+continues from the finished runs, which `rqps report` shows. The search uses the rounds of the first occasion. Further
+occasions measure only the result again: both ends, and the two builds of each change.
 """
 
 import math
@@ -108,7 +108,8 @@ class Bisection:
 
     @property
     def probes(self) -> int:
-        """Maximum number of probes for one change: the two ends, and one for each halving of the list."""
+        """Maximum number of probes for one change: one for each end, and one each time that the list of candidates is
+        halved."""
         return 2 + math.ceil(math.log2(max(len(self.dbms) - 1, 1)))
 
     def title(self, at: int) -> str:
@@ -227,11 +228,12 @@ class Bisection:
             raise Stopped
 
     def _occasion(self) -> int:
-        """The number of the occasion under way. After the first occasion, the search gets no more rounds."""
+        """The number of the current occasion. From the second occasion on, the search gets no more rounds."""
         return StudyFolder.of(self.data, self.study).measured(this_host()).occasion
 
     def _why(self, *names: str) -> str:
-        """The error of the latest failed run of the first of these dbms that has one; empty if none has."""
+        """The error of the latest failed run of one of these dbms: of the first that has failed runs. Empty if none
+        has."""
         failures = map(StudyFolder.of(self.data, self.study).failure_of, names)
         return next((f": {error_in(failure)}" for failure in failures if failure), "")
 

@@ -1,5 +1,5 @@
-"""Spends a time budget on rounds: first a round of all dbms, then rounds of the undecided dbms, first of those with
-the most comparisons that the next analysis could decide."""
+"""Spends a time budget on rounds: first a round of all dbms, then rounds of the undecided dbms. If there is no time
+for all undecided dbms, those with the most comparisons that the next analysis could decide are measured."""
 
 import time
 from collections import Counter

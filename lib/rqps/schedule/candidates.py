@@ -48,7 +48,8 @@ def _between(builds: dict[str, BuildSpec], engine: str, good: str, bad: str) -> 
     numbers = {name: _number(builds[name]) for name in (good, bad)}
     if unknown := [name for name, number in numbers.items() if not number]:
         fix = "name all builds in order: --builds NAME NAME …"
-        raise RqpsError(f"{unknown[0]} has no version in runs.yaml, which gives its place in the catalogue", fix=fix)
+        what = f"{unknown[0]} has no version in runs.yaml, so its place in the catalogue is unknown"
+        raise RqpsError(what, fix=fix)
     low, high = sorted(numbers.values())
     versions = {version: tuple(map(int, version.split("."))) for version in catalogue(engine)}
     inside = sorted((version for version in versions if low < versions[version] < high), key=versions.__getitem__)

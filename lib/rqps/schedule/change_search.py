@@ -16,10 +16,11 @@ from rqps.engines import Say
 from rqps.terminal import counted, formatted
 
 MOST_UNDECIDED = 2
-"""Number of undecided candidates, with levels half way between the ends, after which the search for one change
+"""The search for one change ends after this number of undecided candidates, whose levels are half way between the
 ends."""
 SHARE_WORTH_FINDING = 0.25
-"""A further change has to be larger than this share of the neighbouring change that was located before."""
+"""A further change is only searched if it is larger than this share of the change beside it that was located
+before."""
 COVERAGES = (0.95, 0.99)
 """Two probabilities. The range of builds that is named contains the change with the first. If the two builds around a
 change contain it with the second, they are called certain. The second is larger, since a change that is small

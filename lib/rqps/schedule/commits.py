@@ -67,8 +67,8 @@ class Checkout:
 
     @cached_property
     def work(self) -> Path:
-        """The folder in the cache with the worktree of rqps and the builds made from it. Another command, recipe or
-        compiler has another folder."""
+        """The folder in the cache with the worktree of rqps and the builds made from it. Builds by another command,
+        recipe or compiler are in another folder."""
         how = self._recipe.identity() if self.recipe else self.make
         return cache_dir() / "commits" / short_key(str(self.folder), how)
 
@@ -143,7 +143,7 @@ class Checkout:
         return build_in(folder / INSTALLED, self.say)[1]
 
     def _made(self, commit: str) -> Path:
-        """The folder of the build of a commit, which the recipe makes from a copy of the commit's files."""
+        """The folder of a commit's build. The recipe makes the build from a copy of the commit's files."""
         source = {"git": self.folder.as_uri(), "commit": self.commit(commit)}
         spec = BuildSpec(source=source, recipe=self.recipe).model_copy(update={self.engine: ANY_VERSION})
         making = Making.of(name := f"c{commit[:SHORT]}", spec)
@@ -204,8 +204,8 @@ class Checkout:
         return self.git("log", "-1", "--format=%h %s", f"--abbrev={SHORT}", commit)
 
     def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
-        """The commits after `before`, up to `after`, that touch functions whose cost changed; largest changes
-        first."""
+        """The commits after `before`, up to `after`, that touch functions of which the cost changed; the commits with
+        the largest changes come first."""
         bare = {function: pattern for function in changes if (pattern := _bare(function))}
         touching = []
         for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():

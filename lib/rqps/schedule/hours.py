@@ -19,7 +19,8 @@ _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")
 
 @dataclass(frozen=True)
 class Hours:
-    """The hours from one time of day to another; an end before the beginning is on the next day."""
+    """The hours from one time of day to another. If the end is before the beginning, the hours end on the next
+    day."""
 
     begin: clock
     end: clock

@@ -120,8 +120,8 @@ class Watch:
         return seen.join(remarks, on=["build", "step"], how="left", maintain_order="left")
 
     def open(self) -> pl.DataFrame:
-        """The unacknowledged changes. A change against the base is left out if the same build, step and metric has an
-        unacknowledged change against the version before."""
+        """The unacknowledged changes. If a build has an unacknowledged change against the version before in a step
+        and metric, its change against the base in that step and metric is left out."""
         changes = self.changes().filter(pl.col("remark").is_null(), state="changed")
         alone = changes.filter(against="last").select("build_of", "step", "metric")
         added_up = changes.filter(against="base").join(alone, on=alone.columns, how="anti")
@@ -144,13 +144,13 @@ class Watch:
 
 
 def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
-    """The watch of a study. Refuses a study without a build that may be replaced, or whose rounds give no
+    """The watch of a study. Refuses a study in which no build can be replaced, or whose rounds can't give
     verdicts."""
     spec = study_of(runs_file, study)
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused
         raise RqpsError(f"{study}: {what}", fix=fix)
-    once = spec.model_copy(update={"occasions": 1})  # each version has its own occasion
+    once = spec.model_copy(update={"occasions": 1})  # an occasion is for one version: the next version gets another
     watch = Watch(runs_file.model_copy(update={"studies": {**runs_file.studies, study: once}}), study, file, data)
     _ = watch.acknowledged
     return watch

@@ -34,7 +34,8 @@ class Result:
 
     file: Path
     origin: Path
-    """The folder or file of one run. If another origin has the same dbms and step, that is another round."""
+    """The folder or file that has the results of one run. Results of the same dbms and step with another origin are
+    another round."""
     dbms: str
     """The name of the dbms in the source: `build.config`, or any other name."""
     step: str
@@ -54,7 +55,7 @@ class Result:
     more_files: tuple[Path, ...] = ()
     """Further files that the result was read from."""
     summary: bool = False
-    """True for a number from a summary, which is used only if the result itself is gone."""
+    """True for a result from a summary, which is used only if the output that it sums up no longer exists."""
 
 
 class Unread(NamedTuple):
