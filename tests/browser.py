@@ -139,8 +139,11 @@ FAINT = """(() => {
   const weights = [0.2126, 0.7152, 0.0722];
   const light = (colour) => shown(colour).reduce((sum, part, i) => sum + linear(part) * weights[i], 0.05);
   const style = (node) => getComputedStyle(node);
-  const white = [255, 255, 255];
-  const paper = (node) => (node ? over(parts(style(node).backgroundColor), paper(node.parentElement)) : white);
+  const papers = new Map([[null, [255, 255, 255]]]);
+  const paper = (node) => {
+    if (!papers.has(node)) papers.set(node, over(parts(style(node).backgroundColor), paper(node.parentElement)));
+    return papers.get(node);
+  };
   const faint = new Set();
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {

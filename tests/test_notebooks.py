@@ -135,13 +135,13 @@ def test_what_is_to_be_read_ships_with_what_it_shows(notebook: Path) -> None:
     assert len([cell for cell in cells if cell.outputs]) >= len(headings) / 2, "python tests/keep_outputs.py does it"
 
 
-def shows(notebook: Path, data: Path) -> "subprocess.CompletedProcess[str]":
-    """Executed by nbval, which compares."""
+def shows(notebooks: list[Path], data: Path) -> "subprocess.CompletedProcess[str]":
+    """Executed by nbval, which compares and names each cell, as passed or failed."""
     # rqps is imported before nbval, which would have the grammar made here, too.
-    pytest_without_grammar = [sys.executable, "-m", "pytest", "--override-ini=addopts=", "-p", "rqps"]
+    pytest_without_grammar = [sys.executable, "-m", "pytest", "-qrpfE", "--override-ini=addopts=", "-p", "rqps"]
     nbval = ["-p", "no:cacheprovider", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=300"]
     return subprocess.run(
-        [*pytest_without_grammar, *nbval, str(notebook)],
+        [*pytest_without_grammar, *nbval, *map(str, notebooks)],
         cwd=ROOT,
         env={**os.environ, "RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py")},
         capture_output=True,
@@ -153,12 +153,15 @@ def shows(notebook: Path, data: Path) -> "subprocess.CompletedProcess[str]":
 def shown(
     request: pytest.FixtureRequest, samples: Path
 ) -> Iterator[dict[Path, "Future[subprocess.CompletedProcess[str]]"]]:
-    """Those that were asked for, as many at a time as there are CPUs."""
+    """Those that were asked for, by as many processes as there are CPUs."""
     (samples / "startup.py").write_text(WITHOUT_GRAMMAR)
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    asked = [test.callspec.params["notebook"] for test in tests if "shown" in test.fixturenames]
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as at_once:
-        yield {notebook: at_once.submit(shows, notebook, samples) for notebook in READ if notebook in asked}
+    wanted = [test.callspec.params["notebook"] for test in tests if "shown" in test.fixturenames]
+    asked = [notebook for notebook in READ if notebook in wanted]
+    with ThreadPoolExecutor(cpus := len(os.sched_getaffinity(0))) as at_once:
+        shares = [asked[first::cpus] for first in range(min(cpus, len(asked)))]
+        done = [at_once.submit(shows, share, samples) for share in shares]
+        yield {notebook: done[at % cpus] for at, notebook in enumerate(asked)}
 
 
 @pytest.mark.parametrize("notebook", READ, ids=[path.stem for path in READ])
@@ -167,4 +170,6 @@ def test_a_notebook_shows_what_was_committed(
 ) -> None:
     assert any(CHECKED in tags(cell) for cell in code(notebook))
     done = shown[notebook].result()
-    assert done.returncode == 0, done.stdout + done.stderr
+    cells = [line for line in done.stdout.splitlines() if f"{notebook.name}::" in line]
+    assert cells, done.stdout + done.stderr
+    assert all(line.startswith("PASSED ") for line in cells), done.stdout + done.stderr
