@@ -40,7 +40,9 @@ def minutes(name: str, study: Study) -> list[dict[str, object]]:
     round_s = float(elapsed_s) / rounds
     rows = []
     for ratio, paired in (("totals", totals), ("before", by_median_cycle(study, totals))):
-        compared = stats.compare(paired)
+        compared = stats.compare(paired).filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT)
+        if compared.is_empty():
+            return []
         half = (compared["sure_high"] / compared["sure_low"]).sqrt() - 1
         needed = (compared["n"] * (half / RESOLVED) ** 2).clip(ROUNDS_FOR_A_VERDICT)
         row: dict[str, object] = {"sample": name, "cells": compared.height, "round_s": round(round_s)}

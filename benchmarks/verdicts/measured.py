@@ -270,7 +270,7 @@ def page_table(rows: pl.DataFrame) -> pl.DataFrame:
                 row |= {"rounds": size, "minutes": f"{size * round_min:.1f}"}
                 row |= {word: own.filter(verdict=word).height / PAGES for word in ("slower", "same", "unsure")}
                 table.append(row | {"others called different": f"{false} of {verdicts.filter(~of_step).height}"})
-    return pl.DataFrame(table)
+    return pl.DataFrame(table).sort("slower by", "metric", "rounds", descending=[False, True, False])
 
 
 def footprint(file: Path, rounds: int, seconds: int, sizes: Sequence[int]) -> None:
