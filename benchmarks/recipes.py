@@ -80,7 +80,9 @@ def checked(words: str, asked: argparse.Namespace, place: Path) -> Iterator[bool
         facts = shown(configured(recipe, asked.source.resolve(), folder, asked.file, flags), recipe)
         collects = {"pgo": "instrumented"} if any("-generate" in flag for flag in flags) else {}
         wanted = {"lto": "no", "pgo": "no"} | expected | collects
-        bad = [f"{fact} {facts[fact]}, not {value}" for fact, value in wanted.items() if facts[fact] != value]
+        bad = [
+            f"{fact} {facts[fact]}, not {value}" for fact, value in wanted.items() if facts.get(fact, value) != value
+        ]
         if ("native" in recipe.parts) != (facts["instruction_set"] == "native"):
             bad.append(f"instruction_set {facts['instruction_set']}")
         took = f"{time.monotonic() - began:5.0f} s"

@@ -1,17 +1,24 @@
 """Commits of a checkout: their order, what builds them, and those that touch a function."""
 
+import os
+import re
+import signal
 import subprocess
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from child import rqps as command
+from house import House
 from rqps.engines.compiled import how_compiled
+from rqps.engines.making import Making
 from rqps.errors import RqpsError
 from rqps.schedule.bisection import bisection
 from rqps.schedule.commits import INSTALLED, Checkout
 from rqps.schedule.run_study import LocalRunner
-from rqps.study import read_runs_file
+from rqps.study import RunsFile, read_runs_file
 from rqps.workloads import PARAMETERS
 from test_making import MAIN, SUM
 
@@ -136,6 +143,76 @@ def sources(folder: Path) -> Path:
     (folder / "configure").chmod(0o755)
     git(folder, "add", "-A")
     return folder
+
+
+@pytest.fixture
+def house(sources: Path, tmp_path: Path) -> Iterator[House]:
+    """A study of two builds of one source. Its notebook starts no servers."""
+    commit(sources, server("15.18"), "first")
+    house, source = House(tmp_path / "house"), f'postgres: "15.18", source: {{path: {sources}}}'
+    file = house.path / "runs.yaml"
+    text = file.read_text().replace("path: /nowhere/my1", f"{source}, recipe: [gcc, o2]")
+    file.write_text(text.replace("path: /nowhere/my2", f"{source}, recipe: [gcc, o3]"))
+    before = signal.getsignal(signal.SIGTERM)  # `rqps builds make` sets another
+    yield house
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_builds_make_says_first_what_it_takes(house: House, sources: Path, cache: Path, tmp_path: Path) -> None:
+    configure = sources / "configure"
+    configure.write_text(CONFIGURE.replace("#!/bin/sh", f"#!/bin/sh\nnice > {tmp_path}/niceness\n"))
+    listed = command("builds", "list", "my1", cwd=house.path).stdout
+    assert listed.endswith("  not made\n")
+    done = command("builds", "make", "my1", "--jobs", "1", "--nice", "3", cwd=house.path)
+    assert (done.returncode, done.stdout) == (0, "")
+    announced = listed.removesuffix("  not made\n")
+    assert done.stderr.startswith(announced)
+    first, parts, flags, room = announced.splitlines()
+    assert first.startswith(f"my1: PostgreSQL from directory {sources}, commit ")
+    assert first.endswith(", with changes of its own")
+    assert parts == "  compiled by gcc; -O2 with frame pointers"
+    assert re.fullmatch(r"  gcc \S.* -O2 -fno-omit-frame-pointer", flags)
+    assert room == f"  up to 500 MB in {cache}; the time left is known after the first steps"
+    assert int((tmp_path / "niceness").read_text()) == min(os.nice(0) + 3, 19)
+    states = command("builds", cwd=house.path).stdout.splitlines()
+    assert [line.partition(";")[0] for line in states] == ["my1: made", "my2: not made"]
+    assert "unknown build 'my3'; did you mean" in command("builds", "make", "my3", cwd=house.path).stderr
+
+
+def test_run_makes_the_builds_that_are_missing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = command("plan", "demo", cwd=house.path).stdout
+    assert plan.count("to be made in up to 500 MB: run --make") == 2
+
+    def measure(runs_file: RunsFile, study: str, **_: Any) -> int:
+        assert study == "demo"
+        return sum(not Making.of(name, spec).tree.is_dir() for name, spec in runs_file.builds.items())
+
+    monkeypatch.setattr("rqps.schedule.run_study.run_study", measure)
+    assert command("run", "demo", cwd=house.path).returncode == 2, "two are missing"
+    assert command("run", "demo", "--make", cwd=house.path).returncode == 0
+
+
+def test_a_training_that_fails_names_its_study_and_can_be_repeated(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = house.path / "runs.yaml"
+    file.write_text(file.read_text().replace("recipe: [gcc, o3]", "recipe: [gcc, o3, pgo], training: demo"))
+    codes = [1, 0]
+
+    def run(runs_file: RunsFile, study: str, **_: Any) -> int:
+        (name, spec), asked = next(iter(runs_file.builds.items())), runs_file.studies[study]
+        assert (name, study, asked.dbms, asked.rounds) == ("my2", "demo", ("my2.base",), 1)
+        subprocess.run([f"{spec.path}/bin/postgres"], check=True, stdout=subprocess.DEVNULL)
+        return codes.pop(0)
+
+    monkeypatch.setattr("rqps.schedule.training.run_study", run)
+    done = command("builds", "make", "my2", cwd=house.path)
+    assert done.returncode == 1
+    assert "builds.my2: the training under demo failed" in done.stderr
+    assert "rqps run demo" in done.stderr
+    again = command("builds", "make", "my2", cwd=house.path)
+    assert again.returncode == 0, again.stderr
+    assert "-O3, no frame pointers, PGO" in again.stderr
 
 
 def by_recipe(folder: Path, recipe: str = "gcc o2", log: list[str] | None = None) -> Checkout:

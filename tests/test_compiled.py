@@ -9,6 +9,9 @@ import polars as pl
 import pytest
 import rqps
 from rqps.engines.compiled import UNKNOWN, how_compiled, in_short
+from rqps.engines.making.recipe import mismatches, parts_of
+from rqps.engines.mysql.build import mysqld_compiled
+from rqps.engines.mysql.perf_schema import classes
 from rqps.show import sections
 from rqps.stats import all_warnings, builds
 
@@ -119,6 +122,54 @@ def test_what_is_missing_is_unknown_and_a_file_that_is_damaged_has_no_facts(sour
             damaged[luck.randrange(len(damaged))] = luck.randrange(256)
         (sources / "damaged").write_bytes(damaged)
         assert isinstance(how_compiled(sources / "damaged"), dict)
+
+
+REGISTERED = """
+static struct {kind} {{ unsigned *key; const char *name; }} all_{kind}[] = {{{{ &keys[{number}], "{name}" }}}};
+static inline void register_{kind}(struct {kind} *instruments) {{
+#ifndef DISABLE_PSI_{macro}
+  puts(instruments->name);
+#endif
+}}
+"""
+"""Instruments in the form in which mysqld has them: a static array and an inline function that registers it."""
+
+
+@pytest.mark.parametrize("by", ["gcc", "clang"])
+@pytest.mark.parametrize(
+    ("flags", "instruments"),
+    [
+        ("-DENABLED_PROFILING", "all"),
+        ("-DDISABLE_PSI_MUTEX -DDISABLE_PSI_MEMORY", "no instruments of mutex, memory"),
+        (" ".join(f"-DDISABLE_PSI_{kind.upper()}" for kind in classes().in_program), "none"),
+        ("-DWITHOUT_TABLES", "no performance schema"),
+    ],
+)
+def test_a_stripped_mysqld_shows_which_instruments_were_left_out(
+    sources: Path, by: str, flags: str, instruments: str
+) -> None:
+    known = classes().in_program
+    parts = [
+        REGISTERED.format(kind=kind, macro=kind.upper(), number=number, name=name)
+        for number, (kind, (_, name)) in enumerate(known.items())
+    ]
+    tables = "".join(f'puts("{table}"); ' for table, _ in known.values())
+    calls = "".join(f"register_{kind}(all_{kind}); " for kind in known)
+    (sources / "sum.c").write_text("")
+    (sources / "main.c").write_text(
+        f"#include <stdio.h>\nunsigned keys[{len(known)}];\n{''.join(parts)}"
+        "#ifdef ENABLED_PROFILING\nvoid _ZN9PROFILINGC1Ev(void) {}\n#endif\n"
+        f"int main(void) {{\n#ifndef WITHOUT_TABLES\n{tables}\n#endif\n{calls} return 0; }}\n"
+    )
+    program = made(sources, by, "-O2", "-rdynamic", "-s", *flags.split())
+    facts = mysqld_compiled(program)
+    profiling = "yes" if "PROFILING" in flags else "no"
+    assert (facts["instruments"], facts["profiling"]) == (instruments, profiling)
+    words = {"all": "", "none": "no instruments"}
+    assert in_short({"instruments": instruments}) == words.get(instruments, instruments)
+    wrong, _ = mismatches(parts_of("recipe", "mysql", [by, "lessps"]), facts)
+    refused = ["profiling has to be no, and it shows yes", "instruments must not be all, and it shows all"]
+    assert wrong == [f"lessps: {text}" for text in refused if instruments == "all"]
 
 
 def test_a_page_shows_it_and_warns_of_versions_that_were_compiled_otherwise(study: rqps.Study) -> None:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 import rqps
 import synthetic
+from executed import Notebook
 from rqps import stats
 from rqps.pages import compiler_builds as page
 from rqps.report.claimed import frames_of
@@ -16,15 +17,18 @@ from rqps.show.claims import wrong
 from rqps.store import write_study_card
 
 FLAVOURS = {
-    "my1.base": ("gcc 12.2.0", "-O2", "no", "no", 1.0),
-    "my2.base": ("gcc 12.2.0", "-O3", "no", "no", 1.0),
-    "my3.base": ("clang 14.0.6", "-O3", "no", "no", 0.9),
-    "my4.base": ("gcc 12.2.0", "-O3", "no", "yes", 1.2),
-    "my5.base": ("clang 14.0.6", "-O3", "no", "yes", 1.3),
-    "my6.base": ("gcc 12.2.0", "-O3", "yes", "yes", 1.201),
-    "my7.base": ("clang 14.0.6", "-O3", "yes", "yes", 1.15),
+    "my1.base": ("gcc 12.2.0", "-O2", "x86-64", "no", "no", 1.0),
+    "my2.base": ("gcc 12.2.0", "-O3", "x86-64", "no", "no", 1.0),
+    "my3.base": ("clang 14.0.6", "-O3", "x86-64", "no", "no", 0.9),
+    "my4.base": ("gcc 12.2.0", "-O3", "x86-64", "no", "yes", 1.2),
+    "my5.base": ("clang 14.0.6", "-O3", "x86-64", "no", "yes", 1.3),
+    "my6.base": ("gcc 12.2.0", "-O3", "x86-64", "yes", "yes", 1.201),
+    "my7.base": ("clang 14.0.6", "-O3", "x86-64", "yes", "yes", 1.15),
+    "my8.base": ("gcc 12.2.0", "-O3", "znver3", "no", "no", 1.1),
+    "my9.base": ("clang 14.0.6", "-O3", "native", "no", "no", 0.95),
 }
-"""Maps builds to compiler, optimization, LTO, PGO and speed."""
+"""Maps builds to compiler, optimization, instruction set, LTO, PGO and speed. For `native`, gcc records the name of
+the CPU, and clang the word."""
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +40,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> rqps.Study:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(synthetic, "SPEED", {dbms: speed for dbms, (*_, speed) in FLAVOURS.items()})
         for round_ in range(1, shape.rounds + 1):
-            for dbms, (compiler, optimization, lto, pgo, _) in FLAVOURS.items():
+            for dbms, (compiler, optimization, cpu, lto, pgo, _) in FLAVOURS.items():
                 facts = {"compiler": compiler, "optimization": optimization, "lto": lto, "pgo": pgo}
-                facts |= {"frame_pointers": "yes" if optimization == "-O2" else "no", "instruction_set": "x86-64"}
+                facts |= {"frame_pointers": "yes" if optimization == "-O2" else "no", "instruction_set": cpu}
                 described = synthetic.manifest(dbms, round_, shape, version="8.0.28", compiled=facts)
                 synthetic.write_run(folder, described, shape)
     return rqps.load("synthetic", data=data)
@@ -53,6 +57,7 @@ def test_flavours_are_named_by_what_their_programs_show(study: rqps.Study) -> No
     flavours = dict(stats.flavours(study).select("dbms", "flavour").iter_rows())
     assert flavours["my1.base"] == "gcc -O2"
     assert flavours["my7.base"] == "clang -O3, LTO, PGO"
+    assert flavours["my8.base"] == "gcc -O3, native"
     assert len(flavours) == len(FLAVOURS)
     assert flavours == stats.short_names(study)
 
@@ -64,10 +69,18 @@ def test_each_statement_is_tested_by_the_pairs_that_differ_in_it_alone(study: rq
         for row in tested.to_dicts()
     }
     assert [key[1:] for key in outcomes] == [
-        *(("my2", "my3"), ("my4", "my5"), ("my6", "my7"), ("my4", "my6")),
+        *(("my2", "my3"), ("my8", "my9"), ("my4", "my5"), ("my6", "my7"), ("my4", "my6")),
         *(("my2", "my4"), ("my3", "my5")),
     ]
-    assert [*outcomes.values()] == ["confirmed", "confirmed", "contradicted", "confirmed", "confirmed", "confirmed"]
+    assert [*outcomes.values()] == [*["confirmed"] * 3, "contradicted", *["confirmed"] * 3]
+
+
+def test_native_is_an_option_of_the_page(study: rqps.Study) -> None:
+    native = page.effects(study).filter(option="native")
+    assert dict(native.select("base", "dbms").iter_rows()) == {"my2.base": "my8.base", "my3.base": "my9.base"}
+    assert native["estimate"].to_list() == pytest.approx([1.1, 0.95 / 0.9], abs=0.01)
+    table = Notebook("compiler_builds", study)["table"]
+    assert {row["options"] for row in table.to_dicts() if row["dbms"] in ("my8.base", "my9.base")} == {"-O3, native"}
 
 
 def test_the_sentences_are_true_of_their_frame(study: rqps.Study) -> None:
@@ -76,7 +89,7 @@ def test_the_sentences_are_true_of_their_frame(study: rqps.Study) -> None:
     assert sentences[0].startswith(
         "“gcc does slightly better than clang without LTO or PGO”: confirmed: clang -O3 runs"
     )
-    assert len(claims_of(*sentences)) == 6
+    assert len(claims_of(*sentences)) == 7
     frame_of = frames_of(study, analysis_notebooks(NOTEBOOKS))
     assert [problem for sentence in sentences for problem in wrong(sentence, frame_of)] == []
 

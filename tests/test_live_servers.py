@@ -57,6 +57,8 @@ def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms
         assert reported["version"].startswith(build.version)
         assert mismatches(translated.expected, reported) == []
         assert reported.get("skip_networking", "ON") == "ON"
+        assert build.compiled["profiling"] == reported["have_profiling"].lower()
+        assert build.compiled["instruments"] == "all"
         reads_by_the_index_and_flushes(Sysbenched(server, short))
         for name in QUICK.steps:
             measure(server, connection, name, short)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from child import running_from, until
 from pydantic import ValidationError
+from releases import Site, digest, packed
 from rqps.engines import engine_of, table
 from rqps.engines.asked import BuildSpec
 from rqps.engines.compiled import how_compiled
@@ -227,6 +228,15 @@ def test_a_profile_of_another_folder_is_an_error(project: Path, said: list[str])
     assert not what.tree.exists()
 
 
+def test_a_build_without_a_record_of_its_flags_is_refused(project: Path, said: list[str]) -> None:
+    strip = "add_custom_command(TARGET mysqld POST_BUILD COMMAND strip -R .comment -R .GCC.command.line mysqld)\n"
+    (project / "CMakeLists.txt").write_text(CMAKE + strip)
+    what = making(project, "gcc o3 lto", "cmake")
+    with pytest.raises(RqpsError, match="it does not show optimization, lto, compiler, so nothing can be read back"):
+        made(what, said)
+    assert not what.tree.exists()
+
+
 def test_a_build_that_is_not_as_asked_is_refused_with_both_values(project: Path, said: list[str]) -> None:
     what = making(project, "gcc o2", "cmake", options=["-DWITH_WORSE_CODE=ON"])
     with pytest.raises(RqpsError, match="o2: optimization has to be -O2, and it shows -O1"):
@@ -253,6 +263,17 @@ def test_a_failed_build_shows_its_errors_and_goes_on_from_there(project: Path, s
     made(what, said)
     log = (what.folder / "make.log").read_text()
     assert log.count("-o " + str(what.work / "build/main.o")) == 1
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_time_left_is_shown_after_the_first_steps(
+    project: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    monkeypatch.setattr("rqps.engines.making.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("rqps.engines.making.STEPS_FOR_AN_ESTIMATE", 1)
+    made(making(project, "gcc o2", system), said)
+    steps = 3 if system == "cmake" else 2
+    assert any(re.fullmatch(rf"mine: step 1 of {steps}, \S+ s left", line) for line in said), said
 
 
 @pytest.mark.parametrize("fits", [True, False])
@@ -406,10 +427,38 @@ def real(project: Path, **more: Any) -> BuildSpec:
     return BuildSpec(postgres="15.18", source={"path": str(project)}, recipe=["gcc", "o2"], **more)
 
 
+def git_in(folder: Path, *words: str) -> str:
+    mine = ("-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(folder), *mine, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_the_source_may_be_a_tarball_or_a_commit(project: Path, site: Site, said: list[str]) -> None:
+    content = packed({f"demo-1.0/{path.name}": path.read_bytes() for path in project.iterdir()})
+    site.pages["/demo.tar.gz"] = content
+    git_in(project, "init", "-q")
+    git_in(project, "add", "-A")
+    git_in(project, "commit", "-qm", "first")
+    (project / "sum.c").write_text("a change after the commit")
+    what = making(project, "gcc o2", "cmake")
+    commit = git_in(project, "rev-parse", "HEAD")
+    url = {"url": f"{site.url}/demo.tar.gz", "sha256": digest(content)}
+    for source in (url, {"git": str(project), "commit": commit}):
+        spec = BuildSpec(mysql="8.0.99", source=source, recipe=["gcc", "o2"])
+        tree = made(replace(what, spec=spec, key=f"of-{'-'.join(source)}"), said)
+        assert "Ver 8.0.99" in subprocess.run([tree / "mysqld"], capture_output=True, text=True).stdout
+    other = BuildSpec(mysql="8.0.99", source={**url, "sha256": "0" * 64}, recipe=["gcc", "o2"])
+    with pytest.raises(RqpsError, match=f"its sha256 is {digest(content)}, not 0000"):
+        made(replace(what, spec=other, key="damaged"), said)
+    lost = BuildSpec(mysql="8.0.99", source={"git": str(project), "commit": "0" * 40}, recipe=["gcc", "o2"])
+    with pytest.raises(RqpsError, match=r"builds\.mine\.source\.git: ") as error:
+        made(replace(what, spec=lost, key="lost"), said)
+    assert "a whole commit" in str(error.value.fix)
+
+
 def test_another_source_or_recipe_is_another_build(project: Path) -> None:
     def git(*words: str) -> None:
-        mine = ("-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", "-C", str(project), *mine, *words], check=True, capture_output=True)
+        git_in(project, *words)
 
     keys = [Making.of("mine", real(project)).key]
     git("init", "-q")

@@ -129,6 +129,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         ("--runs-yaml",),
         (
             "rqps builds                               all of them, made or not",
+            "rqps builds list pg15_gcc_pgo             what it takes: source, compiler, flags, disk",
             "rqps builds make pg15_gcc_o2 pg15_gcc_o3  after Ctrl-C, the same command continues",
             "rqps builds make pg15_gcc_pgo --jobs 4    builds, trains and builds again",
         ),

@@ -174,6 +174,7 @@ def hosts(arguments: argparse.Namespace) -> Call:
 
 def plan(arguments: argparse.Namespace) -> Call:
     from rqps.engines import engine_of
+    from rqps.engines.making.recipe import recipe_of
     from rqps.overview import option_files_lines, plan_text
     from rqps.schedule.state import Estimate, state, this_host
     from rqps.study import builds_of
@@ -196,7 +197,9 @@ def plan(arguments: argparse.Namespace) -> Call:
         }
         made = [(name, spec) for name, spec in builds_of(runs_file, study) if spec.made_from is not None]
         to_make = {name for name, spec in made if engine_of(spec).source(name, spec).present() is None}
-        to_do = {**dict.fromkeys(fetched, ", to be fetched"), **dict.fromkeys(to_make, ", to be made: run --make")}
+        room_mb = {name: recipe_of(name, spec.engine, spec.recipe or ()).base.room_mb for name, spec in made}
+        to_do = dict.fromkeys(fetched, ", to be fetched")
+        to_do |= {name: f", to be made in up to {room_mb[name]} MB: run --make" for name in to_make}
         servers = {build: origin.words + to_do.get(build, "") for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
@@ -275,7 +278,10 @@ def builds(arguments: argparse.Namespace) -> Call:
 
     def line(name: str, spec: BuildSpec) -> str:
         try:
-            state = "made" if Making.of(name, spec).tree.is_dir() else "not made"
+            making = Making.of(name, spec)
+            state = "made" if making.tree.is_dir() else "not made"
+            if arguments.names:
+                return f"{making.in_words()}\n  {state}"
         except RqpsError as error:  # the build's directory of sources is missing
             state = error.message.removeprefix(f"builds.{name}.")
         parts = parts_of(f"builds.{name}.recipe", spec.engine, spec.recipe or ())

@@ -112,7 +112,7 @@ def _servers(builds: Mapping[str, BuildSpec]) -> str:
         size_bytes, version = source.size_bytes(), source.version or spec.version or "-"
         size = megabytes(size_bytes) if size_bytes else "-"
         title = facts_of(spec.engine).title
-        how = in_short(how_compiled(source.program)) if source.program else "-"
+        how = in_short(how_compiled(source.program, source.sought)) if source.program else "-"
         cells.append((name, title, version, "yes" if source.program else "no", size, source.words, how))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(

@@ -49,16 +49,17 @@ _INDEXED = {0x25: 1, 0x26: 2, 0x27: 3, 0x28: 4}
 _SIZES = {0x01: 8, 0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, _STRP: 4, 0x17: 4, 0x19: 0, _LINE_STRP: 4, **_INDEXED}
 
 
-def how_compiled(program: Path) -> dict[str, str]:
+def how_compiled(program: Path, of_engine: "Callable[[Elf], dict[str, str]]" = lambda _: {}) -> dict[str, str]:
     """The facts about the compilation: maps `compiler`, `optimization`, `lto` and others to their values, or to
-    UNKNOWN where the file does not show the value. Empty if the file is damaged or is not an ELF file for x86-64."""
+    UNKNOWN where the file does not show the value. Empty if the file is damaged or is not an ELF file for x86-64.
+    `of_engine` reads the facts that only programs of one engine have."""
     try:
-        return _facts(_Elf(program.read_bytes()))
+        return {**_facts(elf := Elf(program.read_bytes())), **of_engine(elf)}
     except (ValueError, IndexError, OverflowError, struct.error, zlib.error):
         return {}
 
 
-def _facts(elf: "_Elf") -> dict[str, str]:
+def _facts(elf: "Elf") -> dict[str, str]:
     recorded = elf.producers()
     with_flags = Counter({text: number for text, number in recorded.items() if " -" in text})
     with_flags = with_flags or Counter({text: 1 for text in elf.strings(".GCC.command.line") if " -" in text})
@@ -94,6 +95,8 @@ def in_short(facts: dict[str, str]) -> str:
         "pgo": {"yes": "PGO", "no": "", "instrumented": "instrumented for PGO"},
         "instruction_set": {"x86-64": ""},
         "allocator": {"libc": ""},
+        "profiling": {"yes": "", "no": "no profiling of statements"},
+        "instruments": {"all": "", "none": "no instruments"},
     }
     known = [words.get(name, {}).get(value, value) for name, value in facts.items() if value != UNKNOWN]
     unknown = [name.replace("_", " ") for name, value in facts.items() if value == UNKNOWN]
@@ -138,7 +141,7 @@ def _pgo(flags: list[str]) -> str:
 def functions(program: Path) -> list[str]:
     """The names of a program's functions in the order of their addresses, one name per address; empty if the program
     was stripped."""
-    return _Elf(program.read_bytes()).functions()
+    return Elf(program.read_bytes()).functions()
 
 
 class DebugFile(NamedTuple):
@@ -156,7 +159,7 @@ class DebugFile(NamedTuple):
 def debug_file(program: Path) -> DebugFile:
     """The debug information of a program: in its own file, or in a file for its build id, or in the file that its
     debug link names. The last two must have the program's build id."""
-    elf = _Elf(program.read_bytes())
+    elf = Elf(program.read_bytes())
     segments = tuple(elf.segments())
     if elf.has_debug_information():
         return DebugFile(program, segments)
@@ -168,7 +171,7 @@ def debug_file(program: Path) -> DebugFile:
         if not file.is_file() or file == program:
             continue
         try:
-            debug = _Elf(file.read_bytes())
+            debug = Elf(file.read_bytes())
         except (ValueError, IndexError, struct.error):
             others.append(f"{file} is damaged")
             continue
@@ -183,7 +186,7 @@ def text_at(content: bytes, start: int) -> str:
     return content[start : content.find(b"\0", start)].decode(errors="replace")
 
 
-class _Elf:
+class Elf:
     """The sections of the ELF file of a program or library for x86-64."""
 
     def __init__(self, content: bytes) -> None:

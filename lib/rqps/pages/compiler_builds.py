@@ -27,7 +27,7 @@ from rqps.store import Study
 
 FRAME, EFFECTS, LUCK = "pairs of flavours", "effects of options", "luck of layouts"
 """The names of the frames from which the numbers in this page's sentences are recomputed."""
-OPTIONS = {"family": "compiler", "optimization": "optimization", "pgo": "PGO", "lto": "LTO"}
+OPTIONS = {"family": "compiler", "optimization": "optimization", "native": "native", "pgo": "PGO", "lto": "LTO"}
 """Maps facts on the compilation of a build (columns of `stats.flavours`) to the words for them."""
 NO_FLAVOURS = "The programs of this study show no two builds of one version with different compilers or options."
 NO_LUCK = "No study of layouts of this engine has one of these steps, or this study has layouts of its own."
@@ -130,16 +130,15 @@ def effects(study: Study) -> pl.DataFrame:
     """One row per pair of builds that differ in one compiler option alone, with the geometric mean of throughput over
     the steps. `option` is that option, `to` its value in me and `instead` its value in the base; `beside` has the
     options that both builds share."""
-    flavours = stats.flavours(study).select("host", "dbms", "version", "config", *OPTIONS, "native")
+    flavours = stats.flavours(study).select("host", "dbms", "version", "config", *OPTIONS)
     frames = []
     for option in OPTIONS if flavours.height else ():
         common = [name for name in flavours.columns if name not in ("dbms", option)]
         both = flavours.join(flavours, on=common, suffix="_me", maintain_order="left_right")
         order = "clang" if option == "family" else ""
         later = pl.col(f"{option}_me") == order if order else pl.col(f"{option}_me") > pl.col(option)
-        words = [
-            pl.when(pl.col(name) == "yes").then(pl.lit(OPTIONS[name])) for name in ("lto", "pgo") if name != option
-        ]
+        others = [name for name in ("native", "lto", "pgo") if name != option]
+        words = [pl.when(pl.col(name) == "yes").then(pl.lit(OPTIONS[name])) for name in others]
         named = [name for name in ("family", "optimization") if name != option]
         beside = pl.concat_str(pl.concat_str(named, separator=" "), *words, separator=", ", ignore_nulls=True)
         rows = both.filter(later, pl.col("dbms") != pl.col("dbms_me"))

@@ -22,9 +22,10 @@ from pathlib import Path
 from rqps.engines import Say, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import cache_dir, locked, made_once, short_key
-from rqps.engines.compiled import functions, how_compiled, in_short
+from rqps.engines.compiled import functions, in_short
 from rqps.engines.making import order, tree
 from rqps.engines.making.recipe import Part, Recipe, mismatches, parts_of, recipe_of, unused_options
+from rqps.engines.sources import Sought
 from rqps.engines.sources.fetching import SECONDS_BETWEEN_LOOKS, size_bytes
 from rqps.errors import NO_ROOM, RqpsError
 from rqps.terminal import counted, duration, megabytes
@@ -139,7 +140,7 @@ def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mappin
     its flags in the program."""
     if spec.recipe is None:
         return
-    facts = how_compiled(program)
+    facts = _sought(name, spec).how_compiled(program)
     wrong, unknown = mismatches(parts or parts_of(f"builds.{name}.recipe", spec.engine, spec.recipe), facts)
     if spec.made_from is not None and unknown:
         wrong.append(f"it does not show {', '.join(unknown)}, so nothing can be read back")
@@ -205,7 +206,8 @@ class _Maker:
         program = _program(self._making, installed)
         refuse_other_recipe(self._name, self._making.spec, program, self._recipe.parts)
         self._refuse_other_version(installed)
-        self._say(f"{self._name}: {in_short(how_compiled(program))}, {megabytes(size_bytes(installed))}")
+        how = in_short(_sought(self._name, self._making.spec).how_compiled(program))
+        self._say(f"{self._name}: {how}, {megabytes(size_bytes(installed))}")
         self._keep(installed)
 
     def link_again(self, train: Train | None) -> None:
@@ -421,14 +423,18 @@ class _Progress:
 
 
 def _program(making: Making, installed: Path) -> Path:
-    from rqps.engines import engine_of
-
-    source = engine_of(making.spec).source(making.name, making.spec)
-    program = source.sought.in_tree(installed) if installed.is_dir() else None
+    sought = _sought(making.name, making.spec)
+    program = sought.in_tree(installed) if installed.is_dir() else None
     if program is None:
-        what = f"builds.{making.name}: the build left no {source.sought.program}"
+        what = f"builds.{making.name}: the build left no {sought.program}"
         raise RqpsError(what, fix=f"the log has it all: {making.work / LOG}")
     return program
+
+
+def _sought(name: str, spec: BuildSpec) -> Sought:
+    from rqps.engines import engine_of
+
+    return engine_of(spec).source(name, spec).sought
 
 
 __all__ = ["Making", "make", "not_made", "refuse_other_recipe", "refuse_unlinked"]

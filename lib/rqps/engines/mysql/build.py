@@ -8,6 +8,8 @@ from pathlib import Path
 from rqps import engines
 from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
+from rqps.engines.compiled import Elf, how_compiled
+from rqps.engines.mysql.perf_schema import classes
 from rqps.engines.sources import Sought, Source
 from rqps.engines.sources.programs import located, version_of
 
@@ -41,7 +43,7 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    return sources.source_of(name, spec, Sought("mysqld", mysqld_in, "mysql-server-core", NEEDED))
+    return sources.source_of(name, spec, Sought("mysqld", mysqld_in, "mysql-server-core", NEEDED, mysqld_compiled))
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:
@@ -75,6 +77,24 @@ def layout(tree: Path) -> tuple[Path, Path] | None:
 def mysqld_in(tree: Path) -> Path | None:
     folders = layout(tree)
     return folders[1] if folders else None
+
+
+def mysqld_compiled(program: Path) -> dict[str, str]:
+    return how_compiled(program, left_out)
+
+
+def left_out(elf: Elf) -> dict[str, str]:
+    """Facts about what was left out of a mysqld when it was compiled: profiling of statements, and instruments of the
+    performance schema, by the names of tables and instruments among the program's constants."""
+    constants = elf.section(".rodata")
+    names = classes().in_program.items()
+    kinds = {kind: instrument for kind, (table, instrument) in names if f"{table}\0".encode() in constants}
+    lacking = [kind for kind, instrument in kinds.items() if f"{instrument}\0".encode() not in constants]
+    some = f"no instruments of {', '.join(lacking)}" if lacking else "all"
+    return {
+        "profiling": "yes" if elf.has_symbol(b"_ZN9PROFILING") else "no",
+        "instruments": "no performance schema" if not kinds else "none" if len(lacking) == len(kinds) else some,
+    }
 
 
 def _folder_options(base: Path) -> tuple[str, ...]:

@@ -298,6 +298,7 @@ class Classes(Strict):
     of_kind: dict[str, list[str]]
     instruments: dict[str, InstrumentClass]
     consumers: dict[str, ConsumerClass]
+    in_program: dict[str, list[str]]
     always: list[str]
     compile_time: dict[str, str]
 

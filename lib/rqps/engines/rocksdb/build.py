@@ -9,6 +9,7 @@ from typing import Any
 from rqps import engines
 from rqps.engines import Say, sources
 from rqps.engines.asked import BuildSpec
+from rqps.engines.compiled import how_compiled
 from rqps.engines.rocksdb.flags import Flags, db_bench_arguments, driver_arguments
 from rqps.engines.sources import Sought, Source
 from rqps.engines.sources.programs import ask, compiled, located
@@ -111,7 +112,7 @@ def _facts(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any
     return {
         "version": version[1],
         "assertions": bool(_ASSERTION.search(content)) or "Assertions are enabled" in output,
-        "words": ", ".join([sources.how_compiled(program)["compiler"], *inside, f"crc32c in {checksum}"]),
+        "words": ", ".join([how_compiled(program)["compiler"], *inside, f"crc32c in {checksum}"]),
     }
 
 

@@ -129,11 +129,11 @@ def asked_before(program: Path | None) -> dict[str, Any]:
     return facts
 
 
-def how_compiled(program: Path) -> dict[str, str]:
-    """The facts that `compiled.how_compiled` reads from a program. They are stored for the next call, since reading a
+def how_compiled(program: Path, sought: "Sought") -> dict[str, str]:
+    """The facts that `sought.how_compiled` reads from a program. They are stored for the next call, since reading a
     large file takes seconds."""
-    file = _facts_of(program).parent.with_suffix(".compiled") / FACTS
-    made_once(file.parent, lambda folder: _write(folder, compiled.how_compiled(program)), lambda _: None)
+    file = _facts_of(program).parent.with_suffix(f".compiled-{sought.program}") / FACTS
+    made_once(file.parent, lambda folder: _write(folder, sought.how_compiled(program)), lambda _: None)
     return dict(json.loads(file.read_text()))
 
 
@@ -166,6 +166,8 @@ class Sought:
     """The Debian package that contains the program."""
     needs: tuple[str, ...] = ("*",)
     """Globs of the files in a tree that the program uses when it runs, in which `*` matches `/` too."""
+    how_compiled: Callable[[Path], dict[str, str]] = compiled.how_compiled
+    """Reads from the program how it was compiled."""
 
 
 @dataclass(frozen=True)

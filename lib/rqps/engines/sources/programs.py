@@ -251,7 +251,7 @@ def located(
         argv=command,
         digest=facts["digest"],
         environment=environment,
-        compiled=how_compiled(program),
+        compiled=how_compiled(program, origin.sought),
     )
 
 
