@@ -28,8 +28,8 @@ def slope_of(study: Study, slices: pl.Expr, rows: pl.Expr | bool = True) -> list
     changed = study.slices.filter(rows).with_columns(operations=slices)
     runs = study.runs.filter(pl.col("run").is_in(changed.select("run").unique().collect()["run"].implode()))
     steps = study.steps.filter(step=STEP)
-    found = slopes("synthetic", replace(study, slices=changed.filter(step=STEP), runs=runs, steps=steps))
-    return [(slope, t) for _, _, slope, t, *_ in found]
+    result = slopes("synthetic", replace(study, slices=changed.filter(step=STEP), runs=runs, steps=steps))
+    return [(slope, t) for _, _, slope, t, *_ in result]
 
 
 def at_speed(of_me: float) -> pl.Expr:

@@ -170,9 +170,9 @@ def test_a_keeper_that_is_killed_while_its_server_stops_fails_the_run(tmp_path: 
     process = place.start()
     place.wait("the end of the run", lambda: place.doing().startswith("stopping"), process)
     pids = [int(pid) for file in place.study.glob(".run=*.partial/pids.txt") for pid in file.read_text().split()]
-    for each in map(psutil.Process, pids):
-        if "keeper.py" in " ".join(each.cmdline()):
-            each.kill()
+    for one in map(psutil.Process, pids):
+        if "keeper.py" in " ".join(one.cmdline()):
+            one.kill()
     output = ended(process, 1)
     assert "the server did not stop in order, it ended with its keeper, which ended by SIGKILL" in output
     assert len(list(place.study.glob("failed/run=*"))) == 1

@@ -32,27 +32,27 @@ def of_rounds(tmp_path: Path, rounds: int = 6, **changes: Any) -> Health:
 
 
 def test_good_duets_are_believed_and_the_sentence_has_the_numbers(tmp_path: Path) -> None:
-    found = judged(tmp_path, health=6)
-    assert found.belief == "believed"
-    text = page.in_a_sentence(found)
+    result = judged(tmp_path, health=6)
+    assert result.belief == "believed"
+    text = page.in_a_sentence(result)
     assert text.startswith("This study is reliable: the base against itself differs by 0.2 % ± ")
     assert re.search(
         r" the noise floor is 1.3 % in 4 of 4 steps \([\d.]+ % in the comparison that resolves most\);"
         r" no round was disturbed by other processes.$",
         text,
     )
-    assert page.advice(found) == ""
+    assert page.advice(result) == ""
 
 
 def test_what_can_be_told_is_half_of_the_interval_that_decides(tmp_path: Path) -> None:
-    found = judged(tmp_path, health=0)
-    cells = compare(found.rounds).with_columns(((pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1).alias("half"))
-    for row in found.steps.iter_rows(named=True):
+    result = judged(tmp_path, health=0)
+    cells = compare(result.rounds).with_columns(((pl.col("sure_high") / pl.col("sure_low")).sqrt() - 1).alias("half"))
+    for row in result.steps.iter_rows(named=True):
         of_step = cells.filter(step=row["step"], metric=row["metric"])
         assert row["noise_floor"] == of_step["half"].max()
         # Luck of both starts, 0.6 % each; cycles tell a round to 0.3 %, and the machine's own 10 % are divided away.
         assert 0.004 < row["between"] < 0.014
-    alone = found.steps.filter(metric="operations_per_s")["alone"]
+    alone = result.steps.filter(metric="operations_per_s")["alone"]
     assert alone.min() > 0.03  # type: ignore[operator]
 
 
@@ -82,11 +82,11 @@ def test_no_decided_difference_is_below_the_noise_floor(name: str) -> None:
 
 @pytest.mark.parametrize("duets", [2, 6])
 def test_a_base_that_differs_from_itself_is_found_however_few_its_rounds(tmp_path: Path, duets: int) -> None:
-    found = judged(tmp_path, health=duets, itself=0.95)
-    assert found.belief == "doubtful"
-    assert found.compared.filter(metric="operations_per_s")["different"].all()
-    assert page.in_a_sentence(found).startswith("This study is not reliable: the base is called different from")
-    assert "--archive" in page.advice(found)
+    result = judged(tmp_path, health=duets, itself=0.95)
+    assert result.belief == "doubtful"
+    assert result.compared.filter(metric="operations_per_s")["different"].all()
+    assert page.in_a_sentence(result).startswith("This study is not reliable: the base is called different from")
+    assert "--archive" in page.advice(result)
 
 
 @pytest.mark.parametrize("itself", [1.0, 0.95])
@@ -108,20 +108,20 @@ def test_duets_of_the_base_with_itself_are_not_part_of_the_study(tmp_path: Path)
 
 
 def test_a_config_called_again_is_not_the_base_itself(tmp_path: Path) -> None:
-    found = judged(tmp_path, replace(SHAPE, dbms=("my1.again", "my2.again")), itself=0.95)
-    assert set(found.compared["dbms"]) == {"my1.again.again"}
-    assert found.compared.filter(metric="operations_per_s")["different"].all()
-    assert found.steps["noise_floor"].is_not_null().all()
+    result = judged(tmp_path, replace(SHAPE, dbms=("my1.again", "my2.again")), itself=0.95)
+    assert set(result.compared["dbms"]) == {"my1.again.again"}
+    assert result.compared.filter(metric="operations_per_s")["different"].all()
+    assert result.steps["noise_floor"].is_not_null().all()
 
 
 def test_ratios_that_go_one_way_are_doubted(tmp_path: Path) -> None:
-    found = judged(tmp_path, drift=0.02)
-    assert found.belief == "doubtful"
-    assert "comparisons drift over the rounds" in page.in_a_sentence(found)
-    assert found.drift.filter("drifting", metric="operations_per_s")["change"].mean() == pytest.approx(
+    result = judged(tmp_path, drift=0.02)
+    assert result.belief == "doubtful"
+    assert "comparisons drift over the rounds" in page.in_a_sentence(result)
+    assert result.drift.filter("drifting", metric="operations_per_s")["change"].mean() == pytest.approx(
         0.105, abs=0.02
     )
-    assert "warm-up" in page.advice(found)
+    assert "warm-up" in page.advice(result)
 
 
 def test_others_are_doubted_where_they_met_one_side_only(tmp_path: Path) -> None:
@@ -132,52 +132,52 @@ def test_others_are_doubted_where_they_met_one_side_only(tmp_path: Path) -> None
     assert one_sided.belief == "believed"
     steps = one_sided.study.steps.filter(pl.col("round") <= 3)
     busy = steps.with_columns(kind=pl.lit("others"), text=pl.lit("busy")).select(one_sided.study.warnings.columns)
-    found = health(replace(one_sided.study, warnings=busy))
-    assert found.belief == "doubtful"
-    assert "3 of 6 rounds were disturbed by other processes;" in page.in_a_sentence(found)
-    assert "method: duet" in page.advice(found)
+    result = health(replace(one_sided.study, warnings=busy))
+    assert result.belief == "doubtful"
+    assert "3 of 6 rounds were disturbed by other processes;" in page.in_a_sentence(result)
+    assert "method: duet" in page.advice(result)
 
 
 def test_a_study_of_rounds_is_judged_by_their_spread(tmp_path: Path) -> None:
-    found = of_rounds(tmp_path, noise=0.2)
-    assert found.belief == "coarse"
-    text = page.in_a_sentence(found)
+    result = of_rounds(tmp_path, noise=0.2)
+    assert result.belief == "coarse"
+    text = page.in_a_sentence(result)
     assert "not all steps resolve small differences" in text
     assert text.endswith("the base was not measured against itself.")
-    assert "duets where the steps can be sliced" in page.advice(found)
+    assert "duets where the steps can be sliced" in page.advice(result)
 
 
 def test_a_round_far_from_the_others_is_named(tmp_path: Path) -> None:
-    found = of_rounds(tmp_path)
+    result = of_rounds(tmp_path)
     doubled = pl.when(pl.col("dbms") != "my1.base", pl.col("round") == 3).then(2.0).otherwise(1.0)
-    steps = found.study.steps.with_columns(pl.col("operations_per_s", "server_cpu_s") * doubled)
-    far = health(replace(found.study, steps=steps))
+    steps = result.study.steps.with_columns(pl.col("operations_per_s", "server_cpu_s") * doubled)
+    far = health(replace(result.study, steps=steps))
     assert far.by_round.filter("far")["round"].to_list() == [3]
     assert "1 round of 6 is far from the others" in page.in_a_sentence(far)
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_few_rounds_say_that_they_tell_nothing(tmp_path: Path, rounds: int) -> None:
-    for found in (judged(tmp_path / "a", Shape(rounds=rounds), health=1), of_rounds(tmp_path / "b", rounds)):
-        assert found.belief == "unknown"
-        assert "a verdict takes 4 rounds" in page.in_a_sentence(found)
-        assert "Measure 4 rounds or more" in page.advice(found)
+    for value in (judged(tmp_path / "a", Shape(rounds=rounds), health=1), of_rounds(tmp_path / "b", rounds)):
+        assert value.belief == "unknown"
+        assert "a verdict takes 4 rounds" in page.in_a_sentence(value)
+        assert "Measure 4 rounds or more" in page.advice(value)
 
 
 def test_a_study_without_its_base_or_without_runs_is_no_error(tmp_path: Path) -> None:
-    whole = of_rounds(tmp_path).study
-    others = replace(whole, runs=whole.runs.filter(pl.col("dbms") != "my1.base"))
-    nothing = replace(others, runs=whole.runs.clear(), steps=whole.steps.clear())
+    complete = of_rounds(tmp_path).study
+    others = replace(complete, runs=complete.runs.filter(pl.col("dbms") != "my1.base"))
+    nothing = replace(others, runs=complete.runs.clear(), steps=complete.steps.clear())
     for study in (others, nothing):
-        found = health(study)
-        assert page.in_a_sentence(found).startswith("Nothing is measured yet: no finished run of the base")
+        result = health(study)
+        assert page.in_a_sentence(result).startswith("Nothing is measured yet: no finished run of the base")
         assert page.machine(study)
 
 
 def test_constant_rounds_are_no_error(tmp_path: Path) -> None:
-    found = of_rounds(tmp_path)
-    same = found.study.steps.with_columns(pl.lit(100.0).alias("operations_per_s"))
-    assert page.in_a_sentence(health(replace(found.study, steps=same)))
+    result = of_rounds(tmp_path)
+    same = result.study.steps.with_columns(pl.lit(100.0).alias("operations_per_s"))
+    assert page.in_a_sentence(health(replace(result.study, steps=same)))
 
 
 def test_belief_needs_all_of_its_reasons() -> None:

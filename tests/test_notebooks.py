@@ -87,8 +87,8 @@ def test_prose_comes_before_code(notebook: Path) -> None:
     assert cells[0].cell_type == "markdown"
     assert cells[0].source.startswith("# ")
     for before, cell, after in zip(cells, cells[1:], cells[2:], strict=False):
-        in_a_row = [each for each in (before, cell, after) if each.cell_type == "code" and not is_set_up(each)]
-        assert len(in_a_row) < 3, "\n\n".join(each.source for each in in_a_row)
+        in_a_row = [value for value in (before, cell, after) if value.cell_type == "code" and not is_set_up(value)]
+        assert len(in_a_row) < 3, "\n\n".join(one.source for one in in_a_row)
 
 
 @every_notebook

@@ -129,7 +129,7 @@ def test_a_study_goes_with_its_levels(tmp_path: Path) -> None:
     (data / "raw" / STUDY / "levels.yaml").write_text("studies: {}\n")
     [file] = pack("synthetic", tmp_path / "x.rqps", data)
     levels = rqps.load_levels(file)
-    assert [each.card.study for each in levels] == ["synthetic", "synthetic-1"]
+    assert [one.card.study for one in levels] == ["synthetic", "synthetic-1"]
     same(levels[1], rqps.load("synthetic-1", data))
     folders = unpack(str(file), tmp_path / "again")
     assert [path.name for path in folders] == [STUDY, f"{STUDY}-1"]

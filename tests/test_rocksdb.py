@@ -43,7 +43,7 @@ def a_build(version: str, program: str = "librocksdbjni-linux64.so") -> Build:
 
 def test_the_flags_of_steps_and_setups_are_known() -> None:
     given = [common(), *(step.flags for step in steps().values()), *(setup.flags for setup in setups().values())]
-    assert {name for each in given for name in each} <= flags.known().keys()
+    assert {name for one in given for name in one} <= flags.known().keys()
 
 
 def test_a_flag_becomes_an_option_of_rocksdb() -> None:
@@ -126,8 +126,8 @@ def test_bytes_and_syncs_of_the_log() -> None:
 
 def test_steps_that_give_no_number_come_before_the_next_one() -> None:
     asked = DbBenchParameters()
-    assert [each.name for each in asked.before("byrx.readrandom")] == ["settle"]
-    assert [each.name for each in asked.before("byrx.revrangewhilewriting")] == ["overwritesome", "flush"]
+    assert [one.name for one in asked.before("byrx.readrandom")] == ["settle"]
+    assert [one.name for one in asked.before("byrx.revrangewhilewriting")] == ["overwritesome", "flush"]
     assert asked.before("byrx.overwrite") == ()
     assert asked.measured[0] == "byrx.fillseq"
 

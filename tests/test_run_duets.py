@@ -63,15 +63,15 @@ def test_a_round_is_one_unit_with_a_folder_for_each_dbms(story: tuple[House, str
 def test_a_further_dbms_and_further_rounds_are_all_that_is_measured_later(measured: House) -> None:
     house = measured
     house.ask(rounds=2, builds=3, method="duet")
-    there = ["r01 my1 my2: done", "r02 my1 my2: done"]
-    assert units(house) == [*there, "r03 my1 my3: missing", "r04 my1 my3: missing"]
+    existing = ["r01 my1 my2: done", "r02 my1 my2: done"]
+    assert units(house) == [*existing, "r03 my1 my3: missing", "r04 my1 my3: missing"]
     house.run()
     house.ask(rounds=3, builds=3, method="duet")
-    there += ["r03 my1 my3: done", "r04 my1 my3: done"]
-    assert units(house) == [*there, "r05 my1 my2 my3: missing"]
+    existing += ["r03 my1 my3: done", "r04 my1 my3: done"]
+    assert units(house) == [*existing, "r05 my1 my2 my3: missing"]
     house.ask(rounds=4, builds=2, method="duet")
     further = ["r05 my1 my1 my2: missing", "r06 my1 my1 my2: missing"]
-    assert units(house) == [*there[:2], *further]
+    assert units(house) == [*existing[:2], *further]
 
 
 def test_a_unit_is_done_when_its_folder_is_whole(measured: House) -> None:

@@ -49,8 +49,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def changes(data: Path, *studies: str) -> pl.DataFrame:
-    found = stats.change(*(stats.relate(load(study, data))[1] for study in studies))
-    return found.filter(metric="operations_per_s")
+    result = stats.change(*(stats.relate(load(study, data))[1] for study in studies))
+    return result.filter(metric="operations_per_s")
 
 
 def test_the_change_has_the_reach_of_both_intervals(data: Path) -> None:
@@ -76,8 +76,8 @@ def test_few_rounds_decide_nothing(data: Path) -> None:
 
 def test_conditions_that_changed_are_named_and_those_of_a_moment_are_not(data: Path) -> None:
     write(data, "option")
-    found = stats.changed_conditions(load("before", data), load("after", data))
-    assert found.rows() == [("machine", "kernel", "6.1", "6.8", "all")]
+    result = stats.changed_conditions(load("before", data), load("after", data))
+    assert result.rows() == [("machine", "kernel", "6.1", "6.8", "all")]
     assert stats.changed_conditions(load("before", data), load("option", data)).is_empty()
 
 

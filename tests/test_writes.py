@@ -270,9 +270,9 @@ def test_parts_that_come_to_more_than_the_process_are_shown_with_a_negative_rema
     assert rest.height > 0
     assert (rest["kb"] < 0).all()
     sums = stats.by_purpose(counted_twice).filter(pl.col("role").is_in(["part", "rest"]))
-    whole = stats.by_purpose(counted_twice).filter(role="whole")
+    complete = stats.by_purpose(counted_twice).filter(role="whole")
     total = sums.group_by("step", "dbms", maintain_order=True).agg(pl.col("kb").sum())
-    assert total["kb"].to_list() == pytest.approx(whole["kb"].to_list())
+    assert total["kb"].to_list() == pytest.approx(complete["kb"].to_list())
     (of_rest,) = [one for one in map(str, writes_explained.findings(counted_twice).sentences) if "unexplained" in one]
     assert re.fullmatch(r"[-−][\d,.]+ % to [-−][\d,.]+ % of a process's bytes are unexplained, most .*", of_rest)
 

@@ -129,8 +129,8 @@ def main() -> None:
 def coverage(file: Path, pages: int) -> None:
     """Simulates each kind of noise with each number of rounds, one row of the file after the other."""
     rows = pl.read_parquet(file) if file.exists() else None
-    there = set() if rows is None else set(rows.select("noise", "rounds").rows())
-    todo = [(kind, rounds) for kind in KINDS for rounds in ROUNDS if (kind, rounds) not in there]
+    existing = set() if rows is None else set(rows.select("noise", "rounds").rows())
+    todo = [(kind, rounds) for kind in KINDS for rounds in ROUNDS if (kind, rounds) not in existing]
     terminal = Terminal()
     for number, (kind, rounds) in enumerate(todo):
         if time.monotonic() > measuring.ends:

@@ -90,7 +90,9 @@ def aa(file: Path, duets: int, seconds: int, beside: int) -> None:
     ready = ready_for(asked[0])
     unit = f"beside {beside}" if beside else "alone"
     carry_out(
-        file, [Todo(unit, each[0].round, partial(one_round, each, ready, USUAL, unit)) for each in asked], beside
+        file,
+        [Todo(unit, servings[0].round, partial(one_round, servings, ready, USUAL, unit)) for servings in asked],
+        beside,
     )
 
 
@@ -103,7 +105,7 @@ def aa_table(rows: pl.DataFrame) -> pl.DataFrame:
         pl.lit(1).is_between("low", "high").sum().alias("held"),
         pl.col("verdict").is_in(DIFFERENT).sum().alias("called"),
     )
-    found = []
+    results = []
     for (unit,), of_unit in rows.filter(pl.col("metric").is_in(COMPARED)).group_by("unit", maintain_order=True):
         cells = _judged(of_unit)
         table = _spreads(of_unit, keys).join(
@@ -111,8 +113,8 @@ def aa_table(rows: pl.DataFrame) -> pl.DataFrame:
         )
         everything = cells.select(pl.lit("all").alias("step"), *counts)
         table = pl.concat([table, everything], how="diagonal_relaxed")
-        found.append(table.select(pl.lit(unit).alias("measured"), pl.all()))
-    return pl.concat(found).select(
+        results.append(table.select(pl.lit(unit).alias("measured"), pl.all()))
+    return pl.concat(results).select(
         "measured",
         "step",
         pl.col("metric").replace(NAMES),
@@ -123,7 +125,7 @@ def aa_table(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("held").alias("intervals hold 1"),
         pl.col("called").alias("called different"),
         pl.struct("called", "cells")
-        .map_elements(lambda each: f"{at_most(each['called'], each['cells']):.1%}", pl.String)
+        .map_elements(lambda row: f"{at_most(row['called'], row['cells']):.1%}", pl.String)
         .alias("at most"),
     )
 
@@ -132,8 +134,10 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
     """Intervals and verdicts of pages of four rounds in a row, as of a study of four rounds; a page cut short counts
     for nothing."""
     pages = rows.with_columns((pl.col("round") - 1) // ROUNDS_FOR_A_VERDICT).partition_by("round")
-    whole = [page for page in pages if page.height == ROUNDS_FOR_A_VERDICT * page.select("step", "metric").n_unique()]
-    return pl.concat([pl.DataFrame(schema=JUDGED), *(stats.compare(page).select(*JUDGED) for page in whole)])
+    complete = [
+        page for page in pages if page.height == ROUNDS_FOR_A_VERDICT * page.select("step", "metric").n_unique()
+    ]
+    return pl.concat([pl.DataFrame(schema=JUDGED), *(stats.compare(page).select(*JUDGED) for page in complete)])
 
 
 def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int, of: str) -> None:
@@ -144,8 +148,8 @@ def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds
     ready = ready_for(duets[0])
     report = file.parent / ".burnt"
 
-    def measured(each: Sequence[Any], size: int, unit: str) -> pl.DataFrame:
-        rows = one_round(each, ready, burning(report, RQPS_BURN_LOOPS=loops_of(file, size, of)), unit)
+    def measured(one: Sequence[Any], size: int, unit: str) -> pl.DataFrame:
+        rows = one_round(one, ready, burning(report, RQPS_BURN_LOOPS=loops_of(file, size, of)), unit)
         return rows.with_columns(pl.lit(json.dumps(burnt(report))).alias("note"))
 
     reports(report)
@@ -157,9 +161,9 @@ def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds
         both = [("duet", size, duets[number]) for size in sizes] + [
             ("rounds", size, in_turn[number]) for size in sizes
         ]
-        for method, size, each in shuffled(both, number):
+        for method, size, one in shuffled(both, number):
             unit = f"{method}, {size} % of {of}"
-            todo.append(Todo(unit, number + 1, partial(measured, each, size, unit)))
+            todo.append(Todo(unit, number + 1, partial(measured, one, size, unit)))
     for size in sizes:
         unit, budget_s = f"published, {size} % of {of}", 60 * BUDGETS_MIN[size]
         once = by_round(runs(max(published, 1), (BASE, ME), "rounds", seconds=round(budget_s / 2), **step))
@@ -180,7 +184,7 @@ def burning(report: Path, **asked: int) -> Change:
 
 def burnt(report: Path) -> dict[str, float]:
     """What burn.c reports of the server that burnt or walked, and how much longer that took than in the other one."""
-    none, some = sorted(reports(report), key=lambda said: (said["loops"], said["walked_kb"]))
+    none, some = sorted(reports(report), key=lambda counts: (counts["loops"], counts["walked_kb"]))
     return {**some, "burnt_us": (some["ns_of_a_packet"] - none["ns_of_a_packet"]) / 1e3}
 
 
@@ -188,10 +192,10 @@ def reports(report: Path) -> list[dict[str, float]]:
     """The reports of all servers that have ended, which are removed."""
     report.parent.mkdir(parents=True, exist_ok=True)  # servers write into no folder that is missing
     left = list(report.parent.glob(f"{report.name}.*"))
-    found = [json.loads(each.read_text()) for each in left]
-    for each in left:
-        each.unlink()
-    return found
+    results = [json.loads(path.read_text()) for path in left]
+    for path in left:
+        path.unlink()
+    return results
 
 
 def loops_of(file: Path, size: int, of: str) -> int:
@@ -212,7 +216,7 @@ def power_table(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.filter(pl.col("metric").is_in(METRICS), ~calibrating).with_columns(
         pl.when(metric=CPU).then(1 + extra).otherwise(1 / (1 + extra)).alias("true")
     )
-    found = []
+    results = []
     for (unit, metric), own in rows.group_by("unit", "metric", maintain_order=True):
         method, _, size = str(unit).partition(", ")
         percent = int(size.split()[0])
@@ -232,9 +236,9 @@ def power_table(rows: pl.DataFrame) -> pl.DataFrame:
             held = judged.filter(pl.lit(own["true"].median()).is_between("low", "high")).height
             row["intervals of 4 rounds hold it"] = f"{held} of {judged.height}"
             row["95 % find it in"] = minutes_until_found(page, str(metric), percent)
-        row[f"found in {'/'.join(f'{each:g}' for each in BUDGETS_MIN.values())} min"] = f"{hits} of {tries}"
-        found.append(row)
-    return pl.DataFrame(found).sort("slower by", "metric", "method")
+        row[f"found in {'/'.join(f'{minutes:g}' for minutes in BUDGETS_MIN.values())} min"] = f"{hits} of {tries}"
+        results.append(row)
+    return pl.DataFrame(results).sort("slower by", "metric", "method")
 
 
 def page_table(rows: pl.DataFrame) -> pl.DataFrame:
@@ -279,20 +283,20 @@ def footprint(file: Path, rounds: int, seconds: int, sizes: Sequence[int]) -> No
     duets = by_round(runs(rounds, (BASE, ME), steps=OF_SERVERS, seconds=seconds))
     ready, report = ready_for(duets[0]), file.parent / ".walked"
 
-    def measured(each: Sequence[Any], kb: int, unit: str) -> pl.DataFrame:
+    def measured(one: Sequence[Any], kb: int, unit: str) -> pl.DataFrame:
         with busy(int(unit.startswith(CROWDED)), COPYING, (min(os.sched_getaffinity(0)),)):
-            (run,) = each
+            (run,) = one
             with opened(run, ready, burning(report, RQPS_WALK_KB=kb)) as servings:
-                found, state = values(servings), memory_ns(servings[0].job.placement.server_cpus)
-        return ratios(found, BASE, unit, **burnt(report), memory_ns=state)
+                result, state = values(servings), memory_ns(servings[0].job.placement.server_cpus)
+        return ratios(result, BASE, unit, **burnt(report), memory_ns=state)
 
     reports(report)
     every = [(f"{state}, {kb} KB", kb) for state in ("quiet", CROWDED) for kb in sizes]
     carry_out(
         file,
         [
-            Todo(unit, number + 1, partial(measured, each, kb, unit))
-            for number, each in enumerate(duets)
+            Todo(unit, number + 1, partial(measured, one, kb, unit))
+            for number, one in enumerate(duets)
             for unit, kb in shuffled(every, number)
         ],
     )
@@ -346,7 +350,7 @@ def minutes_until_found(page: pl.DataFrame, metric: str, percent: int) -> str:
     each_s = page.select("round", "seconds").unique()["seconds"].mean()
     assert isinstance(each_s, float)
     for size in range(ROUNDS_FOR_A_VERDICT, len(numbers) // 2 + 1):
-        chosen = (shuffled(numbers, 1000 * size + each)[:size] for each in range(RANDOM_TRIES))
+        chosen = (shuffled(numbers, 1000 * size + number)[:size] for number in range(RANDOM_TRIES))
         missed = (few for few in chosen if not is_found(page.filter(pl.col("round").is_in(few)), metric, percent))
         if len(list(islice(missed, MISSED + 1))) <= MISSED:
             return f"{size * each_s / 60:.1f} min"
@@ -360,14 +364,14 @@ def slices(file: Path, rounds: int, seconds: int, lengths: Sequence[int]) -> Non
     ready = ready_for(asked[0])
 
     def measured(run: Any) -> pl.DataFrame:
-        found = []
+        results = []
         with opened(run, ready, USUAL) as servings:
             for length in shuffled(lengths, run.round):
-                by_length = [with_parameters(each, slice_ms=length) for each in servings]
-                found.append(ratios(values(by_length), condition=f"{length} ms"))
-        return pl.concat(found)
+                by_length = [with_parameters(serving, slice_ms=length) for serving in servings]
+                results.append(ratios(values(by_length), condition=f"{length} ms"))
+        return pl.concat(results)
 
-    carry_out(file, [Todo("slices", each.round, partial(measured, each)) for [each] in asked])
+    carry_out(file, [Todo("slices", one.round, partial(measured, one)) for [one] in asked])
 
 
 def with_parameters(serving: Serving, **parameters: Any) -> Serving:
@@ -405,17 +409,17 @@ def writes(file: Path, rounds: int, seconds: int) -> None:
     ready = ready_for(duets[0])
 
     def measured(run: Any) -> pl.DataFrame:
-        found = []
+        results = []
         with opened(run, ready, USUAL) as servings:
             for place, length in zip(PLACES, shuffled((20, 200, 2000), run.round), strict=True):
-                by_length = [with_parameters(each, slice_ms=length) for each in servings]
-                found.append(ratios(values(by_length), OLD, f"a duet, {place} in its start", slice_ms=length))
-        return pl.concat(found)
+                by_length = [with_parameters(serving, slice_ms=length) for serving in servings]
+                results.append(ratios(values(by_length), OLD, f"a duet, {place} in its start", slice_ms=length))
+        return pl.concat(results)
 
     todo = []
-    for [duet], each in zip(duets, alone, strict=True):
+    for [duet], one in zip(duets, alone, strict=True):
         todo.append(Todo("duet", duet.round, partial(measured, duet)))
-        todo.append(Todo("alone", duet.round, partial(one_round, each, ready, USUAL, "alone", base=OLD)))
+        todo.append(Todo("alone", duet.round, partial(one_round, one, ready, USUAL, "alone", base=OLD)))
     carry_out(file, todo)
 
 
@@ -439,8 +443,8 @@ def robin(file: Path, rounds: int, seconds: int) -> None:
     ready = ready_for(together[0])
     todo = []
     for number in range(rounds):
-        for unit, each in shuffled([("four at once", together[number]), ("a pair", pairs[number])], number):
-            todo.append(Todo(unit, number + 1, partial(one_round, each, ready, USUAL, unit)))
+        for unit, value in shuffled([("four at once", together[number]), ("a pair", pairs[number])], number):
+            todo.append(Todo(unit, number + 1, partial(one_round, value, ready, USUAL, unit)))
     carry_out(file, todo)
 
 
@@ -466,7 +470,7 @@ def clients(file: Path, rounds: int, seconds: int) -> None:
     """One build with itself and with 5.6, from 4 and 32 clients, in each placement."""
     ask = partial(runs, rounds, (BASE, ME, OLD), steps=("point-query",), threads=(4, 32), seconds=seconds)
     asked = {kind: by_round(ask(placed=kind)) for kind in PLACED}
-    ready = {kind: ready_for(each[0]) for kind, each in asked.items()}
+    ready = {kind: ready_for(item[0]) for kind, item in asked.items()}
     todo = [
         Todo(kind, number + 1, partial(one_round, asked[kind][number], ready[kind], USUAL, kind))
         for number in range(rounds)
@@ -510,13 +514,13 @@ def starts(file: Path, rounds: int, seconds: int) -> None:
 
     def measured(run: Any, way: str) -> pl.DataFrame:
         with opened(run, ready, ways[way]) as servings:
-            huge = [huge_mb(each.server.pids[0]) for each in servings]
+            huge = [huge_mb(serving.server.pids[0]) for serving in servings]
             return ratios(values(servings), condition=way, huge_mb=sum(huge) / len(huge))
 
     todo = [
-        Todo(way, each.round, partial(measured, each, way))
-        for [each] in asked
-        for way in shuffled(list(ways), each.round)
+        Todo(way, one.round, partial(measured, one, way))
+        for [one] in asked
+        for way in shuffled(list(ways), one.round)
     ]
     carry_out(file, todo)
 
@@ -528,11 +532,11 @@ def starts_table(rows: pl.DataFrame) -> pl.DataFrame:
     huge = pl.col("note").str.json_path_match("$.huge_mb").cast(pl.Float64).median()
     table = _spreads(rows, keys).join(rows.group_by(keys).agg(huge.round(0).cast(pl.Int64).alias("huge")), on=keys)
 
-    def reach(each: dict[str, Any]) -> str:
-        free = each["n"] - 1
-        if not free or each["spread"] is None:
+    def reach(row: dict[str, Any]) -> str:
+        free = row["n"] - 1
+        if not free or row["spread"] is None:
             return ""
-        low, high = (each["spread"] * (free / chi2.ppf((1 + side * COVERAGE) / 2, free)) ** 0.5 for side in (1, -1))
+        low, high = (row["spread"] * (free / chi2.ppf((1 + side * COVERAGE) / 2, free)) ** 0.5 for side in (1, -1))
         return f"{low:.2%} – {high:.2%}"
 
     return table.sort("step", "metric", "spread").select(
@@ -603,7 +607,7 @@ def twins(file: Path, pages: int, seconds: int) -> None:
     def measured(count: int, page: int) -> pl.DataFrame:
         first = ROUNDS_FOR_A_VERDICT * page
         of_page = asked[count][first : first + ROUNDS_FOR_A_VERDICT]
-        return pl.concat(one_round(each, ready, machine=whose) for each in of_page)
+        return pl.concat(one_round(one, ready, machine=whose) for one in of_page)
 
     numbered = [(page, count) for page in range(pages) for count in shuffled(OF_TWINS, page)]
     carry_out(file, [Todo(f"{count} servers", page + 1, partial(measured, count, page)) for page, count in numbered])
@@ -634,7 +638,7 @@ def twins_table(rows: pl.DataFrame) -> pl.DataFrame:
         for part in (cells, both, of_all)
     )
     share = pl.struct("pages with one", "pages").map_elements(
-        lambda each: f"{at_most(each['pages with one'], each['pages']):.1%}", pl.String
+        lambda one: f"{at_most(one['pages with one'], one['pages']):.1%}", pl.String
     )
     return table.with_columns(share.alias("at most"))
 
@@ -648,8 +652,8 @@ def agreement(file: Path, rounds: int, seconds: int) -> None:
 
     def counted() -> pl.DataFrame:
         study = rqps.load(COUNTED_IN, mode="instructions")
-        found = instructions_per_operation(study.instructions, study.steps, study.runs)
-        return ratios(found.filter(pl.col("dbms").is_in([BASE, *others]), step="point-query"))
+        counts = instructions_per_operation(study.instructions, study.steps, study.runs)
+        return ratios(counts.filter(pl.col("dbms").is_in([BASE, *others]), step="point-query"))
 
     todo = [Todo("instructions", 1, counted)]
     for number in range(rounds):
@@ -660,15 +664,15 @@ def agreement(file: Path, rounds: int, seconds: int) -> None:
 
 def agreement_table(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per release: what each way says of it."""
-    said = rows.filter(pl.col("metric").is_in([*METRICS, COUNTED.name]))
-    table = stats.STUDENT.estimate(said, ("dbms", "metric", "unit"), "ratio")
+    shown = rows.filter(pl.col("metric").is_in([*METRICS, COUNTED.name]))
+    table = stats.STUDENT.estimate(shown, ("dbms", "metric", "unit"), "ratio")
     ratio, reach = _interval()
     way = (
         pl.when(metric=COUNTED.name)
         .then("unit")
         .otherwise(pl.format("{} by {}", pl.col("metric").replace(NAMES), "unit"))
     )
-    told = table.select(pl.col("dbms").alias("beside 8.0"), way.alias("way"), ratio, reach).select(
+    reported = table.select(pl.col("dbms").alias("beside 8.0"), way.alias("way"), ratio, reach).select(
         "beside 8.0",
         "way",
         pl.when(pl.col("95 % of it").is_null())
@@ -676,7 +680,7 @@ def agreement_table(rows: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.format("{} ({})", "ratio", "95 % of it"))
         .alias("said"),
     )
-    return told.pivot(on="way", index="beside 8.0", values="said").sort("beside 8.0")
+    return reported.pivot(on="way", index="beside 8.0", values="said").sort("beside 8.0")
 
 
 def occasion(file: Path, rounds: int, seconds: int) -> None:
@@ -690,10 +694,10 @@ def occasion(file: Path, rounds: int, seconds: int) -> None:
         with opened(run, ready, USUAL) as servings:
             cpus = servings[0].job.placement.server_cpus
             before = memory_ns(cpus)
-            found = values(servings)
-            return ratios(found, OLD, began, machine=whose, before=before, after=memory_ns(cpus))
+            result = values(servings)
+            return ratios(result, OLD, began, machine=whose, before=before, after=memory_ns(cpus))
 
-    carry_out(file, [Todo(began, each.round, partial(measured, each)) for [each] in asked])
+    carry_out(file, [Todo(began, one.round, partial(measured, one)) for [one] in asked])
 
 
 def occasion_table(rows: pl.DataFrame) -> pl.DataFrame:

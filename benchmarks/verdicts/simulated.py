@@ -132,7 +132,7 @@ def simulate(pages: int, kind: str, rounds: int) -> dict[str, float | int | str]
     """One row of the table: pages of equal servers, and the same ones with a slowdown added."""
     random = np.random.default_rng([SEED, list(KINDS).index(kind), rounds])
     count = dict.fromkeys(("held", "false", "pages with false", "same"), 0)
-    found, cells = dict.fromkeys(SLOWER, 0), 0
+    hits, cells = dict.fromkeys(SLOWER, 0), 0
     for _ in range(pages):
         paired = stats.rounds_of_pairs(page(kind, rounds, random), [(BASE, ME)])
         differs = (pl.col("position") % 2 == 1) & (kind == "half differ")
@@ -147,7 +147,7 @@ def simulate(pages: int, kind: str, rounds: int) -> dict[str, float | int | str]
         for slower in SLOWER:
             ratio = pl.when(differs).then(1).otherwise(1 - slower) * pl.col("ratio")
             moved = paired.with_columns(ratio.alias("ratio"), smallest_effect=pl.lit(slower / 2))
-            found[slower] += stats.compare(moved).filter(CALLED, ~differs).height
+            hits[slower] += stats.compare(moved).filter(CALLED, ~differs).height
     return {
         "noise": kind,
         "rounds": rounds,
@@ -156,5 +156,5 @@ def simulate(pages: int, kind: str, rounds: int) -> dict[str, float | int | str]
         "called different": count["false"] / cells,
         "pages of 20 with a false call": count["pages with false"] / pages,
         "called same": count["same"] / cells,
-        **{f"{slower:.0%} slower found": number / cells for slower, number in found.items()},
+        **{f"{slower:.0%} slower found": number / cells for slower, number in hits.items()},
     }
