@@ -74,6 +74,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "compare the digests of all results; logs and notebooks have none",
     },
+    "--disk": {
+        "action": "store_true",
+        "help": "measure the disk by 3 s of reads and writes past the page cache (O_DIRECT); plan does so anyway for "
+        "a study that depends on the disk",
+    },
     "--occasion": {"action": "store_true", "help": "measure the study once more now, from newly loaded tables"},
     "--archive": {"action": "store_true", "help": "first set aside the earlier results"},
     "--make": {"action": "store_true", "help": MAKE_FIRST},
@@ -157,7 +162,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
         "plan",
         "show a study's runs and the time they take, without starting anything",
         {"study": STUDY},
-        ("--rounds", "--budget", "--between", "--runs-yaml", "--data"),
+        ("--rounds", "--budget", "--between", "--disk", "--runs-yaml", "--data"),
         (
             "rqps plan demo",
             "rqps plan demo --rounds 1",

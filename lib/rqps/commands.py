@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rqps.schedule.commits import Checkout
     from rqps.schedule.hours import Hours
     from rqps.store import Study
-    from rqps.study import RunsFile
+    from rqps.study import Run, RunsFile
 
 FAILED, SLOWER = 1, 3
 
@@ -206,7 +206,8 @@ def plan(arguments: argparse.Namespace) -> Call:
         mistakes = foresee([] if named else todo)  # the check covers only this machine
         mistakes += _rebuilt(runs_file, study, data)
         wrong, files = [str(mistake) for mistake in mistakes], [*option_files_lines(runs_file, study)]
-        _print(plan_text(states, servers, fetch_bytes, wrong, buys[host], hours, occasions, files))
+        disk = _disk([] if named else todo, asked=arguments.disk and not named)
+        _print(plan_text(states, servers, fetch_bytes, wrong, buys[host], hours, occasions, files, disk))
         return FAILED if mistakes else 0, Estimate.of(todo).left_s() + later_s
 
     def call() -> int:
@@ -239,6 +240,27 @@ def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tupl
     )
     times = f"take {duration(each_s)} each, {duration(spec.apart_s)} apart: {duration(later_s)} after this one"
     return f"{words} {times}", later_s
+
+
+def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
+    """A sentence on the disk, and the seconds that runs wait for it. The disk is measured if that was `asked` for, or
+    if a run depends on it; otherwise the text is empty."""
+    from rqps.engines.cache import cache_dir
+    from rqps.measure.device import measure_device
+    from rqps.schedule.run_folder import measuring
+    from rqps.terminal import megabytes
+
+    if not asked and not any(run.disk_seconds() for run in runs):
+        return "", 0.0
+    try:
+        with measuring("plan"):
+            device = measure_device(Path(os.environ.get("RQPS_SCRATCH") or cache_dir()))
+    except RqpsError as error:
+        return f"the disk was not measured, so the time does not include waits for it: {error.message}", 0.0
+    read_us, write_us = (f"{seconds * 1e6:.0f} µs" for seconds in device[:2])
+    of_pages = f"the disk reads 16 KB in {read_us} and writes 16 KB in {write_us}, past the page cache"
+    words = f"{of_pages}; it writes {megabytes(round(device.bytes_per_s))} a second"
+    return words, sum(run.disk_seconds(device) for run in runs)
 
 
 def _rebuilt(runs_file: "RunsFile", study: str, data: Path) -> list[RqpsError]:

@@ -34,10 +34,11 @@ def plan_text(
     hours: Hours | None = None,
     occasions: str = "",
     option_files: Sequence[str] = (),
+    disk: tuple[str, float] = ("", 0.0),
 ) -> str:
     """Describes a study's plan: the time it takes or the rounds that its budget buys, its further occasions, mistakes
     that would stop it, its servers (`servers` maps each build to a description), their options, the files with these
-    options, and the order of the runs."""
+    options, and the order of the runs. `disk` is a sentence on the disk, and the seconds that runs wait for it."""
     runs = [run_state.run for run_state in states]
     members = [member for run in runs for member in run.members]
     width = max(map(len, servers))
@@ -45,7 +46,7 @@ def plan_text(
     wrong = [f"  {line}" for mistake in mistakes for line in mistake.splitlines()]
     stopped = ["mistakes that would stop `rqps run`", *wrong] if wrong else []
     parts = [
-        [*_time(states, fetch_bytes, buys, hours), *([f"  {occasions}"] if occasions else [])],
+        [*_time(states, fetch_bytes, buys, hours, disk), *([f"  {occasions}"] if occasions else [])],
         stopped,
         _head(runs, buys),
         sources,
@@ -231,7 +232,9 @@ def _cell(dbms: str, state: str) -> str:
     return dbms if state == "missing" else f"{dbms} ({STATES[state]})"
 
 
-def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours | None) -> Iterator[str]:
+def _time(
+    states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours | None, disk: tuple[str, float]
+) -> Iterator[str]:
     todo = [now.run for now in states if now.state not in ("done", "absent")]
     what = "the runs that are not done"
     yield summary(states)
@@ -239,11 +242,15 @@ def _time(states: Sequence[RunState], fetch_bytes: int, buys: str, hours: Hours 
         yield f"  {buys}"
         yield "  after the first round, undecided dbms get further rounds until all is decided or the time is over"
         todo, what = [run for run in todo if run.mode != "throughput"], "runs in other modes afterwards"
+    about_disk, waiting_s = disk
     if todo:
-        left = Estimate.of(todo).left_s()
+        left = Estimate.of(todo).left_s() + waiting_s
         under_load = duration(sum(run.estimated_seconds for run in todo))
         fetching = f", and fetching {megabytes(fetch_bytes)}" if fetch_bytes else ""
-        yield f"  about {duration(left)} for {what}, {under_load} of it under load{fetching}"
+        waiting = f", {duration(waiting_s)} waiting for the disk" if waiting_s else ""
+        yield f"  about {duration(left)} for {what}, {under_load} of it under load{waiting}{fetching}"
+        if about_disk:
+            yield f"  {about_disk}"
         if hours:
             yield f"  {hours.plan(todo, time.time())}"
     if any(now.state == "other" for now in states):

@@ -386,6 +386,9 @@ class Facts:
     unstoppable: tuple[str, str] | None = None
     """A pattern of the versions whose servers can't be stopped while others have the load, and the reason; None if
     all can."""
+    direct_cache: Callable[[Mapping[str, Option]], int | None] = lambda _options: None
+    """Maps options to the size, in bytes, of the cache of an engine that reads past the page cache; to None if the
+    page cache serves its reads, or if the workload knows the cache."""
     passing: str = ""
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""

@@ -56,7 +56,7 @@ class ProcessReading(ProcessCounters):
 class HostCounters:
     """The host columns of the tables `steps` and `counters`. For two readings, `later - earlier` is the usage between
     them. The disk's columns are None if the data directory is on no block device (tmpfs, overlay, a network file
-    system).
+    system), and those of waits if the kernel does not count pressure.
     """
 
     cpu_user_s: float
@@ -70,6 +70,10 @@ class HostCounters:
     writes: int | None = None
     read_kb: float | None = None
     write_kb: float | None = None
+    read_s: float | None = None
+    write_s: float | None = None
+    io_some_s: float | None = None
+    io_full_s: float | None = None
 
     def __sub__(self, earlier: "HostCounters") -> "HostCounters":
         return HostCounters(**differences(vars(earlier), vars(self)))
@@ -232,7 +236,8 @@ def _switches_by_thread(pid: int) -> dict[int, int]:
 def read_host(device: str | None) -> HostCounters:
     """Counters of the host since it booted; `device` is a name from `device_of`."""
     cpu, switches = psutil.cpu_times(), psutil.cpu_stats()
-    disk = psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
+    disk = disk_counters(device)
+    times: dict[str, Any] = {} if disk is None else {"read_s": disk.read_time / 1e3, "write_s": disk.write_time / 1e3}
     return HostCounters(
         cpu_user_s=cpu.user + cpu.nice,  # the kernel's `user` includes time in virtual machines
         cpu_system_s=cpu.system + cpu.irq + cpu.softirq,
@@ -242,7 +247,28 @@ def read_host(device: str | None) -> HostCounters:
         context_switches=switches.ctx_switches,
         interrupts=switches.interrupts,
         **_reads_and_writes(disk),
+        **times,
+        **read_io_pressure(),
     )
+
+
+def disk_counters(device: str | None) -> Any:
+    """The kernel's counters of a device; None for no device, and where the kernel does not show them."""
+    try:
+        return psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
+    except (FileNotFoundError, NotImplementedError, PermissionError):  # a container without /proc/diskstats
+        return None
+
+
+def read_io_pressure(file: Path = Path("/proc/pressure/io")) -> dict[str, Any]:
+    """Seconds since boot in which some task waited for the disk (`io_some_s`), and in which no task could run for
+    that reason (`io_full_s`); no values if the kernel does not count them."""
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:  # missing, or switched off: reading then fails
+        return {}
+    totals = (line.rpartition(" total=") for line in lines)
+    return {f"io_{before.split()[0]}_s": int(total) / 1e6 for before, _, total in totals}
 
 
 def _reads_and_writes(io: Any) -> dict[str, Any]:

@@ -22,6 +22,8 @@ Machine = Mapping[str, Any]
 """The facts about a machine that `describe_machine` returns, by name."""
 KB_PER_GB = 1 << 20
 LEAST_GB, ENOUGH_GB = 2, 4
+READ_AHEAD_KB = 2048
+"""The amount that a compaction in db-bench asks the kernel to read ahead, in releases since 2023."""
 
 
 class Finding(NamedTuple):
@@ -154,6 +156,15 @@ TRAITS = (
         "as root: echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state; or read past that cache (iodir)",
         "is watched, and stays",
     ),
+    Trait(
+        "memory_limit_kb",
+        "memory limit",
+        lambda _: True,
+        "note",
+        "{:,} KB for this process and all that it starts, with the files that they read",
+        "tables larger than that are read from the disk, through the page cache, too",
+        "start rqps outside of this control group, unless this is what you want to measure",
+    ),
 )
 
 
@@ -166,7 +177,7 @@ def machine_findings(machine: Machine) -> list[Finding]:
             findings.append(Finding(trait.name, trait.level, trait.observed.format(value), trait.effect, trait.fix))
         elif value is not None:
             findings.append(Finding(trait.name, "ok", trait.fine.format(value)))
-    return [*findings, *_memory(machine)]
+    return [*findings, *_memory(machine), *_requests(machine)]
 
 
 def _cpus(cpus: int) -> Finding:
@@ -211,3 +222,18 @@ def _memory(machine: Machine) -> Iterable[Finding]:
         "pages of the server may be written out and read back in the middle of a step",
         "as root, with enough free memory: swapoff -a; or sysctl vm.swappiness=1",
     )
+
+
+def _requests(machine: Machine) -> Iterable[Finding]:
+    """Compares the disk's requests with `READ_AHEAD_KB`. The kernel reads ahead at most the larger one of both
+    values, and leaves out the rest."""
+    values = [machine[name] for name in ("max_sectors_kb", "read_ahead_kb") if name in machine]
+    if values:
+        yield Finding(
+            "disk requests",
+            "ok" if max(values) >= READ_AHEAD_KB else "note",
+            f"max_sectors_kb and read_ahead_kb are {' and '.join(map(str, values))}",
+            f"compaction in iobuf of db-bench asks for {READ_AHEAD_KB} KB at once, gets less, and reads the rest "
+            "block by block (bug 12038)",
+            f"as root: echo {READ_AHEAD_KB} > /sys/block/{machine.get('device', 'DEVICE')}/queue/read_ahead_kb",
+        )

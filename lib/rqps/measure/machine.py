@@ -17,7 +17,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -90,6 +90,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         "load_1min": first_number(root / "proc/loadavg"),
         "memory_kb": memory.get("MemTotal"),
         "memory_available_kb": memory.get("MemAvailable"),
+        "memory_limit_kb": _memory_limit_kb(root, memory.get("MemTotal")),
         "swap_kb": memory.get("SwapTotal"),
         "swap_used_kb": memory["SwapTotal"] - memory["SwapFree"] if "SwapFree" in memory else None,
         "swappiness": number(root / "proc/sys/vm/swappiness"),
@@ -122,6 +123,8 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
         "rotational": flag(disk / "queue/rotational"),
         "io_scheduler": choice(disk / "queue/scheduler"),
         "write_cache": text(disk / "queue/write_cache"),
+        "max_sectors_kb": number(disk / "queue/max_sectors_kb"),
+        "read_ahead_kb": number(disk / "queue/read_ahead_kb"),
         "can_reflink": can_reflink(directory),
         "disk_free_kb": psutil.disk_usage(str(directory)).free // 1024,  # without blocks reserved for root
     }
@@ -228,19 +231,33 @@ def _each(folder: Path, pattern: str) -> list[str]:
 
 def _quota_cpus(root: Path) -> float | None:
     """The lowest CPU limit of our control group and the groups above it; None if there is no limit."""
-    base = root / "sys/fs/cgroup"
     limits = []
+    for folder in _control_groups(root, "cpu"):
+        version_2 = (text(folder / "cpu.max") or "").split()
+        quota, period = version_2 or (text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        if quota and quota != "max" and int(quota) > 0:
+            limits.append(int(quota) / int(period or 100_000))
+    return min(limits, default=None)
+
+
+def _memory_limit_kb(root: Path, memory_kb: int | None) -> int | None:
+    """The lowest memory limit of our control group and the groups above it, which includes the page cache; None if
+    all memory may be used."""
+    names = ("memory.max", "memory.limit_in_bytes")
+    groups = _control_groups(root, "memory")
+    limits_kb = (limit // 1024 for folder in groups for name in names if (limit := number(folder / name)))
+    return min((limit_kb for limit_kb in limits_kb if limit_kb < (memory_kb or 0)), default=None)
+
+
+def _control_groups(root: Path, controller: str) -> Iterator[Path]:
+    """The folders of our control group, and of the groups above it, that limit the use of `controller`."""
+    base = root / "sys/fs/cgroup"
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         # cgroup version 2 has one tree, without names of controllers; version 1 has one tree per controller
-        if not controllers or "cpu" in controllers.split(","):
+        if not controllers or controller in controllers.split(","):
             own = base / controllers / path.lstrip("/")
-            for folder in (folder for folder in (own, *own.parents) if folder.is_relative_to(base)):
-                version_2 = (text(folder / "cpu.max") or "").split()
-                quota, period = version_2 or (text(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-                if quota and quota != "max" and int(quota) > 0:
-                    limits.append(int(quota) / int(period or 100_000))
-    return min(limits, default=None)
+            yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(base))
 
 
 def _hypervisor(root: Path, is_guest: bool) -> str | None:

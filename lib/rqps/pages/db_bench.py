@@ -130,8 +130,7 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
 
     large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
-    # Only rqps's own driver reports status counters; db_bench reports none.
-    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench has no status
     rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
     rows = [
         ("base", "6.0.2", releases(study)[study.card.base]),
@@ -142,6 +141,9 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         ("load put by", "each release's own db_bench", "our driver, the same for all" if own_driver else "the same"),
         ("checksums", checksums, "one for all" if ("option", "checksum_type") in values else checksums),
     ]
+    if ("machine", "max_sectors_kb") in values and "iobuf" in study.steps["group"]:
+        theirs = "128 KB; of 2 MB that 8.6 and later ask for, the rest is read block by block (bug 12038)"
+        rows.append(("max_sectors_kb", theirs, here("max_sectors_kb", " KB", "machine")))
     if not study.slices.head(1).collect().is_empty():
         rows.append(("releases", "one after the other", "in turns, stopped while another has the load"))
     rows = rows if set(study.steps["kind"]) & set(AS_PUBLISHED) else []

@@ -316,7 +316,8 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
         group="step",
         rows="dbms",
         note=f"{what}. µs/o is CPU time per operation of the process; cs/o, r/o, rKB/o and wKB/o are the whole "
-        f"host's context switches, disk reads and KB per operation.{left_out}",
+        f"host's context switches, disk reads and KB per operation; ms/r and ms/w are the time of one read and one "
+        f"write by the disk; disk wait is the part of the time in which something waits for a disk.{left_out}",
     )
 
 

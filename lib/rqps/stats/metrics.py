@@ -57,6 +57,12 @@ def _host(name: str, title: str, column: str) -> Metric:
     return Metric(f"host_{name}_per_operation", title, column, _per_operation(pl.col(f"host_{name}")))
 
 
+def _request(kind: str) -> Metric:
+    """The metric of the mean time of one read or one write by the disk; without a request it has no value."""
+    total_s, requests = pl.col(f"host_{kind}_s"), pl.col(f"host_{kind}s")
+    return Metric(f"disk_{kind}_ms", f"time of one {kind} by the disk", f"ms/{kind[0]}", 1e3 * total_s / requests)
+
+
 THROUGHPUT, CPU, INSTRUCTIONS = (
     "operations_per_s",
     "server_cpu_us_per_operation",
@@ -96,6 +102,14 @@ REGISTRY = (
     _host("reads", "reads of the host per operation", "r/o"),
     _host("read_kb", "KB read by the host per operation", "rKB/o"),
     _host("write_kb", "KB written by the host per operation", "wKB/o"),
+    _request("read"),
+    _request("write"),
+    Metric(
+        "waiting_for_disk_percent",
+        title="part of the time in which something on the host waits for a disk, in percent",
+        column="disk wait, %",
+        value=100 * pl.col("host_io_some_s") / pl.col("elapsed_s"),
+    ),
     Metric(  # null if hardware counters can't be read
         INSTRUCTIONS,
         title="instructions per operation",

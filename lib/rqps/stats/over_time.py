@@ -125,6 +125,11 @@ def _per_s(*names: str) -> pl.Expr:
     return pl.sum_horizontal(names, ignore_nulls=False) / pl.col("interval_s")
 
 
+def _ms(total_s: str, requests: str) -> pl.Expr:
+    """Milliseconds per request; null without a request."""
+    return pl.when(pl.col(requests) > 0).then(1e3 * pl.col(total_s) / pl.col(requests))
+
+
 _RATES: dict[str, pl.Expr] = {
     "CPUs busy: server": _per_s("server_cpu_s"),
     "CPUs busy: client": _per_s("client_cpu_s"),
@@ -136,6 +141,9 @@ _RATES: dict[str, pl.Expr] = {
     "context switches/s: whole host": _per_s("host_context_switches"),
     "disk, MB/s: read": _per_s("host_read_kb") / 1024,
     "disk, MB/s: written": _per_s("host_write_kb") / 1024,
+    "disk, ms per request: read": _ms("host_read_s", "host_reads"),
+    "disk, ms per request: written": _ms("host_write_s", "host_writes"),
+    "% of the time in which something waits for a disk: whole host": 100 * _per_s("host_io_some_s"),
     "memory, MB: server": pl.col("server_rss_kb") / 1024,
     "memory, MB: client": pl.col("client_rss_kb") / 1024,
 }

@@ -133,13 +133,16 @@ class Packed:
         # If all runs are wanted, no filter is used: a table may have a hundred million rows.
         wanted = True if has_rows.is_in(runs.implode()).all() else pl.col("run").is_in(runs.implode())
 
+        def scanned(source: str | Path | bytes) -> pl.LazyFrame:
+            return pl.scan_parquet(source, schema=schema, extra_columns="ignore", missing_columns="insert")
+
         def parts() -> Iterator[pl.LazyFrame]:
             with _reading(self.place, file):
-                rows = pl.scan_parquet(source := self._as_packed(file))
+                rows = scanned(source := self._as_packed(file))
                 height = self._height(name, source)
             yield from (rows.slice(at, _ROWS_AT_ONCE) for at in range(0, height, _ROWS_AT_ONCE))
 
-        rows = pl.scan_parquet(f"{self.place}/{file}") if "://" in self.place else deferred(schema, parts)
+        rows = scanned(f"{self.place}/{file}") if "://" in self.place else deferred(schema, parts)
         return rows.select(*schema).filter(wanted)
 
 

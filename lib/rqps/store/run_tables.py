@@ -142,6 +142,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             glob=False,
             schema=TABLES[name],
             extra_columns="ignore",
+            missing_columns="insert",  # null in files that are older than a column
             include_file_paths=_FILE if of_run else None,
             use_statistics=False,  # they would skip nothing: the rows of a step are contiguous
         )

@@ -31,6 +31,10 @@ _HOST_COUNTERS: Columns = {
     "writes": pl.Int64,
     "read_kb": pl.Float64,
     "write_kb": pl.Float64,
+    "read_s": pl.Float64,  # time of all these reads, from request to end, including the time in the kernel's queue
+    "write_s": pl.Float64,
+    "io_some_s": pl.Float64,  # time in which some task of the host waited for a disk, from /proc/pressure/io
+    "io_full_s": pl.Float64,  # time in which no task ran, because all waited for a disk
 }
 
 _COUNTERS: Columns = {

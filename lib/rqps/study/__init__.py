@@ -9,6 +9,7 @@ from rqps.study.runs_file import (
     Asks,
     ConfigSpec,
     Count,
+    DeviceSpeed,
     HostSpec,
     Parameters,
     PlacementKind,

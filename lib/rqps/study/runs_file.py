@@ -7,7 +7,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -190,6 +190,21 @@ def one_of(known: Collection[str], kind: str) -> tuple[Any, Any]:
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": list(known)})
 
 
+class DeviceSpeed(NamedTuple):
+    """The speed of a disk past the page cache, with one request at a time."""
+
+    read_s: float
+    """The mean time of a read of 16 KB at a random place, in seconds."""
+    write_s: float
+    """The mean time of such a write."""
+    bytes_per_s: float
+    """Bytes that are written per second in large pieces."""
+
+
+USUAL_DEVICE = DeviceSpeed(read_s=1e-4, write_s=1e-4, bytes_per_s=2e8)
+"""An ordinary SSD, to ask if a run depends on the disk at all."""
+
+
 class Parameters(Strict, ABC):
     """The parameters of a workload, which a study may set."""
 
@@ -223,6 +238,11 @@ class Parameters(Strict, ABC):
     def disk_bytes(self) -> int:
         """The disk space that a run needs, in bytes; 0 if the workload can't tell."""
         return 0
+
+    def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:  # noqa: ARG002
+        """The time of a run, in seconds, in which it waits for the disk; 0 if its data fit into memory, or if the
+        workload can't tell. `cache_bytes` is the size of the cache of an engine that reads past the page cache."""
+        return 0.0
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002 most take all
         """The reason why these builds can't be compared under this load, if there is one."""

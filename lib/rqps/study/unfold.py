@@ -12,7 +12,16 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInf
 from rqps.engines import Option, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.errors import RqpsError, instead
-from rqps.study.runs_file import PlacementKind, RunsFile, StudySpec, WorkloadParameters, resolve, resolve_scenario
+from rqps.study.runs_file import (
+    USUAL_DEVICE,
+    DeviceSpeed,
+    PlacementKind,
+    RunsFile,
+    StudySpec,
+    WorkloadParameters,
+    resolve,
+    resolve_scenario,
+)
 from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "waits", "instructions"]
@@ -127,6 +136,12 @@ class Run:
         if not self.beside:
             return self.parameters.estimated_seconds
         return len(self.members) * self.parameters.estimated_duet_seconds
+
+    def disk_seconds(self, device: DeviceSpeed = USUAL_DEVICE) -> float:
+        """The estimated time in which the run waits for the disk, added up over all its dbms; 0 if it does not
+        depend on the disk."""
+        of_facts = ((run.parameters, facts_of(run.build_spec.engine), run.options) for run in self.members)
+        return sum(asked.disk_seconds(device, facts.direct_cache(options)) for asked, facts, options in of_facts)
 
     @property
     def words(self) -> str:

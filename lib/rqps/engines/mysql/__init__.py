@@ -1,9 +1,11 @@
 """MySQL: the facts that are known before any of its builds is on this machine. `engine` starts its servers."""
 
 import re
+from collections.abc import Mapping
 
-from rqps.engines import Counters, Facts, Program, Try
+from rqps.engines import Counters, Facts, Option, Program, Try
 from rqps.engines.mysql import my_cnf, perf_schema
+from rqps.engines.mysql.options import canonical
 from rqps.engines.mysql.written_bytes import pages, read_kb, syncs, written_kb
 
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
@@ -65,6 +67,16 @@ _TRIES = (
     Try("spinning", r"^ut_delay|spin_wait|_spin\b|::spin", {"innodb_spin_wait_delay": 5}),
 )
 
+
+def _direct_cache(options: Mapping[str, Option]) -> int | None:
+    """The size of the buffer pool, if InnoDB opens its data files with O_DIRECT."""
+    method, pool = options.get("innodb_flush_method"), options.get("innodb_buffer_pool_size")
+    if method is None or pool is None or not str(method.value).startswith("O_DIRECT"):
+        return None
+    size = canonical(pool.value)
+    return int(size) if size.isdecimal() else None
+
+
 facts = Facts(
     name="mysql",
     title="MySQL",
@@ -80,6 +92,7 @@ facts = Facts(
     ours=frozenset((*_PLACES, *_NETWORK, *_START)),
     connections=("max_connections", 151),
     memory="innodb_buffer_pool_size",
+    direct_cache=_direct_cache,
     unstoppable=(r"5\.5\.", "MySQL 5.5 loses its connections when it is stopped for others"),
     passing=_PASSING,
     processes=r"--socket=\S*/{private}[^/]+/mysqld\.sock",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_validator
 
-from rqps.study import BuildSpec, Connections, Count, Parameters, Some, one_of
+from rqps.study import BuildSpec, Connections, Count, DeviceSpeed, Parameters, Some, one_of
 from rqps.workloads.db_bench.steps import ALL, Setup, Step, common, find, setups, steps
 
 BEGIN_S = 0.5
@@ -13,6 +13,8 @@ BEGIN_S = 0.5
 ROWS_PER_S = 400_000
 """Approximate number of rows per second that one client writes in key order."""
 BYTES_OF_A_ROW = 420
+TIMES_WRITTEN = 2
+"""The number of times that a loaded or overwritten row is written: by its flush, and by compaction."""
 ROOM = 2.5
 """Disk space of a database while it is written and compacted, as a multiple of the size of its rows."""
 OPERATIONS = 20_000
@@ -145,6 +147,14 @@ class DbBenchParameters(Parameters):
             return BEGIN_S + rows / ROWS_PER_S + (self.seconds if step.lasts == "seconds" else 0)
 
         return sum(seconds_of(setups()[setup], step) for setup in self.setups for step in self.chosen)
+
+    def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:  # noqa: ARG002
+        """The time in which set-ups with O_DIRECT write the rows that they load and overwrite. The other steps last a
+        number of seconds, whatever the disk."""
+        shares = {"keys": 1.0, "writes": 0.1}
+        times = TIMES_WRITTEN * sum(shares.get(str(step.lasts), 0.0) for step in self.chosen)
+        direct = [setup for name in self.setups if (setup := setups()[name]).flags.get("use_direct_reads")]
+        return sum(times * self.keys_of(setup) * BYTES_OF_A_ROW / device.bytes_per_s for setup in direct)
 
 
 PARAMETERS = DbBenchParameters

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from rqps.engines import facts_of
-from rqps.study import BuildSpec, Connections, Count, Parameters
+from rqps.study import BuildSpec, Connections, Count, DeviceSpeed, Parameters
 from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names, part
 
 Form = Literal["current", "2023", "2021"]
@@ -21,6 +21,12 @@ ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
 """CPU time per row of each step in µs, for server and load generator together, on a current CPU: to estimate the
 duration of a study."""
 SETTLING_S = 5.0
+BYTES_OF_A_ROW = 250
+"""Approximate size of a row with its entries in the indexes, after random inserts."""
+PAGES_OF_A_ROW = 6
+"""Random pages that an inserted and a deleted row change: one in each of three indexes, for both rows."""
+WRITES_OF_A_PAGE = 2
+"""A changed page is written twice: to the doublewrite buffer, and in place."""
 SMALLER_WRITES = 5
 """If the form has the step l.i2, one in this many rows of `write_rows` is written there, in smaller transactions."""
 
@@ -177,6 +183,21 @@ class InsertBenchmarkParameters(Parameters):
 
         waiting = SETTLING_S if self.wait == "settled" else self.wait_s
         return sum(map(seconds_of, self.described)) + waiting * any(step.queries for step in self.described)
+
+    def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:
+        """The time for the random pages of inserted and deleted rows. A step with queries lasts longer than its
+        `seconds` only if its rows take longer."""
+        size = self.clients * self.load_rows * BYTES_OF_A_ROW
+        missed = 0.0 if cache_bytes is None else max(0.0, 1 - cache_bytes / size)
+        row_s = PAGES_OF_A_ROW * missed * (device.read_s + WRITES_OF_A_PAGE * device.write_s)
+
+        def waiting_s(step: Step) -> float:
+            if step.kind in (LOAD, INDEX):
+                return 0.0
+            needed_s = self.clients * self.rows(step) * row_s
+            return needed_s if step.rate is None else max(0.0, min(needed_s, self.limit_s) - self.seconds)
+
+        return sum(map(waiting_s, self.described))
 
 
 PARAMETERS = InsertBenchmarkParameters

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from rqps.study import Connections, Count, Parameters
+from rqps.study import Connections, Count, DeviceSpeed, Parameters
 from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
 
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
@@ -23,6 +23,10 @@ profile of a server; the server is slow, since its code is instrumented."""
 ROWS_LIKE_A_STATEMENT = 100
 """A range query reads this many rows in the time that a statement takes, with and without callgrind."""
 OUR_CONNECTIONS = 2
+BYTES_OF_A_ROW = 240
+"""Approximate size of a row with its entry in the index."""
+TIMES_MOVED = 3
+"""The number of times that the disk transfers the tables before the first step: they are copied, checked and read."""
 """Number of control connections, in addition to those of the load."""
 WARMUP_SHARE = 4
 """Number of counted transactions for each transaction of the warm-up."""
@@ -210,6 +214,12 @@ class SysbenchParameters(Parameters):
         steps = [find(name) for name in self.steps if name != FLUSH]
         once = sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps)
         return float(once * (1 if isinstance(self.threads, int) else len(self.threads)))
+
+    def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:
+        """The time in which the tables are copied and read before the first step, if they are larger than the cache.
+        The steps themselves last a number of seconds, whatever the disk."""
+        size = self.tables * self.table_rows * BYTES_OF_A_ROW
+        return 0.0 if cache_bytes is None or size <= cache_bytes else TIMES_MOVED * size / device.bytes_per_s
 
 
 PARAMETERS = SysbenchParameters
