@@ -414,8 +414,10 @@ def test_what_is_missing_is_an_error_before_anything_begins(
     with pytest.raises(RqpsError, match="a build takes up to 1000000000000 MB") as full:
         made(making(project, "gcc o2", room_mb=10**12), said)
     assert no_room(full.value.message), "a bisection ends here, and skips no commits for it"
+    without = making(project, "gcc o2", programs={"bison-of-old": "bison"})
+    assert "\n  not on PATH: bison-of-old; apt install bison\n" in without.in_words()
     with pytest.raises(RqpsError, match="mine: bison-of-old not on PATH") as error:
-        made(making(project, "gcc o2", programs={"bison-of-old": "bison"}), said)
+        made(without, said)
     assert error.value.fix == "apt install bison"
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(RqpsError, match="gcc not on PATH"):

@@ -88,10 +88,13 @@ class Making:
         source = self.spec.made_from
         assert source is not None
         state = ", ".join(filter(None, (source.words, tree.changed(source))))
-        twice = ", twice, with a training between" if self.recipe.profile else ""
         room = f"up to {megabytes(self.recipe.base.room_mb * 1_000_000)} in {cache_dir()}"
-        lines = [f"{self.name}: {facts_of(self.spec.engine).title} from {state}", f"  {parts}{twice}"]
+        lines = [f"{self.name}: {facts_of(self.spec.engine).title} from {state}", f"  {parts}"]
         lines += [f"  {self.recipe.version() or self.recipe.compiler}, {shlex.join(self.recipe.flags())}"]
+        if missing := self.recipe.missing():
+            lines.append(
+                f"  not on PATH: {', '.join(missing)}; apt install {' '.join(dict.fromkeys(missing.values()))}"
+            )
         return "\n".join([*lines, f"  {room}; the time left is known after the first steps"])
 
     def refuse_what_is_missing(self) -> None:
