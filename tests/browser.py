@@ -139,21 +139,49 @@ FAINT = """(() => {
   const weights = [0.2126, 0.7152, 0.0722];
   const light = (colour) => shown(colour).reduce((sum, part, i) => sum + linear(part) * weights[i], 0.05);
   const style = (node) => getComputedStyle(node);
-  const papers = new Map([[null, [255, 255, 255]]]);
+  const parent = (node) => node.parentElement ?? node.getRootNode().host;
+  const papers = new Map([[undefined, [255, 255, 255]]]);
   const paper = (node) => {
-    if (!papers.has(node)) papers.set(node, over(parts(style(node).backgroundColor), paper(node.parentElement)));
+    if (!papers.has(node)) papers.set(node, over(parts(style(node).backgroundColor), paper(parent(node))));
     return papers.get(node);
   };
+  const opacity = (node) => (node instanceof SVGElement ? style(node).opacity * opacity(node.parentElement) : 1);
+  const painted = (node) => {  // its fill: red, green, blue and opacity; nothing if it has none
+    const { fill, fillOpacity } = style(node);
+    if (fill === "none") return null;
+    const [r, g, b, a = 1] = parts(fill);
+    return [r, g, b, a * fillOpacity * opacity(node)];
+  };
+  const shapes = new Map();
+  const shapesOf = (drawing) => shapes.get(drawing) ?? shapes.set(drawing,
+    [...drawing.querySelectorAll("path, rect, circle")].filter((shape) => shape.checkVisibility() && painted(shape))
+      .map((shape) => ({ shape, box: shape.getBoundingClientRect(), inverse: shape.getScreenCTM().inverse() })),
+  ).get(drawing);
+  const middle = ({ left, right, top, bottom }) => new DOMPoint((left + right) / 2, (top + bottom) / 2);
+  const under = (text, drawing) => {  // the paper and all shapes below the middle of a text, in their order
+    const at = middle(text.getBoundingClientRect());
+    const isUnder = ({ shape, box, inverse }) => box.left <= at.x && at.x <= box.right && box.top <= at.y
+      && at.y <= box.bottom && shape.isPointInFill(at.matrixTransform(inverse))
+      && shape.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING;
+    const below = shapesOf(drawing).filter(isUnder);
+    return below.reduce((sum, { shape }) => over(painted(shape), sum), paper(drawing));
+  };
   const faint = new Set();
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const { data, parentElement: node } = texts.currentNode;
-    if (!data.trim() || node.closest("svg, script, style, option, :disabled") || !node.checkVisibility()) continue;
-    const below = paper(node);
-    const [least, most] = [light(over(parts(style(node).color), below)), light(below)].sort((a, b) => a - b);
-    const contrast = most / least;
-    if (contrast < 4.5) faint.add(`${node.tagName} ${style(node).color} on ${below}: ${contrast.toFixed(2)}`);
-  }
+  const look = (root) => {
+    const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const { data, parentElement: node } = texts.currentNode;
+      if (!data.trim() || node.closest("script, style, option, :disabled") || !node.checkVisibility()) continue;
+      const drawing = node.closest("svg"), colour = drawing ? painted(node) : parts(style(node).color);
+      if (!colour || colour[3] === 0) continue;
+      const below = drawing ? under(node, drawing) : paper(node);
+      const [least, most] = [light(over(colour, below)), light(below)].sort((a, b) => a - b);
+      const contrast = most / least;
+      if (contrast < 4.5) faint.add(`${node.tagName} ${colour} on ${below}: ${contrast.toFixed(2)}`);
+    }
+  };
+  look(document.body);
+  for (const { shadowRoot } of document.querySelectorAll("*")) if (shadowRoot) look(shadowRoot);
   return [...faint];
 })()"""
 
@@ -201,7 +229,7 @@ class Tab:
         assert self.run(loose) == []
 
     def faint(self, scheme: str) -> list[str]:
-        """Visible texts with a contrast below 4.5 to their background, in the scheme `light` or `dark`."""
+        """Visible texts, in charts too, with a contrast below 4.5; `scheme` is `light` or `dark`."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         found: list[str] = self.run(FAINT)
         return found

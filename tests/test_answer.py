@@ -133,6 +133,19 @@ def first_rounds(study: rqps.Study, most: int) -> rqps.Study:
 
 
 @pytest.mark.parametrize(
+    ("study", "kind"),
+    [
+        ("sysbench-releases", "releases"),
+        ("ps-statements", "parts"),
+        ("pg-compiler-builds", "builds"),
+        ("rocksdb-variations", "config"),
+    ],
+)
+def test_the_kind_of_question_follows_from_what_differs(study: str, kind: str, samples: Path) -> None:
+    assert stats.asks(asking(rqps.load(study, samples), None)) == kind
+
+
+@pytest.mark.parametrize(
     ("study", "asks", "page", "words"),
     [
         (

@@ -247,7 +247,7 @@ def test_show_has_a_row_a_step_and_a_column_a_dbms(tmp_path: Path) -> None:
     assert [len(re.split(r"(?<!\\)\|", line)) for line in markdown[6:]] == [6] * 5
     every = rqps("show", "synthetic", "--all", "--steps", "point-*", "--data", str(data), cwd=tmp_path).stdout
     assert "update-index" not in every
-    assert re.search(r"\npoint-query .*▲ 1\.4", every.partition("server CPU per operation relative to my1.base")[2])
+    assert re.search(r"\npoint-query .*▲ 1\.4", every.partition("\nCPU per operation relative to my1.base")[2])
     wrong = rqps("show", "synthetic", "--steps", "point-quary", "--data", str(data), cwd=tmp_path)
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "no step 'point-quary'; did you mean 'point-query'?" in wrong.stderr

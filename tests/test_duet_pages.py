@@ -120,9 +120,9 @@ def test_counters_of_the_host_stand_once_for_all_servers_of_a_duet(study: Study)
     unit = rqps.load_run(Path(study.place, "run=r01@here"))
     series = counters_over_time(unit.counters, unit.steps, unit.runs)
     busy = series.filter(measure="CPUs busy").group_by("who").len()
-    assert {who for who in busy["who"] if who.startswith("server")} == {f"server {dbms}" for dbms in DBMS}
+    assert {who for who in busy["who"] if who.startswith("dbms")} == {f"dbms {dbms}" for dbms in DBMS}
     assert busy["len"].n_unique() == 1
-    assert "of all its servers together" in show.counters(series).to_dict()["usermeta"]["rqps"]["how"]
+    assert "of all its dbms together" in show.counters(series).to_dict()["usermeta"]["rqps"]["how"]
     without = unit.counters.with_columns(host_cpu_user_s=pl.lit(None, pl.Float64))
     assert "whole host" not in set(
         counters_over_time(without, unit.steps, unit.runs).filter(measure="CPUs busy")["who"]

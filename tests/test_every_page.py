@@ -24,6 +24,12 @@ SCREENS = """(() => {
 MOST_SCREENS = {"flamegraph_breakdown": 2, "point_lookups": 1.25, "perf_schema_overhead": 1.75}
 """Pages with more prose above their first number; the first may have counted instructions alone."""
 MOST_NODES = 20_000
+SERVERS = """[...document.querySelectorAll("header, main")].flatMap((part) => {
+  const copy = part.cloneNode(true);
+  for (const each of copy.querySelectorAll("code, pre, script, style")) each.remove();
+  return copy.textContent.match(/.*\\bservers?\\b.*/gi) ?? [];
+})"""
+"""Lines on servers, except in code."""
 SAMPLE = Path(__file__).parent.parent / "data/sample"
 STUDIES = sorted(path.name.removeprefix("study=") for path in SAMPLE.iterdir())
 
@@ -52,6 +58,8 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
             assert tab.run(WIDER) == [], page.name
             assert tab.run("document.querySelectorAll('*').length") < MOST_NODES, page.name
             assert tab.run(TWICE) == [], page.name
+            if study.startswith("rocksdb") and page.parent == report:
+                assert tab.run(SERVERS) == [], f"{page.name}: RocksDB is a library"
             assert (tab.faint("light"), tab.faint("dark")) == ([], []), page.name
             assert tab.complaints() == [], page.name
         with opened(browser, page, PHONE) as tab:
@@ -62,8 +70,12 @@ def test_faint_text_is_found(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     dark = "@media (prefers-color-scheme: dark) { html { filter: invert(.92) hue-rotate(180deg); } }"
     lines = '<p style="color:#999">faint</p><p style="background:#e08244;color:#1c2630">on orange</p><p>black</p>'
-    page.write_text(f"<!doctype html><style>{dark}</style><body>{lines}")
+    cells = (
+        f'<path fill="{cell}" opacity="{opacity}" d="M{left},0h90v40h-90Z"/><text x="{left + 9}" y="25">{cell}</text>'
+        for left, cell, opacity in ((0, "#333", 1), (100, "#333", 0.2), (200, "#fff", 1))
+    )
+    page.write_text(f"<!doctype html><style>{dark}</style><body>{lines}<svg width=300>{''.join(cells)}</svg>")
     with opened(browser, page, DESKTOP) as tab:
-        (faint,) = tab.faint("light")
-        assert faint.startswith("P rgb(153, 153, 153) on 255,255,255: 2.8")
-        assert [text.partition(" on ")[2] for text in tab.faint("dark")] == ["255,255,255: 3.40", "224,130,68: 2.76"]
+        assert tab.faint("light") == ["P 153,153,153 on 255,255,255: 2.85", "text 0,0,0,1 on 51,51,51: 1.66"]
+        of_page, of_drawing = ["255,255,255: 3.40", "224,130,68: 2.76"], ["51,51,51: 1.52"]
+        assert [text.partition(" on ")[2] for text in tab.faint("dark")] == of_page + of_drawing

@@ -162,14 +162,15 @@ def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", 
     part = {**keys, **of_all, **sides, **said, **measured, "part": step, "component": step}
     parts = pl.DataFrame([part])
     trees = tree_of(made, 0.01).with_columns(pl.lit(value).alias(name) for name, value in keys.items())
-    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides, **said}]), parts, parts, trees)
+    names = {"my1.base": "MySQL 1.0"}
+    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides, **said}]), parts, parts, trees, names=names)
     assert isinstance(shown, Drawing)
     return shown
 
 
 def test_an_explorer_has_a_cell_with_its_spread_and_count() -> None:
     shown = explored(STACKS, n=4)
-    assert shown.claim == "Of 1 comparison with my1.base, 1 cost more CPU of the server."
+    assert shown.claim == "Of 1 comparison with MySQL 1.0, 1 cost more CPU."
     assert "▲ +2.0 ± 0.5</b><small>10.0 → 12.0</small>" in shown.html
     assert "base → me, means of 4 rounds." in shown.html
     assert "Mean of 4 rounds." in shown.html

@@ -9,7 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, each_width, opened
+from rqps.report.render import asset
 from rqps.show.flame import Drawing, explorer, flame_graph
+from rqps.show.flame.picture import LOOK
+from rqps.show.theme import lighter
 from synthetic_report import page_of
 from synthetic_tree import Stack, tree_of
 
@@ -304,6 +307,23 @@ def test_where_scripts_are_blocked_the_greatest_difference_has_a_picture(browser
         assert tab.run(f"{pictures}.every(i => i.complete && i.naturalWidth === 760 && i.naturalHeight > 100)")
         assert tab.run(f"{pictures}.length") == 2  # one of each explorer
         assert tab.run("document.documentElement.scrollWidth") <= PHONE
+
+
+@pytest.mark.parametrize(("scheme", "as_drawn"), [("light", {}), ("dark", LOOK.in_dark)])
+def test_text_on_every_box_can_be_read(
+    scheme: str, as_drawn: dict[str, str], browser: Browser, tmp_path: Path
+) -> None:
+    """Also on the boxes that a search did not find."""
+    strong = (LOOK.more[-1], LOOK.less[-1])
+    boxes = [(colour, "#ffffff" if colour in strong else LOOK.ink) for colour in (*LOOK.more, *LOOK.less, LOOK.grey)]
+    faint_ink = f"{LOOK.ink}{round(255 * LOOK.faded_text):02x}"
+    boxes = [(as_drawn.get(colour, colour), ink) for colour, ink in boxes]
+    boxes += [(lighter(colour, 1 - LOOK.faded), faint_ink) for colour, _ in boxes]
+    texts = (f'<p style="background:{box};color:{ink}">text</p>' for box, ink in boxes)
+    page = tmp_path / "boxes.html"
+    page.write_text(f"<!doctype html><style>{asset('page.css')}</style><body>{''.join(texts)}")
+    with opened(browser, page, DESKTOP) as tab:
+        assert tab.faint(scheme) == []
 
 
 def test_names_stay_text(browser: Browser, tmp_path: Path) -> None:

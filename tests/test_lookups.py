@@ -253,7 +253,7 @@ def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_pat
     study = rqps.load("lookups", data=data)
     said = dict(facts_of(study, study.runs))["placement"]
     assert said.split("; ") == [
-        "with 1 client same-cpu: server on CPU 1, client on CPU 1, observer on CPU 0",
-        "with 4 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
-        "with 32 clients free: server on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
+        "with 1 client same-cpu: dbms on CPU 1, client on CPU 1, observer on CPU 0",
+        "with 4 clients free: dbms on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
+        "with 32 clients free: dbms on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
     ]

@@ -1,6 +1,7 @@
 """Costs of the performance schema, on made-up studies in which the cost of each event is known, and on the sample."""
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,18 @@ def test_the_notebook_says_what_is_missing(tmp_path: Path) -> None:
     assert "No step of this study was measured with several numbers of clients." in missing
     assert any(sentence.startswith("No build of this study has all-disabled") for sentence in missing)
     assert "No run of this study had its instructions counted." in missing
+
+
+def test_a_study_that_only_counts_begins_with_its_instructions() -> None:
+    notebook = Notebook("perf_schema_overhead", rqps.load("ps-index-creation-counts", data=DATA))
+    table = notebook.shown("scenario-matrix")
+    assert "+3.6 %" in table
+    assert notebook["added"].filter(scenario="default", step="l.x", build="my8033")[
+        "estimate_pct"
+    ].item() == pytest.approx(3.6, abs=0.06)
+    first = unescape(notebook.html.partition("<li data-claims=")[2].partition(">")[2].partition("</li>")[0])
+    assert first.startswith("Instructions per operation of l.x against the performance schema off: the default ")
+    assert "no intervals" not in notebook.html
 
 
 @pytest.fixture(scope="module")

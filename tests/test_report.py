@@ -164,7 +164,7 @@ def test_the_index_has_question_findings_and_failures(report: Path) -> None:
     assert "a verdict takes 4 rounds: there are" in index
     assert "server killed &lt;img" in index
     assert "Measured on here from 2026-01-05 12:00 to 12:05 UTC, 6 runs." in index
-    assert "same-cpu: server on CPU 0, client on CPU 0, observer on CPU 1" in index
+    assert "same-cpu: dbms on CPU 0, client on CPU 0, observer on CPU 1" in index
     assert index.count("runs/r01%40my1.base%40here.html") == 1
 
 

@@ -86,7 +86,7 @@ TRAITS = (
         lambda _: True,
         "bad",
         "this container may use up {:g} CPUs and is then stopped until the next tenth of a second",
-        "throughput measures the quota, not the server",
+        "throughput measures the quota, not the dbms",
         "start the container with whole CPUs (--cpuset-cpus) in place of a quota (--cpus)",
     ),
     Trait(
@@ -95,7 +95,7 @@ TRAITS = (
         lambda governor: governor != "performance",
         "warn",
         "{}: the frequency follows the load",
-        "a step that waits more runs at a lower frequency, so two servers are measured at two speeds",
+        "a step that waits more runs at a lower frequency, so two dbms are measured at two speeds",
         "as root: echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
     ),
     Trait(
@@ -114,7 +114,7 @@ TRAITS = (
         bool,
         "note",
         "on: two logical CPUs share a core",
-        "a program on the sibling of the server's CPU slows it; placement gives whole cores where it can",
+        "a program on the sibling of the dbms's CPU slows it; placement gives whole cores where it can",
         "as root: echo off > /sys/devices/system/cpu/smt/control",
         "off, or not visible from here",
     ),
@@ -143,7 +143,7 @@ TRAITS = (
         lambda mode: mode == "always",
         "note",
         "always: the kernel gathers memory into huge pages when it finds the time",
-        "two starts of one server get different pages, which moves throughput by some percent",
+        "two starts of one dbms get different pages, which moves throughput by some percent",
         "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     ),
     Trait(
@@ -182,9 +182,9 @@ def machine_findings(machine: Machine) -> list[Finding]:
 
 def _cpus(cpus: int) -> Finding:
     if cpus == 1:
-        effect = "server, load generator, observer and everything else take turns on it"
+        effect = "dbms, load generator, observer and everything else take turns on it"
         return Finding("CPUs", "warn", "1 CPU", effect, "use a machine with two CPUs or more")
-    effect = "enough for one client beside the server on one CPU; with several clients they disturb each other"
+    effect = "enough for one client beside the dbms on one CPU; with several clients they disturb each other"
     fix = "for studies with several clients, use 4 CPUs or more"
     return Finding("CPUs", "note" if cpus < 4 else "ok", f"{cpus} CPUs", effect, fix)
 
@@ -197,7 +197,7 @@ def _virtual(machine: Machine) -> Finding:
         "note",
         f"a virtual machine ({machine.get('hypervisor', 'of an unknown kind')})",
         "others on the same hardware take CPU, cache and disk unseen; wake-ups between CPUs cost much, "
-        "so one client is measured on the server's own CPU",
+        "so one client is measured on the dbms's own CPU",
         "use a real machine for small differences; here, take more rounds",
     )
 
@@ -210,8 +210,8 @@ def _memory(machine: Machine) -> Iterable[Finding]:
             "memory",
             "bad" if free_gb < LEAST_GB else "warn" if free_gb < ENOUGH_GB else "ok",
             f"{free_gb:.1f} of {machine['memory_kb'] / KB_PER_GB:.1f} GB are free",
-            "a server takes its cache and some 0.4 GB beside it; with less it reads from disk",
-            f"end what takes memory, or give a server less in runs.yaml ({', '.join(filter(None, options))})",
+            "a dbms takes its cache and some 0.4 GB beside it; with less it reads from disk",
+            f"end what takes memory, or give a dbms less in runs.yaml ({', '.join(filter(None, options))})",
         )
     used_gb = machine.get("swap_used_kb", 0) / KB_PER_GB
     unused = "not in use" if machine.get("swap_kb") else "none"
@@ -219,7 +219,7 @@ def _memory(machine: Machine) -> Iterable[Finding]:
         "swap",
         "warn" if used_gb > 0.1 else "ok",
         f"{used_gb:.1f} GB in use" if used_gb > 0.1 else unused,
-        "pages of the server may be written out and read back in the middle of a step",
+        "pages of the dbms may be written out and read back in the middle of a step",
         "as root, with enough free memory: swapoff -a; or sysctl vm.swappiness=1",
     )
 

@@ -17,7 +17,7 @@ from rqps.stats.pairing import SHARES_SECONDS
 from rqps.store import Study
 
 OURS = {
-    CPU: "server, µs/o",
+    CPU: "dbms, µs/o",
     CLIENT_CPU: "generator, µs/o",
     "host_cpu_us_per_operation": "whole host, µs/o",
     THROUGHPUT: "operations/s",

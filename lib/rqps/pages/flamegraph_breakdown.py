@@ -121,15 +121,14 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """A table of the parts whose verdict is slower or faster. It has one row per step, for the dbms with the largest
-    decided change in that step."""
-    size = pl.col("estimate").log().abs()
-    most = page.decided.sort(pl.col("verdict") == "unsure", size, descending=[False, True], maintain_order=True)
+    """A table with one row per step, for the dbms with the step's largest decided change or, without one, its largest
+    change: the parts whose verdict is slower or faster."""
+    size, changed = pl.col("estimate").log().abs(), pl.col("verdict").is_in(["slower", "faster"])
+    most = page.decided.sort(changed, size, descending=True, maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")
     cells = most.unique(["host", "step"], keep="first", maintain_order=True).head(MOST_STEPS)
     numbers = [*_CELL, "by", "part", "estimate", "low", "high"]
-    differ = pl.col("verdict").is_in(["slower", "faster"]) & ~pl.col("part").str.contains(NO_NAME)
-    parts = profile.parts.filter(differ, pl.col("by") != "thread")
+    parts = profile.parts.filter(changed, ~pl.col("part").str.contains(NO_NAME), pl.col("by") != "thread")
     parts = parts.group_by(*_CELL, "by", maintain_order=True).head(MOST_CHANGED).select(numbers)
     operations = profile.operations.with_columns(by=pl.lit("operation"), part=pl.lit("")).select(numbers)
     shown = show.by_host(pl.concat([operations, parts]).join(cells, on=_CELL, how="semi", maintain_order="left"))
@@ -139,7 +138,7 @@ def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
     named = stats.short_names(page.study)
     base = page.study.card.base
     note = f"{profile.operations['unit'][0]} more than {_names(page.study)[base]}, with half the 95 % interval; "
-    note += "in each step of the dbms with the largest decided change."
+    note += "in each step of the dbms with the largest decided change or, without one, the largest change."
     for row in rows:
         cell, name = {"step": row["step"], "dbms": row["dbms"], "base": base}, named.get(row["dbms"], row["dbms"])
         row |= {by: line and show.whose(cell, line["line"]) for by, line in row.items() if by not in cell}

@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 
 import polars as pl
 
 from rqps import stats
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
-from rqps.show import Clause, Sentences, came_from, few_rounds, finding, listed, phrase
+from rqps.show import Claim, Clause, Sentences, came_from, few_rounds, finding, listed, phrase
 from rqps.show.mean_parts import by_work, came_from_steps, one_step
+from rqps.show.sentences import counted_rows
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study
 
 MEASURES = (INSTRUCTIONS, THROUGHPUT, CPU)
 """The metrics in which a course can be shown, the least noisy first."""
 MOST_FLAT = 6
+_COURSE = ("host", "step", "metric")
 HEADS = {
     "metric": "measure",
     "dbms": "release",
@@ -90,7 +93,7 @@ def _changed(study: Study) -> Iterator[Clause]:
     rows = _not_flat(course.summary).filter(pl.col("step") != stats.ALL_STEPS)
     for place, row in enumerate(rows.to_dicts()):
         most = " changed most" * (place == 0 < rows.height - 1 and rows["metric"].n_unique() == 1)
-        cell = {name: row[name] for name in ("host", "step", "metric")}
+        cell = {name: row[name] for name in _COURSE}
         clause = came_from(row, course.changes.filter(**cell).to_dicts(), names)
         yield finding(phrase("{}{}: {}", row["step"], most, clause), place=row["host"] * several)
 
@@ -106,9 +109,13 @@ def _flat(study: Study) -> Iterator[Clause]:
     steps = [step for step in flat["step"] if step != stats.ALL_STEPS]
     mean = ["the mean of all steps"] * (len(steps) < flat.height)
     named = [*mean, *(steps if len(steps) <= MOST_FLAT else [f"{len(steps)} steps"])]
-    least = 100 * max(flat["resolves"])
+    rows = [({name: row[name] for name in _COURSE}, row["resolves"]) for row in flat.to_dicts()]
+    coarsest, least = max(rows, key=itemgetter(1))
+    claims = [counted_rows("courses", 1, **course, course="flat") for course, _ in rows]
+    claims.append(Claim("courses", coarsest, least, "resolves"))
     verb = "is" if flat.height == 1 else "are"
-    yield finding(f"{listed(named)} {verb} flat: a change of {least:.1f} % at the last release would have been named")
+    text = f"{listed(named)} {verb} flat: a change of {100 * least:.1f} % at the last release would have been named"
+    yield finding(Clause(text, claims))
 
 
 def on_first_page(page: FirstPage) -> FirstPage:

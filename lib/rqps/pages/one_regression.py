@@ -1,7 +1,7 @@
 """Frames for the notebook that answers questions about one comparison at a time: pairs of base and me, comparisons,
 profiles and what-ifs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from rqps.errors import RqpsError, instead
 from rqps.profile import breakdown, flame_trees, profiled_costs
 from rqps.profile.breakdown import BREAKDOWN, INSTRUCTIONS, METRIC_OF, MICROSECONDS, By, measured_costs
 from rqps.profile.costs import as_measured
-from rqps.show import Question, Row, comparison, finding, verdict_words
+from rqps.show import Clause, Question, Row, comparison, finding, phrase, verdict_words
 from rqps.stats.comparison import relate_pairs
 from rqps.stats.metrics import with_counts
 from rqps.store.read import Study
@@ -19,6 +19,8 @@ from rqps.workloads import PARAMETERS
 
 Pairs = Sequence[tuple[str, str]]
 """Pairs of base and me."""
+FRAME = "pairs"
+"""The name of the frame from which the numbers in sentences are recomputed."""
 FOLD_BELOW = 0.003
 """Minimum share of the cost that a frame needs to be drawn separately: the page has a flame graph for each question,
 and stays small if each graph has only frames that are visible without zooming."""
@@ -88,10 +90,16 @@ def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: s
     return Question(row["host"], row["step"], row["base"], row["dbms"])
 
 
-def answer(row: Row) -> str:
-    """A sentence with the comparison and its verdict."""
+def compared_pairs(study: Study) -> pl.DataFrame:
+    """The comparisons of all pairs that are compared without being asked for."""
+    return relate(study, pairs_of(study))[1]
+
+
+def answer(row: Row, names: Mapping[str, str]) -> Clause:
+    """A sentence with the comparison and its verdict. `names` maps dbms to names."""
     needs = f"; it takes {row['needs']}" if row["needs"] else ""
-    return finding(f"{row['step']}: {comparison(row)}: {verdict_words(row['metric'])[row['verdict']]}{needs}")
+    compared = comparison(row, names[row["dbms"]], names[row["base"]], FRAME)
+    return finding(phrase("{}: {}: {}{}", row["step"], compared, verdict_words(row["metric"])[row["verdict"]], needs))
 
 
 def costs_of(study: Study) -> pl.DataFrame:

@@ -29,20 +29,22 @@ _SUBJECTS = {
 }
 
 
-def findings(cpu: pl.DataFrame) -> list[Clause]:
+def findings(costs: pl.DataFrame) -> list[Clause]:
     """A sentence per build and scenario on the change in CPU per operation in each step, the most expensive first;
-    scenarios that are unsure in every step share the last sentence."""
-    several, sentences, unsure = cpu["build"].n_unique() > 1, [], []
-    rows = _named(cpu)
+    scenarios that are unsure in every step share the last sentence. Instructions have one sentence, on one step."""
+    if INSTRUCTIONS in set(costs["metric"]):
+        return [_counted(costs)]
+    several, sentences, unsure = costs["build"].n_unique() > 1, [], []
+    rows = _named(costs)
     order = ranked(rows, descending=True).select("release", "scenario").unique(maintain_order=True)
     for release, scenario in order.rows():
-        costs = rows.filter(release=release, scenario=scenario).sort("position")
+        of_steps = rows.filter(release=release, scenario=scenario).sort("position")
         subject = f"{subject_of(scenario)} on {release}" if several else subject_of(scenario)
-        if (costs["verdict"] == "unsure").all():
+        if (of_steps["verdict"] == "unsure").all():
             unsure.append(subject)
         else:
             subject = f"{subject[0].upper()}{subject[1:]}"
-            sentences.append(finding(phrase("{}, CPU per operation: {}", subject, _by_place(costs))))
+            sentences.append(finding(phrase("{}, CPU per operation: {}", subject, _by_place(of_steps))))
     return [*sentences, finding(f"Inconclusive in every step: {listed(unsure)}")] if unsure else sentences
 
 
@@ -86,7 +88,7 @@ def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
     """A table of scenarios by step, or by build if there are several: the change of each in CPU, or instructions, per
     operation."""
     across, group = ("release", "step") if cpu["build"].n_unique() > 1 else ("step", "")
-    what = "CPU of the server" if CPU in set(cpu["metric"]) else "Instructions"
+    what = "CPU" if CPU in set(cpu["metric"]) else "Instructions"
     note = f"{what} per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}{more}"
     rows, name = _named(cpu), "scenario-matrix"
     return show.pivoted(rows, across, "scenario", show.change_cell, name=name, group=group, note=note)

@@ -157,7 +157,7 @@ def operation_costs(
 
 
 def measured_costs(compared: pl.DataFrame) -> pl.DataFrame:
-    """The study's own comparisons of server CPU and instructions as differences of an operation's cost.
+    """The study's own comparisons of CPU and instructions as differences of an operation's cost.
 
     The cost of me is the base's cost times the estimated ratio."""
     of_base, unit_of = pl.col("base_estimate"), {metric: unit for unit, metric in METRIC_OF.items()}

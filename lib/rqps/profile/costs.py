@@ -25,7 +25,7 @@ _COLUMNS: dict[str, Any] = {  # `Any`, since the class of polars's types is not 
     "stack": pl.List(pl.String),  # readable names, root first
     "component": pl.String,
     "samples": pl.Float64,  # null where each instruction was counted
-    "cost": pl.Float64,  # µs of server CPU, or instructions, per operation
+    "cost": pl.Float64,  # µs of CPU, or instructions, per operation
 }
 COSTS = pl.Schema(_COLUMNS)
 NOT_SAMPLED = "[not sampled]"
@@ -38,7 +38,7 @@ _ROWS_AT_A_TIME = 200_000
 
 
 def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """µs of server CPU per operation by stack: the stack's share of the samples' weight, times the step's CPU time.
+    """µs of CPU per operation by stack: the stack's share of the samples' weight, times the step's CPU time.
 
     `steps` are the steps of the same runs. A step with errors or without operations gives no cost.
     """

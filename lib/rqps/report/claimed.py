@@ -14,7 +14,7 @@ from rqps.show.sentences import CELL
 from rqps.stats.metrics import CPU, USER_CPU
 from rqps.store.read import Study
 
-KERNEL_CPU = "kernel CPU of the server per operation"
+KERNEL_CPU = "kernel CPU per operation"
 
 
 def compared_frame(study: Study) -> pl.DataFrame:
@@ -25,7 +25,7 @@ def compared_frame(study: Study) -> pl.DataFrame:
 
 
 def differences(study: Study) -> pl.DataFrame:
-    """The difference of each dbms from the base in server CPU per operation: total, in user space, and in the kernel.
+    """The difference of each dbms from the base in CPU per operation: total, in user space, and in the kernel.
     The difference in the kernel, which is total minus user space, has no interval."""
     values, base = stats.measured(study, (CPU, USER_CPU)), study.card.base
     costs = stats.compare(stats.rounds(values, study.runs, base), of="difference")

@@ -147,7 +147,7 @@ def _machine(conditions: pl.DataFrame) -> str:
 
 
 def _placement(conditions: pl.DataFrame) -> str:
-    """The CPUs on which server, client and observer ran; listed per number of clients if the CPUs depend on it."""
+    """The CPUs on which dbms, client and observer ran; listed per number of clients if the CPUs depend on it."""
     known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
     before = sorted({name.rpartition(".")[0] for name in known if "." in name}, key=lambda name: int(name.split()[1]))
     return "; ".join(f"{clients} {_placed(known, f'{clients}.')}" for clients in before) or _placed(known, "")
@@ -156,5 +156,6 @@ def _placement(conditions: pl.DataFrame) -> str:
 def _placed(known: Mapping[str, str], before: str) -> str:
     if not known[f"{before}server_cpus"]:
         return known[f"{before}kind"]
-    who = [f"{name} on CPU {known[f'{before}{name}_cpus']}" for name in ("server", "client", "observer")]
+    names = {"server": "dbms", "client": "client", "observer": "observer"}
+    who = [f"{name} on CPU {known[f'{before}{key}_cpus']}" for key, name in names.items()]
     return f"{known[f'{before}kind']}: {', '.join(who)}"

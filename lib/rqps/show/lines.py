@@ -72,14 +72,14 @@ def counters(series: pl.DataFrame) -> Any:
         detail="step:N",
         tooltip=["who:N", "step:N", "second:Q", alt.Tooltip("value:Q", format=",.3~f")],
     )
-    servers = series.filter(pl.col("who").str.starts_with("server"), measure="CPUs busy")
-    busy = servers.select(pl.col("value").median()).item()
+    dbms = series.filter(pl.col("who").str.starts_with("dbms"), measure="CPUs busy")
+    busy = dbms.select(pl.col("value").median()).item()
     claim = "No counters were recorded."
     if busy is not None:
-        claim = f"{'A' if several else 'The'} server had {busy:.2f} CPUs busy, in the median of the seconds."
+        claim = f"{'A' if several else 'The'} dbms had {busy:.2f} CPUs busy, in the median of the seconds."
     how = "One row per second from the system's own counters; n is one run, so there is no interval."
     if several:
-        how += " In a duet the counters of client and host are of all its servers together."
+        how += " In a duet the counters of client and host are of all its dbms together."
     return _panels(panel, "measure", in_order(series["measure"]), claim, how)
 
 
@@ -137,7 +137,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
     of_round = study.slices.filter(of_first).with_columns(rate).collect()
     sides = [number["base"], dbms]
-    # Slices follow each other without a gap; a gap in the chart is a slice of another server.
+    # Slices follow each other without a gap; a gap in the chart is a slice of another dbms.
     shown = of_round.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
     slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", THROUGHPUT)).mark_bar(size=9)
     above = slices.encode(

@@ -83,7 +83,7 @@ def seconds(run: Study) -> Any:
 
 
 def sampled(run: Study) -> Any:
-    """A chart of the counters of the host, the server and the load generator over a run."""
+    """A chart of the counters of the host, the dbms and the load generator over a run."""
     return counters(stats.counters_over_time(run.counters, run.steps, run.runs))
 
 

@@ -241,7 +241,8 @@ def ratio_table(
     base = names.get(rows["base"][0], rows["base"][0])
     notes = f"{rounds_of(rows['n'])}; {coverage_of(rows['coverage'])} of the mean."
     marked = [
-        f"⚠ {row['step']}, {row['dbms']}: {row['warned']}." for row in rows.filter(pl.col("warned") != "").to_dicts()
+        f"⚠ {row['step']}, {names.get(row['dbms'], row['dbms'])}: {row['warned']}."
+        for row in rows.filter(pl.col("warned") != "").to_dicts()
     ]
     more = f" ⚠ {len(marked) - MOST_EXPLAINED} more stand under the warnings." if len(marked) > MOST_EXPLAINED else ""
     cells = spread(rows, "dbms", [*filter(None, [group]), "step"])

@@ -40,7 +40,7 @@ class Health(NamedTuple):
 
     study: Study
     rounds: pl.DataFrame
-    """Rounds against the base: throughput, and CPU of the server."""
+    """Rounds against the base: throughput, and CPU per operation."""
     itself: pl.DataFrame
     """Rounds of the base against itself."""
     compared: pl.DataFrame

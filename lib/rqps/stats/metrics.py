@@ -31,9 +31,9 @@ class Metric:
 
     name: str
     title: str
-    """Its name on a chart: `server CPU per operation`."""
+    """Its name on a chart: `CPU per operation`."""
     column: str
-    """The heading of its column, such as `server CPU, µs/o`; empty if tables of absolute values leave it out."""
+    """The heading of its column, such as `CPU, µs/o`; empty if tables of absolute values leave it out."""
     value: pl.Expr
     """Calculated from the columns of `steps`."""
     of_slices: tuple[pl.Expr, pl.Expr] | None = None
@@ -85,8 +85,8 @@ REGISTRY = (
     ),
     Metric(
         CPU,
-        title="server CPU per operation",
-        column="server CPU, µs/o",
+        title="CPU per operation",
+        column="CPU, µs/o",
         value=_per_operation(pl.col("server_cpu_s") * 1e6),
         of_slices=(_SERVER_US, pl.col("operations")),
         side="CPU",
@@ -113,19 +113,19 @@ REGISTRY = (
     Metric(  # null if hardware counters can't be read
         INSTRUCTIONS,
         title="instructions per operation",
-        column="server instructions/o",
+        column="instructions/o",
         value=_per_operation(pl.col("server_instructions")),
         side="instructions",
     ),
     Metric(
         "server_cycles_per_operation",
         title="cycles per operation",
-        column="server cycles/o",
+        column="cycles/o",
         value=_per_operation(pl.col("server_cycles")),
     ),
     Metric(
         USER_CPU,
-        title="user CPU of the server per operation",
+        title="user CPU per operation",
         column="",
         value=_per_operation(pl.col("server_cpu_user_s") * 1e6),
         of_slices=(_SERVER_US * pl.col("user_share"), pl.col("operations")),
@@ -138,7 +138,7 @@ REGISTRY = (
     ),
     Metric(
         "server_context_switches_per_operation",
-        title="context switches of the server per operation",
+        title="context switches per operation",
         column="",
         value=_per_operation(pl.col("server_context_switches")),
     ),

@@ -98,9 +98,9 @@ def seconds_of(rows: pl.LazyFrame, steps: pl.DataFrame, kinds: Iterable[str]) ->
 
 
 def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Counters of host, server and client over one run: `second` of the run, `measure`, `who`, `value` in its unit.
+    """Counters of host, dbms and client over one run: `second` of the run, `measure`, `who`, `value` in its unit.
 
-    In a duet each server has lines of its own; the lines of host and client cover all servers and appear once.
+    In a duet each dbms has lines of its own; the lines of host and client cover all dbms and appear once.
     """
     begin = steps.select("run", "step", since=pl.col("started_at") - pl.col("started_at").min().over("run"))
     at = pl.col("second") + pl.col("since").dt.total_milliseconds() / 1000
@@ -110,7 +110,7 @@ def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame, runs: pl.Dat
     index = ["run", "step", "second"]
     long = rates.unpivot(index=index, variable_name="name", value_name="value").drop_nulls("value").collect()
     measure, who = (pl.col("name").str.split(": ").list.get(part) for part in (0, 1))
-    own = (who == "server") & (pl.col("run").n_unique() > 1)
+    own = (who == "dbms") & (pl.col("run").n_unique() > 1)
     whose = pl.when(own).then(pl.format("{} {}", who, "side")).otherwise(who)
     return (
         long.join(runs.select("run", "side"), on="run", maintain_order="left")
@@ -131,12 +131,12 @@ def _ms(total_s: str, requests: str) -> pl.Expr:
 
 
 _RATES: dict[str, pl.Expr] = {
-    "CPUs busy: server": _per_s("server_cpu_s"),
+    "CPUs busy: dbms": _per_s("server_cpu_s"),
     "CPUs busy: client": _per_s("client_cpu_s"),
     "CPUs busy: whole host": _per_s("host_cpu_user_s", "host_cpu_system_s"),
     "CPUs busy: waiting for the disk": _per_s("host_cpu_iowait_s"),
     "CPUs busy: stolen": _per_s("host_cpu_steal_s"),
-    "context switches/s: server": _per_s("server_context_switches"),
+    "context switches/s: dbms": _per_s("server_context_switches"),
     "context switches/s: client": _per_s("client_context_switches"),
     "context switches/s: whole host": _per_s("host_context_switches"),
     "disk, MB/s: read": _per_s("host_read_kb") / 1024,
@@ -144,7 +144,7 @@ _RATES: dict[str, pl.Expr] = {
     "disk, ms per request: read": _ms("host_read_s", "host_reads"),
     "disk, ms per request: written": _ms("host_write_s", "host_writes"),
     "% of the time in which something waits for a disk: whole host": 100 * _per_s("host_io_some_s"),
-    "memory, MB: server": pl.col("server_rss_kb") / 1024,
+    "memory, MB: dbms": pl.col("server_rss_kb") / 1024,
     "memory, MB: client": pl.col("client_rss_kb") / 1024,
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 from urllib.parse import quote, urlencode
 
 import polars as pl
@@ -52,6 +53,7 @@ def explorer(
     *,
     by: str = "",
     what: str = "",
+    names: Mapping[str, str] = MappingProxyType({}),
     fold_below: float | None = None,
 ) -> Drawing | Nothing:
     """A heat map of all `operations`, and for each cell its flame graph and tables of its `parts` and `functions`.
@@ -59,7 +61,7 @@ def explorer(
     `operations`, `parts` and `functions` are tidy frames of differences; `operations` also has the column `finding`,
     a sentence. The fragment of a page's address can name a cell: `#step=point-query&dbms=my8033.base`. If a page has
     two explorers, `&by=` names one of them; `&search=` searches for a function. `what` names a cost other than CPU
-    and instructions.
+    and instructions; `names` maps dbms to names.
     """
     if operations.is_empty():
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
@@ -72,13 +74,14 @@ def explorer(
     folded = folded_of(fold_below)
     first = max(rows.values(), key=lambda row: abs(row["estimate"]) / (row["base_estimate"] or 1.0))
     trees_of = {cell: tree_of(frames[0][cell], (row["high"] - row["low"]) / 2) for cell, row in rows.items()}
-    names, at_most = names_of(trees_of.values()), MOST_OF_MANY if len(rows) > MANY_CELLS else MOST_PARTS
+    functions_of, at_most = names_of(trees_of.values()), MOST_OF_MANY if len(rows) > MANY_CELLS else MOST_PARTS
     sections = [
         _section(
             row,
             by,
             folded,
             names,
+            functions_of,
             trees_of[cell],
             *(frame[cell] for frame in frames[1:]),
             at_most=at_most,
@@ -86,18 +89,19 @@ def explorer(
         )
         for cell, row in rows.items()
     ]
-    what = what or ("instructions" if unit == INSTRUCTIONS else "CPU of the server")
+    what = what or ("instructions" if unit == INSTRUCTIONS else "CPU")
     words = {"slower": f"cost more {what}", "faster": f"cost less {what}", "same": "the same", "unsure": "are unsure"}
     count = dict(operations.group_by("verdict").len().rows())
     counts = ", ".join(f"{count[verdict]} {word}" for verdict, word in words.items() if verdict in count)
-    claim = f"Of {operations.height} comparison{'s' * (operations.height > 1)} with {base}, {counts}."
+    claim = f"Of {operations.height} comparison{'s' * (operations.height > 1)} with "
+    claim += f"{names.get(base, base)}, {counts}."
     how = how_of(unit, fold_below)
     below = f"Below a difference: base → me{f', means of {rounds}' if rounds else ', and n rounds'}."
     html = (
         f'<div class="rqps-explorer" data-by="{escape(by)}"><style>{STYLE}{PARTS_STYLE}</style>'
         f"<p><strong>{escape(claim)}</strong> Each cell is a link to the parts of its difference, by component and "
         f"as a flame graph. {below} {legend_of(operations)}</p>"
-        f"{_map(rows, first, unit, by, rounds)}{shared_names(names)}"
+        f"{_map(rows, first, unit, by, rounds, names)}{shared_names(functions_of)}"
         f"<details><summary>How to read a flame graph</summary><p>{escape(how)}</p></details>"
         f'<p class="rqps-note" role="status"></p>{"".join(sections)}</div>'
     )
@@ -156,9 +160,12 @@ def _row(row: Row, what: str, most: float) -> str:
     return f"<tr>{''.join(f'<td>{cell}' for cell in (*map(escape, names), unbroken, bar, *sides, verdict))}</tr>"
 
 
-def _map(rows: Mapping[tuple[str, str], Row], first: Row, unit: str, by: str, rounds: str) -> str:
+def _map(
+    rows: Mapping[tuple[str, str], Row], first: Row, unit: str, by: str, rounds: str, names: Mapping[str, str]
+) -> str:
     dbms = in_order(name for _, name in rows)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (unit, *dbms))
+    heads = (unit, *(names.get(name, name) for name in dbms))
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = ""
     for step in in_order(step for step, _ in rows):
         of_step = (rows.get((step, name)) for name in dbms)
@@ -187,7 +194,8 @@ def _section(
     row: Row,
     by: str,
     folded: str,
-    names: list[str],
+    names: Mapping[str, str],
+    functions_of: list[str],
     read: Tree,
     parts: pl.DataFrame,
     functions: pl.DataFrame,
@@ -196,7 +204,8 @@ def _section(
     picture: bool,
 ) -> str:
     where = address(row["step"], row["dbms"], by)
-    sides = {"base": row["base"], "me": row["dbms"], "unit": row["unit"]}
+    base, me = (names.get(row[side], row[side]) for side in ("base", "dbms"))
+    sides = {"base": base, "me": me, "unit": row["unit"]}
     too_few = row["verdict"] == "unsure" and (row["low"] > 0 or row["high"] < 0)
     few = ", too few for a verdict" if too_few else ""
     divided = "" if {*parts["n"]} == {row["n"]} else f", divided as in {rounds_of(parts['n'])} of profiles"
@@ -208,11 +217,11 @@ def _section(
         f"{parts_table(most, 'function', **sides)}</details>"
     )
     claim = claim_of(read, **sides)
-    drawn = figure_of(read, table, claim, rounds, title=row["step"], **sides, names=names, picture=picture)
+    drawn = figure_of(read, table, claim, rounds, title=row["step"], **sides, names=functions_of, picture=picture)
     # Without scripts, the browser follows the address's fragment to this id and opens the `details` around it.
     return (
         f'<details class="rqps-cell" data-key="{escape(where)}">'
-        f"<summary>{escape(row['step'])}: {escape(row['dbms'])} against {escape(row['base'])}</summary>"
+        f"<summary>{escape(row['step'])}: {escape(me)} against {escape(base)}</summary>"
         f'<div id="{escape(where[1:])}"><p>{escape(row["finding"])}</p>'
         f"{parts_table(parts, 'component', **sides, at_most=at_most)}{drawn}</div></details>"
     )

@@ -30,8 +30,8 @@ LOOK = SimpleNamespace(
     rest="#f0f2f4",
     in_dark={COLOURS[1]: "#f7b183", COLOURS[5]: "#86c9bf"},  # as in page.css: ink is legible on these colours
     chosen="#0b5c8a",
-    faded=0.3,
-    faded_text=0.65,
+    faded=0.2,
+    faded_text=0.7,
     meaning="▲, line at the top: costs more than {base}; ▼, line at the bottom: less; grey: within the error.",
 )
 SIGNS = {1: COST_SIGNS["slower"], -1: COST_SIGNS["faster"], 0: ""}
