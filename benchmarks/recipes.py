@@ -57,7 +57,7 @@ def configured(recipe: Recipe, source: Path, folder: Path, file: str, flags: lis
     if unused := set(unused_options(done.stdout + done.stderr)) - {"CMAKE_EXPORT_COMPILE_COMMANDS"}:
         raise SystemExit(f"options that the build system does not know: {', '.join(unused)}")
     commands = json.loads((build / "compile_commands.json").read_text())
-    return shlex.split(next(each["command"] for each in commands if each["file"] == str(source / file)))
+    return shlex.split(next(entry["command"] for entry in commands if entry["file"] == str(source / file)))
 
 
 def without_profile(recipe: Recipe, folder: Path) -> None:
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--recipe", action="append", help="in place of the twenty published recipes")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        fine = [each for words in asked.recipe or TWENTY for each in checked(words, asked, Path(place))]
+        fine = [recipe for words in asked.recipe or TWENTY for recipe in checked(words, asked, Path(place))]
     raise SystemExit(not all(fine))
 
 

@@ -153,7 +153,7 @@ def never_missing() -> Iterator[list[Path]]:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     """Takes what is reported meanwhile."""
     return []
 

@@ -306,9 +306,9 @@ def test_commits_that_touch_what_costs_more_come_first(folder: Path) -> None:
     put = commit(folder, text.replace("return 2", "return 4"), "put more")
     get = commit(folder, text.replace("return 1", "return 5").replace("return 2", "return 4"), "get more")
     changes = {"db::Get(int)": 900.0, "Put<int>(int)": -100.0, "db::Delete()": 5000.0}
-    found = checkout(folder).touching(first, "main", changes)
-    assert [(one.commit, one.weight) for one in found] == [(get[:12], 900.0), (put[:12], 100.0)]
-    assert found[0].functions == ("db::Get(int)",)
+    result = checkout(folder).touching(first, "main", changes)
+    assert [(one.commit, one.weight) for one in result] == [(get[:12], 900.0), (put[:12], 100.0)]
+    assert result[0].functions == ("db::Get(int)",)
 
 
 @pytest.mark.parametrize(

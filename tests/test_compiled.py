@@ -108,7 +108,7 @@ def test_the_allocator_is_the_library_that_a_program_needs(sources: Path) -> Non
 
 def test_what_is_missing_is_unknown_and_a_file_that_is_damaged_has_no_facts(sources: Path) -> None:
     program = made(sources, "gcc", "-O2", "-g1")
-    whole = program.read_bytes()
+    complete = program.read_bytes()
     subprocess.run(["objcopy", "-R", ".comment", "--strip-all", str(program)], check=True)
     stripped = how_compiled(program)
     assert [stripped[name] for name in ("compiler", "optimization", "lto", "pgo")] == [UNKNOWN] * 4
@@ -117,7 +117,7 @@ def test_what_is_missing_is_unknown_and_a_file_that_is_damaged_has_no_facts(sour
     assert how_compiled(sources / "script") == {}
     luck = Random(0)
     for _ in range(300):  # each gives facts or none, and raises nothing
-        damaged = bytearray(whole[: luck.randrange(len(whole))] if luck.random() < 0.5 else whole)
+        damaged = bytearray(complete[: luck.randrange(len(complete))] if luck.random() < 0.5 else complete)
         for _ in range(luck.randrange(40)):
             damaged[luck.randrange(len(damaged))] = luck.randrange(256)
         (sources / "damaged").write_bytes(damaged)

@@ -35,15 +35,15 @@ def saved(cache: Path) -> list[str]:
 # A URL
 
 
-def test_an_archive_comes_by_url_and_only_once(site: Site, cache: Path, said: list[str]) -> None:
+def test_an_archive_comes_by_url_and_only_once(site: Site, cache: Path, messages: list[str]) -> None:
     content = site.pages["/mysql-8.0.40.tar.gz"] = release("8.0.40", top="mysql-8.0.40-linux-glibc2.28-x86_64")
     keys = {"url": f"{site.url}/mysql-8.0.40.tar.gz", "sha256": digest(content), "mysql": "8.0.40"}
-    build = find(said, **keys)
+    build = find(messages, **keys)
     assert build.version == "8.0.40"
     assert build.directory.name == "mysql-8.0.40-linux-glibc2.28-x86_64"
     assert build.directory.is_relative_to(cache)
     assert sorted(path.name for path in build.directory.iterdir()) == ["bin", "share"]  # no tests, no static library
-    assert find(said, **keys) == build
+    assert find(messages, **keys) == build
     assert site.asked == ["/mysql-8.0.40.tar.gz"]
 
 
@@ -58,20 +58,20 @@ def test_an_archive_comes_by_url_and_only_once(site: Site, cache: Path, said: li
     ids=["wrong digest", "no mysqld", "cut off", "no such page"],
 )
 def test_an_archive_that_is_not_as_promised_is_an_error_and_leaves_nothing(
-    site: Site, cache: Path, said: list[str], content: bytes | None, missing_bytes: int, sha256: str, reason: str
+    site: Site, cache: Path, messages: list[str], content: bytes | None, missing_bytes: int, sha256: str, reason: str
 ) -> None:
     if content is not None:
         site.pages["/a.tar.gz"] = content
         site.send_only = len(content) - missing_bytes if missing_bytes else None
     with pytest.raises(RqpsError, match=reason):
-        find(said, url=f"{site.url}/a.tar.gz", sha256=sha256)
+        find(messages, url=f"{site.url}/a.tar.gz", sha256=sha256)
     assert saved(cache) == []
 
 
 @pytest.mark.parametrize("url", [f"{CLOSED_PORT}/a.tar.gz", "http://no-such-host.invalid/a.tar.gz"])
-def test_no_network_is_an_error(cache: Path, said: list[str], url: str) -> None:
+def test_no_network_is_an_error(cache: Path, messages: list[str], url: str) -> None:
     with pytest.raises(RqpsError, match="can't be fetched") as caught:
-        find(said, url=url, sha256="0" * 64)
+        find(messages, url=url, sha256="0" * 64)
     assert "network" in caught.value.fix
     assert saved(cache) == []
 
@@ -119,7 +119,7 @@ def test_two_fetches_at_once_make_one_request_and_two_builds(site: Site, cache: 
 
 @pytest.mark.parametrize(("number", "left_behind"), [(signal.SIGINT, 0), (signal.SIGKILL, 1)])
 def test_an_interrupted_fetch_can_be_done_again(
-    site: Site, cache: Path, said: list[str], number: signal.Signals, left_behind: int
+    site: Site, cache: Path, messages: list[str], number: signal.Signals, left_behind: int
 ) -> None:
     content = site.pages["/a.tar.gz"] = release("8.0.40", filling=1_000_000)
     site.hold.clear()
@@ -131,7 +131,7 @@ def test_an_interrupted_fetch_can_be_done_again(
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     assert len(saved(cache)) == left_behind  # only what nobody can catch leaves something, under a name of its own
     site.hold.set()
-    assert find(said, **keys).version == "8.0.40"
+    assert find(messages, **keys).version == "8.0.40"
     assert len(saved(cache)) == 1
     assert not saved(cache)[0].startswith(".")
 
@@ -146,22 +146,22 @@ def test_a_full_disk_is_reported_and_leaves_nothing(site: Site, cache: Path, fil
     assert saved(cache) == []
 
 
-def test_too_little_room_is_reported_before_anything_is_fetched(site: Site, cache: Path, said: list[str]) -> None:
+def test_too_little_room_is_reported_before_anything_is_fetched(site: Site, cache: Path, messages: list[str]) -> None:
     spec = BuildSpec(url=f"{site.url}/large.tar.gz", sha256="0" * 64)
     large = Source(spec, Sought("mysqld", lambda _: None, ""), archive_bytes=1 << 60, kept_bytes=1)
     with pytest.raises(RqpsError, match=r"large.tar.gz needs .* has .* left"):
-        large.fetch("mine", said.append)
+        large.fetch("mine", messages.append)
     assert site.asked == []
     assert saved(cache) == []
 
 
 def test_an_unwritable_cache_is_reported(
-    tmp_path: Path, site: Site, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, site: Site, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a file").touch()
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "a file"))
     with pytest.raises(RqpsError, match=r"a file.* can't be used"):
-        find(said, url=f"{site.url}/a.tar.gz", sha256="0" * 64)
+        find(messages, url=f"{site.url}/a.tar.gz", sha256="0" * 64)
 
 
 # Maven and npm
@@ -176,11 +176,11 @@ def test_an_unwritable_cache_is_reported(
     ],
 )
 def test_a_client_that_is_not_installed_is_named(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, client: str, keys: dict[str, str]
+    tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch, client: str, keys: dict[str, str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RqpsError, match=f"{client} is not installed") as caught:
-        find(said, **keys)
+        find(messages, **keys)
     assert "another source" in caught.value.fix
 
 
@@ -192,7 +192,9 @@ def offer_on_npm(site: Site, name: str, version: str, archive: bytes) -> None:
     site.pages[f"/{name}.tgz"] = archive
 
 
-def test_an_archive_comes_by_npm(site: Site, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_comes_by_npm(
+    site: Site, cache: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     contents = {
         "package/package.json": b'{"name": "a-server", "version": "1.2.3"}',
         "package/server/mysqld": mysqld_script("5.6.24"),
@@ -200,37 +202,39 @@ def test_an_archive_comes_by_npm(site: Site, cache: Path, said: list[str], monke
     }
     offer_on_npm(site, "a-server", "1.2.3", packed(contents))
     monkeypatch.setenv("npm_config_registry", site.url)
-    build = find(said, npm="a-server@1.2.3", mysql="5.6")
+    build = find(messages, npm="a-server@1.2.3", mysql="5.6")
     assert build.version == "5.6.24"
     assert build.empty_data == build.directory / "data/mysql"
     assert sorted(path.name for path in (cache / "builds" / saved(cache)[0]).iterdir()) == ["tree"]  # no second copy
 
 
 def test_an_unknown_npm_package_is_an_error(
-    site: Site, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    site: Site, cache: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("npm_config_registry", site.url)
     with pytest.raises(RqpsError, match=r"npm failed(.|\n)*404"):
-        find(said, npm="a-server@1.2.3")
+        find(messages, npm="a-server@1.2.3")
     assert saved(cache) == []
 
 
-def test_npm_without_network_is_an_error(cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npm_without_network_is_an_error(cache: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", CLOSED_PORT)
     monkeypatch.setenv("npm_config_fetch_retry_mintimeout", "10")
     with pytest.raises(RqpsError, match=r"npm failed(.|\n)*ECONNREFUSED") as caught:
-        find(said, npm="a-server@1.2.3")
+        find(messages, npm="a-server@1.2.3")
     assert "network" in caught.value.fix
     assert saved(cache) == []
 
 
-def test_no_network_for_maven(tmp_path: Path, cache: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_for_maven(
+    tmp_path: Path, cache: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     mirror = f"<mirror><id>m</id><url>{CLOSED_PORT}</url><mirrorOf>*</mirrorOf></mirror>"
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2/settings.xml").write_text(f"<settings><mirrors>{mirror}</mirrors></settings>")
     monkeypatch.setenv("MAVEN_OPTS", f"-Duser.home={tmp_path}")
     with pytest.raises(RqpsError, match=r"mvn failed(.|\n)*Connection refused") as caught:
-        find(said, maven="a.group:artifact:1.0:zip")
+        find(messages, maven="a.group:artifact:1.0:zip")
     assert "network" in caught.value.fix
     assert saved(cache) == []
 

@@ -68,45 +68,45 @@ def order_of(tree: Path) -> list[str]:
 @pytest.mark.parametrize("system", toys.SYSTEMS)
 def test_a_layout_is_the_same_objects_in_another_order(
     project: Path,
-    said: list[str],
+    messages: list[str],
     system: str,
     recipe: str,
 ) -> None:
     what = making(project, recipe, system)
-    trees = [made(one, said) for one in (what, layout(what, 1), layout(what, 2))]
+    trees = [made(one, messages) for one in (what, layout(what, 1), layout(what, 2))]
     orders = [order_of(tree) for tree in trees]
     assert len({*map(tuple, orders)}) == 3
     assert len({frozenset(order) for order in orders}) == 1
     compiled_at = {path: path.stat().st_mtime_ns for path in what.work.rglob("*.o")}
-    said.clear()
-    third = made(layout(what, 3), said)
+    messages.clear()
+    third = made(layout(what, 3), messages)
     assert compiled_at == {path: path.stat().st_mtime_ns for path in what.work.rglob("*.o")} != {}
     assert re.fullmatch(
-        r"mine: layout 3, \d+\.\d% of \d+ functions follow the function that they should follow", said[0]
+        r"mine: layout 3, \d+\.\d% of \d+ functions follow the function that they should follow", messages[0]
     )
     program = next(path for path in third.rglob("mysqld"))
     assert "Ver 8.0.99" in subprocess.run([program], capture_output=True, text=True).stdout
     assert order_of(trees[0]) == orders[0], "the build itself stays as it was made"
 
 
-def test_equal_numbers_are_equal_orders(project: Path, said: list[str]) -> None:
+def test_equal_numbers_are_equal_orders(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o2 sections")
-    first = order_of(made(layout(what, 7), said))
+    first = order_of(made(layout(what, 7), messages))
     for folder in (what.folder, what.work):
         subprocess.run(["rm", "-r", folder], check=True)
-    assert order_of(made(layout(what, 7), said)) == first
+    assert order_of(made(layout(what, 7), messages)) == first
 
 
-def test_objects_that_are_gone_are_compiled_again(project: Path, said: list[str]) -> None:
+def test_objects_that_are_gone_are_compiled_again(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o2 sections")
-    before = order_of(made(what, said))
+    before = order_of(made(what, messages))
     subprocess.run(["rm", "-r", what.work], check=True)
-    assert order_of(made(layout(what, 1), said)) != before
-    assert "mine: the objects of its build are gone, and are compiled again" in said
+    assert order_of(made(layout(what, 1), messages)) != before
+    assert "mine: the objects of its build are gone, and are compiled again" in messages
     assert order_of(what.tree) == before
 
 
-def test_a_linker_that_ignores_the_order_is_refused(project: Path, said: list[str]) -> None:
+def test_a_linker_that_ignores_the_order_is_refused(project: Path, messages: list[str]) -> None:
     deaf = {"about": "ignores it", "flags": ["-ffunction-sections"]}
     deaf["of_compiler"] = {"gcc": {"order": "-Wl,--build-id=none", "order_lines": ["{name}"]}}  # type: ignore[assignment]
     what = making(project, "gcc o2 deaf", deaf=deaf)
@@ -114,9 +114,9 @@ def test_a_linker_that_ignores_the_order_is_refused(project: Path, said: list[st
     with pytest.raises(
         RqpsError, match=r"ignored the order of layout 1: \d+\.\d% of 2\d functions .*, and 80% have to"
     ):
-        made(what, said)
+        made(what, messages)
     assert not what.tree.exists()
-    made(what.in_first_order, said)
+    made(what.in_first_order, messages)
 
 
 IN_A_CHILD = """
@@ -132,11 +132,11 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_while_linking_leaves_no_half_layout(
     project: Path,
-    said: list[str],
+    messages: list[str],
     tmp_path: Path,
 ) -> None:
     what = making(project, "gcc o2 sections")
-    made(what, said)
+    made(what, messages)
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "ld.gold").write_text(f"#!/bin/sh\ntouch {slow}/began\nsleep 60\n")
@@ -149,10 +149,10 @@ def test_ctrl_c_while_linking_leaves_no_half_layout(
     assert running.communicate()[0] == "stopped\n"
     until(lambda: not running_from(what.work), patience_s=30)
     assert not layout(what, 1).tree.exists()
-    assert order_of(made(layout(what, 1), said)) != order_of(what.tree)
+    assert order_of(made(layout(what, 1), messages)) != order_of(what.tree)
 
 
-def test_a_source_that_changed_is_another_build_whose_layouts_are_missing(project: Path, said: list[str]) -> None:
+def test_a_source_that_changed_is_another_build_whose_layouts_are_missing(project: Path, messages: list[str]) -> None:
     spec = BuildSpec(mysql="8.0.99", source={"path": str(project)}, recipe=["gcc", "o2", "sections"], layout=3)
     before = Making.of("mine", spec)
     before.tree.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_a_source_that_changed_is_another_build_whose_layouts_are_missing(projec
     assert error.value.fix == "rqps run demo --make"
     source = engine_of(spec).source("mine", spec)
     with pytest.raises(RqpsError, match="its layout 3 is not made from its source yet"):
-        source.fetch("mine", said.append)
+        source.fetch("mine", messages.append)
 
 
 @pytest.mark.parametrize(
@@ -246,23 +246,23 @@ def test_each_round_takes_the_next_layout_of_each_build(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_has_the_program_of_its_layout(tmp_path: Path, project: Path, said: list[str]) -> None:
+def test_a_run_has_the_program_of_its_layout(tmp_path: Path, project: Path, messages: list[str]) -> None:
     asked = runs_file(tmp_path, "again.c", "3", project)
     first, *others = unfold(asked, "demo", "here")
     with pytest.raises(
         RqpsError, match=r"again: not linked yet: layout 101, 102, 103\nbuilds\.mine: .* 1, 2, 3\n"
     ) as error:
-        make_ready([first, *others], said.append)
+        make_ready([first, *others], messages.append)
     assert error.value.fix == "rqps run demo --make"
     toy = making(project, "gcc o2 sections")
     for number in (None, 1, 101):
         made_as = Making.of("mine", asked.builds["mine"].with_layout(number)).tree
         made_as.parent.mkdir(parents=True, exist_ok=True)
-        made(layout(toy, number), said).rename(made_as)
+        made(layout(toy, number), messages).rename(made_as)
         if number is None:
             shutil.copytree(made_as, toy.tree)
     of_first = asked.builds["mine"]
-    build: Any = engine_of(of_first).locate("mine", of_first, said.append)
+    build: Any = engine_of(of_first).locate("mine", of_first, messages.append)
     nothing: Any = None
     ready = Ready(PreparedServer("mine.c", "c", build, nothing, nothing, nothing), tmp_path, {})
     jobs = {run.side: ready.job(run, tmp_path, None) for run in first.members}

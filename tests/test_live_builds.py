@@ -21,16 +21,16 @@ pytestmark = pytest.mark.live
 
 @pytest.mark.usefixtures("clang")
 @pytest.mark.parametrize("name", ["pg15_gcc_o2", "pg15_clang_o2"])
-def test_a_server_is_built_from_source_and_makes_a_database(name: str, said: list[str], tmp_path: Path) -> None:
+def test_a_server_is_built_from_source_and_makes_a_database(name: str, messages: list[str], tmp_path: Path) -> None:
     runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
     spec = runs_file.builds[name]
     assert spec.made_from is not None
     try:
-        tree.put_into(name, spec.made_from, tmp_path / "source", said.append)
+        tree.put_into(name, spec.made_from, tmp_path / "source", messages.append)
     except RqpsError as error:
         pytest.skip(f"its source can't be had here: {error.message}")
-    make_builds(runs_file, [(name, spec)], LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml"), said.append)
-    build = engine_of(spec).locate(name, spec, said.append)
+    make_builds(runs_file, [(name, spec)], LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml"), messages.append)
+    build = engine_of(spec).locate(name, spec, messages.append)
     assert isinstance(build, Build)
     assert build.version == "15.18"
     facts = {name: build.compiled[name] for name in ("optimization", "frame_pointers", "lto", "pgo", "allocator")}

@@ -124,8 +124,8 @@ def making(project: Path, recipe: str, system: str = "configure", **own: Any) ->
     return Making("mine", spec, of_recipe, f"{system}-{'-'.join(words)}")
 
 
-def made(what: Making, said: list[str], **how: Any) -> Path:
-    return make_it(what, said.append, jobs=2, **how)
+def made(what: Making, text: list[str], **how: Any) -> Path:
+    return make_it(what, text.append, jobs=2, **how)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -139,9 +139,9 @@ def made(what: Making, said: list[str], **how: Any) -> Path:
     ],
 )
 def test_a_build_is_what_its_recipe_says(
-    project: Path, said: list[str], system: str, recipe: str, expected: dict[str, str]
+    project: Path, messages: list[str], system: str, recipe: str, expected: dict[str, str]
 ) -> None:
-    tree = made(what := making(project, recipe, system), said)
+    tree = made(what := making(project, recipe, system), messages)
     program = next(path for path in tree.rglob("mysqld"))
     facts = how_compiled(program)
     assert {name: facts[name] for name in expected} == expected
@@ -149,52 +149,54 @@ def test_a_build_is_what_its_recipe_says(
     assert "Ver 8.0.99" in subprocess.run([program], capture_output=True, text=True).stdout
     assert json.loads((what.folder / MADE).read_text())["recipe"] == recipe.split()
     assert not what.work.exists()
-    said.clear()
-    assert made(what, said) == tree
-    assert said == []
+    messages.clear()
+    assert made(what, messages) == tree
+    assert messages == []
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_a_profile_is_trained_and_used(project: Path, said: list[str], system: str, compiler: str) -> None:
+def test_a_profile_is_trained_and_used(project: Path, messages: list[str], system: str, compiler: str) -> None:
     def train(tree: Path) -> None:
         program = next(path for path in tree.rglob("mysqld"))
         assert how_compiled(program)["pgo"] == "instrumented"
         subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
 
-    tree = made(making(project, f"{compiler} o3 pgo", system, training="demo"), said, train=train)
+    tree = made(making(project, f"{compiler} o3 pgo", system, training="demo"), messages, train=train)
     facts = how_compiled(next(path for path in tree.rglob("mysqld")))
     assert (facts["pgo"], facts["optimization"]) == ("yes", "-O3")
     profiled = r"\b0 of \d files have no profile" if compiler == "gcc" else r": [1-9]\d* functions have a profile"
-    assert any(re.search(profiled, line) for line in said)
+    assert any(re.search(profiled, line) for line in messages)
 
 
-def test_a_training_that_leaves_no_profile_is_an_error(project: Path, said: list[str]) -> None:
+def test_a_training_that_leaves_no_profile_is_an_error(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o3 pgo", training="demo")
     with pytest.raises(RqpsError, match="the training under demo left no profile"):
-        made(what, said, train=lambda _: None)
+        made(what, messages, train=lambda _: None)
     with pytest.raises(RqpsError, match="names no training study"):
-        made(making(project, "gcc o3 pgo", "cmake"), said)
+        made(making(project, "gcc o3 pgo", "cmake"), messages)
 
 
-def test_after_a_training_that_dies_the_first_build_is_not_compiled_again(project: Path, said: list[str]) -> None:
+def test_after_a_training_that_dies_the_first_build_is_not_compiled_again(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o3 pgo", training="demo")
 
     def die(tree: Path) -> None:
         raise RqpsError(f"the training of {tree.name} died")
 
     with pytest.raises(RqpsError, match="the training of installed died"):
-        made(what, said, train=die)
+        made(what, messages, train=die)
     compiled_at = (what.work / "build/main.o").stat().st_mtime_ns
 
     def train(tree: Path) -> None:
         assert (what.work / "build/main.o").stat().st_mtime_ns == compiled_at
         subprocess.run([tree / "bin/mysqld"], check=True, stdout=subprocess.DEVNULL)
 
-    made(what, said, train=train)
+    made(what, messages, train=train)
 
 
-def test_a_training_waits_until_nothing_else_is_measured(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_waits_until_nothing_else_is_measured(
+    messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(training, "SECONDS_BETWEEN_TRIES", 0.0)
     outcomes: list[int | Busy] = [Busy("another is measuring"), Busy("another is measuring"), 0]
 
@@ -203,19 +205,19 @@ def test_a_training_waits_until_nothing_else_is_measured(said: list[str], monkey
             raise outcome
         return outcome
 
-    assert training.when_free("mine", said.append, run) == 0
-    assert said == ["mine: its training waits: another is measuring"]
+    assert training.when_free("mine", messages.append, run) == 0
+    assert messages == ["mine: its training waits: another is measuring"]
 
 
-def test_a_source_of_another_version_than_promised_is_refused(project: Path, said: list[str]) -> None:
+def test_a_source_of_another_version_than_promised_is_refused(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o2")
     other = replace(what, spec=what.spec.model_copy(update={"mysql": "8.0.98"}))
     with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.98 is expected, but .* is 8\.0\.99"):
-        made(other, said)
+        made(other, messages)
     assert not what.tree.exists()
 
 
-def test_a_profile_of_another_folder_is_an_error(project: Path, said: list[str]) -> None:
+def test_a_profile_of_another_folder_is_an_error(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o3 pgo", training="demo")
 
     def train(tree: Path) -> None:
@@ -224,23 +226,23 @@ def test_a_profile_of_another_folder_is_an_error(project: Path, said: list[str])
             profile.rename(what.work / "profile" / f"elsewhere-{profile.name}")
 
     with pytest.raises(RqpsError, match="profile belongs to another build directory"):
-        made(what, said, train=train)
+        made(what, messages, train=train)
     assert not what.tree.exists()
 
 
-def test_a_build_without_a_record_of_its_flags_is_refused(project: Path, said: list[str]) -> None:
+def test_a_build_without_a_record_of_its_flags_is_refused(project: Path, messages: list[str]) -> None:
     strip = "add_custom_command(TARGET mysqld POST_BUILD COMMAND strip -R .comment -R .GCC.command.line mysqld)\n"
     (project / "CMakeLists.txt").write_text(CMAKE + strip)
     what = making(project, "gcc o3 lto", "cmake")
     with pytest.raises(RqpsError, match="it does not show optimization, lto, compiler, so nothing can be read back"):
-        made(what, said)
+        made(what, messages)
     assert not what.tree.exists()
 
 
-def test_a_build_that_is_not_as_asked_is_refused_with_both_values(project: Path, said: list[str]) -> None:
+def test_a_build_that_is_not_as_asked_is_refused_with_both_values(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o2", "cmake", options=["-DWITH_WORSE_CODE=ON"])
     with pytest.raises(RqpsError, match="o2: optimization has to be -O2, and it shows -O1"):
-        made(what, said)
+        made(what, messages)
     assert not what.tree.exists()
 
 
@@ -248,49 +250,49 @@ def test_a_build_that_is_not_as_asked_is_refused_with_both_values(project: Path,
     ("system", "option", "name"), [("cmake", "-DWITH_NOTHING=1", "WITH_NOTHING"), ("configure", "--less", "--less")]
 )
 def test_an_option_that_the_build_system_ignores_is_an_error(
-    project: Path, said: list[str], system: str, option: str, name: str
+    project: Path, messages: list[str], system: str, option: str, name: str
 ) -> None:
     with pytest.raises(RqpsError, match=f"the build system does not know {name}\n"):
-        made(making(project, "gcc o2", system, options=[option]), said)
+        made(making(project, "gcc o2", system, options=[option]), messages)
 
 
-def test_a_failed_build_shows_its_errors_and_goes_on_from_there(project: Path, said: list[str]) -> None:
+def test_a_failed_build_shows_its_errors_and_goes_on_from_there(project: Path, messages: list[str]) -> None:
     (project / "sum.c").write_text("#include <not_there.h>\n" + SUM)
     what = making(project, "gcc o2")
     with pytest.raises(RqpsError, match=r"(?s)install failed.*fatal error: not_there.h: No such file"):
-        made(what, said)
+        made(what, messages)
     (what.work / "source/sum.c").write_text(SUM)
-    made(what, said)
+    made(what, messages)
     log = (what.folder / "make.log").read_text()
     assert log.count("-o " + str(what.work / "build/main.o")) == 1
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_time_left_is_shown_after_the_first_steps(
-    project: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, system: str
+    project: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch, system: str
 ) -> None:
     monkeypatch.setattr("rqps.engines.making.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr("rqps.engines.making.STEPS_FOR_AN_ESTIMATE", 1)
-    made(making(project, "gcc o2", system), said)
+    made(making(project, "gcc o2", system), messages)
     steps = 3 if system == "cmake" else 2
-    assert any(re.fullmatch(rf"mine: step 1 of {steps}, \S+ s left", line) for line in said), said
+    assert any(re.fullmatch(rf"mine: step 1 of {steps}, \S+ s left", line) for line in messages), messages
 
 
 @pytest.mark.parametrize("fits", [True, False])
-def test_a_patch_is_applied_where_it_fits(tmp_path: Path, project: Path, said: list[str], fits: bool) -> None:
+def test_a_patch_is_applied_where_it_fits(tmp_path: Path, project: Path, messages: list[str], fits: bool) -> None:
     (patch := tmp_path / "more.patch").write_text(PATCH if fits else PATCH.replace("outside", "inside"))
     what = making(project, "gcc o2 more", more={"about": "with a patch", "patch": str(patch)})
     if fits:
-        made(what, said)
+        made(what, messages)
         assert "patched" not in (project / "sum.c").read_text()
     else:
         with pytest.raises(RqpsError, match=r"more\.patch does not fit this source"):
-            made(what, said)
+            made(what, messages)
 
 
-def test_a_part_may_replace_how_an_engine_is_built(project: Path, said: list[str]) -> None:
+def test_a_part_may_replace_how_an_engine_is_built(project: Path, messages: list[str]) -> None:
     base = {**SYSTEMS["cmake"], "source_files": ["*.txt"]}
-    tree = made(making(project, "gcc o2 older", older={"about": "by CMake", "base": base}), said)
+    tree = made(making(project, "gcc o2 older", older={"about": "by CMake", "base": base}), messages)
     assert {path.name for path in tree.iterdir()} == {"mysqld", "CMakeLists.txt"}
 
 
@@ -336,7 +338,7 @@ SPIN = """static inline uint64_t random_64_fast() {
 @pytest.mark.parametrize("fits", [True, False])
 @pytest.mark.parametrize("part", ["norndfast", "oldrnd"])
 def test_a_patch_of_the_spin_loops_fits_releases_with_that_code(
-    project: Path, said: list[str], part: str, fits: bool
+    project: Path, messages: list[str], part: str, fits: bool
 ) -> None:
     header = project / "storage/innobase/include/ut0rnd.h"
     header.parent.mkdir(parents=True)
@@ -344,11 +346,11 @@ def test_a_patch_of_the_spin_loops_fits_releases_with_that_code(
     own = table("rqps.engines.mysql", "recipes")
     what = making(project, f"gcc o2 {part}", **{part: own[part]})
     if fits:
-        made(what, said)
+        made(what, messages)
         assert "my_timer_cycles" in header.read_text()
     else:
         with pytest.raises(RqpsError, match=rf"{part}\.patch does not fit this source"):
-            made(what, said)
+            made(what, messages)
         assert not what.tree.exists()
 
 
@@ -369,7 +371,7 @@ def child(project: Path, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env=tests, stdout=subprocess.PIPE, text=True)
 
 
-def test_ctrl_c_while_linking_leaves_no_process_and_no_half_build(project: Path, said: list[str]) -> None:
+def test_ctrl_c_while_linking_leaves_no_process_and_no_half_build(project: Path, messages: list[str]) -> None:
     what = making(project, "gcc o2", options=["--with-slow-link"])
     running = child(project, "--with-slow-link")
     log = what.work / "make.log"
@@ -380,19 +382,19 @@ def test_ctrl_c_while_linking_leaves_no_process_and_no_half_build(project: Path,
     assert not what.tree.exists()
     assert "-o mysqld" in log.read_text()
     assert not (what.work / "build/mysqld").exists(), log.read_text()
-    made(making(project, "gcc o2"), said)
+    made(making(project, "gcc o2"), messages)
     assert what.tree.is_dir()
 
 
 def test_two_calls_at_once_make_one_build(project: Path) -> None:
-    said: list[list[str]] = [[], []]
-    calls = [threading.Thread(target=made, args=(making(project, "gcc o2"), lines)) for lines in said]
+    text: list[list[str]] = [[], []]
+    calls = [threading.Thread(target=made, args=(making(project, "gcc o2"), lines)) for lines in text]
     for call in calls:
         call.start()
     for call in calls:
         call.join()
     assert making(project, "gcc o2").tree.is_dir()
-    assert sum("MB" in line for lines in said for line in lines) == 1
+    assert sum("MB" in line for lines in text for line in lines) == 1
 
 
 @pytest.mark.parametrize(
@@ -409,20 +411,20 @@ def test_a_recipe_with_a_mistake_is_named(project: Path, recipe: str, message: s
 
 
 def test_what_is_missing_is_an_error_before_anything_begins(
-    project: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+    project: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(RqpsError, match="a build takes up to 1000000000000 MB") as full:
-        made(making(project, "gcc o2", room_mb=10**12), said)
+        made(making(project, "gcc o2", room_mb=10**12), messages)
     assert no_room(full.value.message), "a bisection ends here, and skips no commits for it"
     without = making(project, "gcc o2", programs={"bison-of-old": "bison"})
     assert "\n  not on PATH: bison-of-old; apt install bison\n" in without.in_words()
     with pytest.raises(RqpsError, match="mine: bison-of-old not on PATH") as error:
-        made(without, said)
+        made(without, messages)
     assert error.value.fix == "apt install bison"
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(RqpsError, match="gcc not on PATH"):
-        made(making(project, "gcc o2", programs={}), said)
-    assert said == []
+        made(making(project, "gcc o2", programs={}), messages)
+    assert messages == []
 
 
 def real(project: Path, **more: Any) -> BuildSpec:
@@ -435,7 +437,7 @@ def git_in(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_source_may_be_a_tarball_or_a_commit(project: Path, site: Site, said: list[str]) -> None:
+def test_the_source_may_be_a_tarball_or_a_commit(project: Path, site: Site, messages: list[str]) -> None:
     content = packed({f"demo-1.0/{path.name}": path.read_bytes() for path in project.iterdir()})
     site.pages["/demo.tar.gz"] = content
     git_in(project, "init", "-q")
@@ -447,14 +449,14 @@ def test_the_source_may_be_a_tarball_or_a_commit(project: Path, site: Site, said
     url = {"url": f"{site.url}/demo.tar.gz", "sha256": digest(content)}
     for source in (url, {"git": str(project), "commit": commit}):
         spec = BuildSpec(mysql="8.0.99", source=source, recipe=["gcc", "o2"])
-        tree = made(replace(what, spec=spec, key=f"of-{'-'.join(source)}"), said)
+        tree = made(replace(what, spec=spec, key=f"of-{'-'.join(source)}"), messages)
         assert "Ver 8.0.99" in subprocess.run([tree / "mysqld"], capture_output=True, text=True).stdout
     other = BuildSpec(mysql="8.0.99", source={**url, "sha256": "0" * 64}, recipe=["gcc", "o2"])
     with pytest.raises(RqpsError, match=f"its sha256 is {digest(content)}, not 0000"):
-        made(replace(what, spec=other, key="damaged"), said)
+        made(replace(what, spec=other, key="damaged"), messages)
     lost = BuildSpec(mysql="8.0.99", source={"git": str(project), "commit": "0" * 40}, recipe=["gcc", "o2"])
     with pytest.raises(RqpsError, match=r"builds\.mine\.source\.git: ") as error:
-        made(replace(what, spec=lost, key="lost"), said)
+        made(replace(what, spec=lost, key="lost"), messages)
     assert "a whole commit" in str(error.value.fix)
 
 
@@ -475,12 +477,12 @@ def test_another_source_or_recipe_is_another_build(project: Path) -> None:
     assert len(set(keys)) == 4
 
 
-def test_a_build_that_is_not_made_is_no_build_yet(project: Path, said: list[str]) -> None:
+def test_a_build_that_is_not_made_is_no_build_yet(project: Path, messages: list[str]) -> None:
     spec = real(project)
     source = engine_of(spec).source("mine", spec)
     assert source.present() is None
     with pytest.raises(RqpsError, match=r"builds\.mine: it is not made from its source yet\n") as error:
-        source.fetch("mine", said.append)
+        source.fetch("mine", messages.append)
     assert error.value.fix == "rqps builds make mine, or rqps run with --make"
     other = Making.of("mine", spec).folder.with_name("postgres-other")
     other.mkdir(parents=True)
@@ -491,20 +493,20 @@ def test_a_build_that_is_not_made_is_no_build_yet(project: Path, said: list[str]
         Making.of("mine", real(project / "nothing"))
 
 
-def test_a_recipe_beside_a_path_is_a_promise(project: Path, tmp_path: Path, said: list[str]) -> None:
-    tree = made(making(project, "gcc o2"), said)
-    kept = BuildSpec(path=str(tree), mysql="8.0.99", recipe=["gcc", "o2"])
-    assert engine_of(kept).locate("mine", kept, said.append).compiled["optimization"] == "-O2"
-    broken = kept.model_copy(update={"recipe": ("clang", "o3", "lto")})
+def test_a_recipe_beside_a_path_is_a_promise(project: Path, tmp_path: Path, messages: list[str]) -> None:
+    tree = made(making(project, "gcc o2"), messages)
+    saved = BuildSpec(path=str(tree), mysql="8.0.99", recipe=["gcc", "o2"])
+    assert engine_of(saved).locate("mine", saved, messages.append).compiled["optimization"] == "-O2"
+    broken = saved.model_copy(update={"recipe": ("clang", "o3", "lto")})
     with pytest.raises(RqpsError) as error:
-        engine_of(broken).locate("mine", broken, said.append)
+        engine_of(broken).locate("mine", broken, messages.append)
     for line in ("o3: optimization has to be -O3, and it shows -O2", "lto: lto has to be yes, and it shows no"):
         assert line in error.value.message
     assert "compiler has to be clang, and it shows gcc" in error.value.message
     copied = Path(shutil.copytree(tree, tmp_path / "stripped"))
     subprocess.run(["strip", "-R", ".comment", "-R", ".GCC.command.line", copied / "bin/mysqld"], check=True)
     unknown = broken.model_copy(update={"path": str(copied), "recipe": ("gcc", "o3")})
-    engine_of(unknown).locate("mine", unknown, said.append)  # what it does not show is no reason
+    engine_of(unknown).locate("mine", unknown, messages.append)  # what it does not show is no reason
 
 
 @pytest.mark.parametrize(

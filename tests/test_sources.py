@@ -20,96 +20,96 @@ pytestmark = pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize(
     "place", ["bin", "sbin", "libexec", "runtime_output_directory", "runtime_output_directory/bin", "sql"]
 )
-def test_a_directory_is_searched_where_servers_are(tmp_path: Path, said: list[str], place: str) -> None:
+def test_a_directory_is_searched_where_servers_are(tmp_path: Path, messages: list[str], place: str) -> None:
     mysqld = server_in(tmp_path / "own", place)
-    build = find(said, path=str(tmp_path / "own"), mysql="8.0.40")
+    build = find(messages, path=str(tmp_path / "own"), mysql="8.0.40")
     assert (build.program, build.argv, build.version) == (mysqld, (str(mysqld),), "8.0.40")
     assert (build.directory, build.number) == (tmp_path / "own", (8, 0, 40))
     assert build.digest == digest(mysqld.read_bytes())
 
 
-def test_messages_and_plugins_beside_a_server_are_pointed_to(tmp_path: Path, said: list[str]) -> None:
+def test_messages_and_plugins_beside_a_server_are_pointed_to(tmp_path: Path, messages: list[str]) -> None:
     server_in(tmp_path)
     (tmp_path / "share/mysql/english").mkdir(parents=True)
     (tmp_path / "share/mysql/english/errmsg.sys").touch()
     (tmp_path / "lib/plugin").mkdir(parents=True)
-    options = find(said, path=str(tmp_path)).options
+    options = find(messages, path=str(tmp_path)).options
     assert options == (f"--lc-messages-dir={tmp_path}/share/mysql", f"--plugin-dir={tmp_path}/lib/plugin")
 
 
-def test_a_home_directory(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_directory(tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     mysqld = server_in(tmp_path / "own")
-    assert find(said, path="~/own").program == mysqld
+    assert find(messages, path="~/own").program == mysqld
 
 
-def test_a_missing_directory_is_named(tmp_path: Path, said: list[str]) -> None:
+def test_a_missing_directory_is_named(tmp_path: Path, messages: list[str]) -> None:
     with pytest.raises(RqpsError, match=re.escape(f"builds.mine.path: no such directory: {tmp_path}/nothing")):
-        find(said, path=f"{tmp_path}/nothing")
+        find(messages, path=f"{tmp_path}/nothing")
     mysqld = server_in(tmp_path, "bin")
     with pytest.raises(RqpsError, match=re.escape(f"builds.mine.path: is a file, not a directory: {mysqld}")):
-        find(said, path=str(mysqld))
+        find(messages, path=str(mysqld))
 
 
-def test_a_directory_without_mysqld_is_an_error(tmp_path: Path, said: list[str]) -> None:
+def test_a_directory_without_mysqld_is_an_error(tmp_path: Path, messages: list[str]) -> None:
     server_in(tmp_path, "bin").chmod(0o644)  # there, but it can't be run
     with pytest.raises(RqpsError, match="has no executable mysqld"):
-        find(said, path=str(tmp_path))
+        find(messages, path=str(tmp_path))
 
 
-def test_a_version_other_than_promised_is_an_error_with_both(tmp_path: Path, said: list[str]) -> None:
+def test_a_version_other_than_promised_is_an_error_with_both(tmp_path: Path, messages: list[str]) -> None:
     server_in(tmp_path, version="8.0.40")
     with pytest.raises(RqpsError, match=r"builds\.mine\.mysql: 8\.0\.41 is expected, but directory .* is 8\.0\.40"):
-        find(said, path=str(tmp_path), mysql="8.0.41")
+        find(messages, path=str(tmp_path), mysql="8.0.41")
 
 
 @pytest.mark.parametrize(("promise", "version", "holds"), [("9.7", "9.7.4", True), ("9.7", "9.70.1", False)])
 def test_a_short_version_promises_any_patch_level(
-    tmp_path: Path, said: list[str], promise: str, version: str, holds: bool
+    tmp_path: Path, messages: list[str], promise: str, version: str, holds: bool
 ) -> None:
     server_in(tmp_path, version=version)
     if holds:
-        assert find(said, path=str(tmp_path), mysql=promise).version == version
+        assert find(messages, path=str(tmp_path), mysql=promise).version == version
     else:
         with pytest.raises(RqpsError, match="is expected"):
-            find(said, path=str(tmp_path), mysql=promise)
+            find(messages, path=str(tmp_path), mysql=promise)
 
 
-def test_mysqld_is_asked_and_read_again_only_after_a_change(tmp_path: Path, said: list[str]) -> None:
+def test_mysqld_is_asked_and_read_again_only_after_a_change(tmp_path: Path, messages: list[str]) -> None:
     mysqld, calls = server_in(tmp_path / "own"), tmp_path / "calls"
     mysqld.write_text(f"#!/bin/sh\necho called >> {calls}\necho 'mysqld  Ver 8.0.40 for Linux'\n")
-    first = find(said, path=str(tmp_path / "own"))
-    assert find(said, path=str(tmp_path / "own")) == first
+    first = find(messages, path=str(tmp_path / "own"))
+    assert find(messages, path=str(tmp_path / "own")) == first
     assert calls.read_text().count("called") == 1
     mysqld.write_text(mysqld.read_text().replace("8.0.40", "8.0.41"))
-    changed = find(said, path=str(tmp_path / "own"))
+    changed = find(messages, path=str(tmp_path / "own"))
     assert (changed.version, changed.digest) == ("8.0.41", digest(mysqld.read_bytes()))
     assert calls.read_text().count("called") == 2
 
 
-def test_a_mysqld_that_does_not_run_shows_what_it_said(tmp_path: Path, said: list[str]) -> None:
+def test_a_mysqld_that_does_not_run_shows_what_it_said(tmp_path: Path, messages: list[str]) -> None:
     server_in(tmp_path).write_text("#!/bin/sh\necho out of order\nexit 7\n")
     with pytest.raises(RqpsError, match=r"exit status 7\): out of order"):
-        find(said, path=str(tmp_path))
+        find(messages, path=str(tmp_path))
 
 
-def test_a_mysqld_for_another_machine_is_an_error(tmp_path: Path, said: list[str]) -> None:
+def test_a_mysqld_for_another_machine_is_an_error(tmp_path: Path, messages: list[str]) -> None:
     server_in(tmp_path).write_bytes(b"\x7fELF\x01\x01\x01" + bytes(100))
     with pytest.raises(RqpsError, match=r"can't be run: .*Exec format error"):
-        find(said, path=str(tmp_path))
+        find(messages, path=str(tmp_path))
 
 
-def test_a_library_that_nobody_has_is_named(tmp_path: Path, said: list[str]) -> None:
+def test_a_library_that_nobody_has_is_named(tmp_path: Path, messages: list[str]) -> None:
     program = Path("/bin/true").read_bytes()
     server_in(tmp_path).write_bytes(program.replace(b"libc.so.6\0", b"libx.so.9\0"))
     with pytest.raises(RqpsError, match=r"needs libx\.so\.9, which this machine does not have"):
-        find(said, path=str(tmp_path))
+        find(messages, path=str(tmp_path))
 
 
-def test_the_mysqld_on_path_is_found(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mysqld_on_path_is_found(tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     mysqld = server_in(tmp_path / "usr", "bin", "8.4.2")
     monkeypatch.setenv("PATH", f"{tmp_path}/usr/bin:{os.environ['PATH']}")
-    build = find(said, on_path=True)
+    build = find(messages, on_path=True)
     assert (build.program, build.version, build.source) == (mysqld, "8.4.2", "mysqld on PATH")
 
 
@@ -131,11 +131,11 @@ def test_a_directory_that_may_not_be_read_is_an_error(tmp_path: Path) -> None:
     assert "can't be read by this user" in done.stderr
 
 
-def test_no_mysqld_on_path_is_an_error(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_mysqld_on_path_is_an_error(tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sources, "BESIDE_PATH", ())
     with pytest.raises(RqpsError, match="no mysqld on PATH"):
-        find(said, on_path=True)
+        find(messages, on_path=True)
 
 
 @pytest.mark.parametrize(
