@@ -232,9 +232,11 @@ def function_changes(
     """
     names = {before: "before", after: "after"}
     of_pair = steps.filter(pl.col("dbms").is_in(list(names)))
-    rows = instructions.lazy().filter(pl.col("run").is_in(of_pair["run"].implode()))
+    rows = instructions.lazy().filter(
+        pl.col("run").is_in(of_pair["run"].implode()), pl.col("step").is_in(of_pair["step"].implode())
+    )
     rounds = pl.col("round").n_unique().over("step", "dbms")
-    costs = instruction_costs(rows.collect().filter(pl.col("step").is_in(of_pair["step"].implode())), of_pair)
+    costs = instruction_costs(rows, of_pair)
     own = costs.with_columns(
         pl.col("dbms").replace(names), function=pl.col("stack").list.last(), cost=pl.col("cost") / rounds
     )
