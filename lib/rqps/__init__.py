@@ -38,8 +38,8 @@ sys.modules.setdefault("faicons", _Icons("faicons"))
 
 
 def collect_seldom() -> None:
-    """Lets Python look for cycles of unused objects less often than by default, which takes a fifth of the CPU time
-    of a command's imports. For processes that rqps starts itself."""
+    """Lets Python look for cycles of unused objects less often: by default, the search takes a fifth of the CPU time
+    of a command's imports. Only processes of rqps call it, not programs that import rqps."""
     gc.set_threshold(50_000, 20, 100)
 
 

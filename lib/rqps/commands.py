@@ -318,7 +318,7 @@ def builds(arguments: argparse.Namespace) -> Call:
             shown = {name: known[name] for name in arguments.names} or known
             lines = [line(name, spec) for name, spec in shown.items()]
             return _print("\n".join(lines) or "no build of runs.yaml has a source and a recipe")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the compilers, too, like Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the compilers, as Ctrl-C does
         runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         jobs, niceness = arguments.jobs or JOBS, arguments.nice
         named = [(name, known[name]) for name in dict.fromkeys(arguments.names)]

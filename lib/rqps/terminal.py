@@ -21,9 +21,8 @@ class Terminal:
         self.stream = stream or sys.stdout
         show_what_it_can(self.stream)
         is_terminal = self.stream.isatty() and os.environ.get("TERM") != "dumb"
-        self.is_live = is_terminal or type(self.stream).__module__.startswith(
-            "ipykernel"
-        )  # a notebook can overwrite a line, too
+        # A notebook can overwrite a line, as a terminal can.
+        self.is_live = is_terminal or type(self.stream).__module__.startswith("ipykernel")
         self._plain_every_s = plain_every_s
         self._shown_at = time.monotonic()
         self._share = -SHARE_IN_A_LOG  # so that a log gets the first line, whose share is 0
@@ -31,7 +30,7 @@ class Terminal:
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # otherwise tqdm starts a thread that wakes up while a run is measured
-        # The lock is created now: a signal during a later creation would end in a traceback.
+        # tqdm creates its lock here: a signal that arrives while it is created later would end in a traceback.
         tqdm.get_lock()  # type: ignore[no-untyped-call]
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
@@ -49,7 +48,7 @@ class Terminal:
             self.stream.flush()
 
     def show(self, text: str, share: float = 0.0, *, at_once: bool = False) -> None:
-        """Shows the progress; with `at_once`, a log gets it immediately, too."""
+        """Shows the progress. With `at_once`, a log gets this line now, however short the time since the last one."""
         now = time.monotonic()
         if self.is_live:
             self._bar = self._bar or self._tqdm(

@@ -31,14 +31,17 @@ Older studies have no twins, but runs in mode `health`: duets of the base with i
 MODES: dict[Mode, str] = {"throughput": "r", "health": "h", "stacks": "s", "waits": "w", "instructions": "i"}
 """The first letter of a run's id, by mode."""
 PROFILES = ("stacks_rounds", "waits_rounds", "instructions_rounds")
-"""The keys of a study that set the number of profiling runs, one for each mode."""
+"""The keys of a study that set its number of rounds in the modes `stacks`, `waits` and `instructions`: its profiling
+runs."""
 TWIN = "{}.again"
 """The form of a twin's name: the base and a second dot, which no name of a dbms has."""
 ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
-"""The minimum number of rounds and the minimum budget of a study with a twin. Shorter studies have no time for it."""
+"""The minimum number of rounds and the minimum budget of a study with a twin. In a shorter study, the twin
+would take too much of the time."""
 MOST_ROUNDS = 999
 MOST_LEVELS = 5
-"""Maximum number of levels of a study. Each level divides the parts that cost something in the level before."""
+"""Maximum number of levels of a study with `measure_parts_of`. Each level divides the parts that cost something in
+the level before."""
 
 
 class Duet(NamedTuple):
@@ -112,7 +115,7 @@ class Run:
     caches: bool
     """True if cache misses are simulated in runs that count instructions."""
     identity: str
-    """Digest of all requested values; runs with different digests can't be pooled."""
+    """A hash of all values that are requested for server and load. Runs of different hashes can't be pooled."""
     beside: tuple["Run", ...] = ()
     """The other servers of the duet."""
 
@@ -176,8 +179,8 @@ def unfold(
     """The runs of a study on a host, round by round: each round has every dbms once, in random order or as a duet.
 
     Duets that are `measured` stay as they are; a dbms that lacks rounds gets further duets with the base. `wanted`
-    maps a dbms to its number of rounds in the occasion under way, by default the study's number of rounds, or 1 with
-    a budget.
+    maps a dbms to its number of rounds in the occasion under way. By default, this is the study's number of rounds,
+    or 1 if the study has a budget, since the verdicts so far decide on each further round.
     """
     measured = measured or Measured()
     spec = study_of(runs_file, study)
@@ -264,7 +267,7 @@ def _duets(
         if duet.occasion == measured.occasion:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides if dbms != twin}
     if others:
-        lacking[spec.base] = 0  # the base takes part in the duets of all others
+        lacking[spec.base] = 0  # it needs no duets of its own, since it takes part in those of all others
     for number in count(1) if spec.base in can_be else ():
         names = [dbms for dbms, lacks in lacking.items() if lacks > 0]
         if number in complete:
@@ -336,7 +339,7 @@ def first_rounds(runs_file: RunsFile, study: str, rounds: int) -> RunsFile:
 
 
 def on_host(runs_file: RunsFile, study: str, host: str) -> RunsFile:
-    """Gives a study the parameters of a host, if it is one of the study's hosts."""
+    """Replaces the parameters of a study by those for a host; changes nothing if the study does not name the host."""
     spec = study_of(runs_file, study)
     if host not in spec.hosts:
         return runs_file
@@ -361,8 +364,8 @@ def within_budget(runs_file: RunsFile, study: str, budget: str) -> RunsFile:
 def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
     """The random order of the dbms in one round.
 
-    The dbms are sorted by a digest of the seed, the round's number and their names: when rounds or a dbms are added,
-    the others keep their order.
+    The dbms are sorted by a hash of the seed, the round's number and the name of the dbms: when rounds or a dbms are
+    added to the study, the others keep their order.
     """
     return tuple(sorted(dbms, key=lambda one: hashlib.sha256(f"{seed} {number} {one}".encode()).digest()))
 

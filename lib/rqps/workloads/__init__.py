@@ -105,7 +105,8 @@ class StoppableLoad(Load, Protocol):
     """The load on a single server: it runs only in that server's slices, and its clock stands still between them."""
 
     slice_s: float
-    """Length of a slice, in seconds. A resumed server finds cold CPU caches, which can cost half a millisecond."""
+    """Length of a slice, in seconds. A resumed server finds cold CPU caches, which can cost half a millisecond, so a
+    slice has to be many times as long."""
     patience_s: float
     """Maximum length, in seconds, of all slices of the load together."""
 

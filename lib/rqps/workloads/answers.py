@@ -16,12 +16,13 @@ BUCKETS_PER_DOUBLING = 32
 PERCENTILES = {"latency_p50_us": 0.50, "latency_p95_us": 0.95, "latency_p99_us": 0.99, "latency_p99_9_us": 0.999}
 RETRIES_WORTH_A_WARNING = 0.001
 """The share of all started transactions above which retries give a warning. Some retries are normal when many threads
-write, and the published numbers include them, too."""
+write, and published numbers include them as well."""
 
 
 @dataclass(frozen=True)
 class Second:
-    """The operations of one kind that one or more threads did in one second. Seconds of the warm-up are negative."""
+    """The operations of one kind that one or more threads did in one second. The seconds of the warm-up
+    have negative numbers."""
 
     kind: str
     second: int
@@ -44,7 +45,7 @@ class Second:
             "second": self.second,
             "operations": self.operations,
             "transactions": self.transactions,
-            "errors": 0,  # after any error that is not retried, sysbench fails, and so does the run
+            "errors": 0,  # an error that is not retried makes sysbench fail, and with it the run
             "retries": self.retries,
         }
 
@@ -128,7 +129,7 @@ def step_columns(measured: Second, elapsed_s: float, operations: int, retries: i
         "transactions": measured.transactions,
         "operations_per_s": operations / elapsed_s if operations else None,
         **summary(measured),
-        "errors": 0,  # after any error that is not retried, sysbench fails, and so does the run
+        "errors": 0,  # an error that is not retried makes sysbench fail, and with it the run
         "retries": retries,
     }
 

@@ -177,7 +177,8 @@ class LoadGenerator:
             ended: RqpsError = lost.end_of(self.name)
             return ended
         if not (late or self.failed):
-            with suppress(subprocess.TimeoutExpired):  # the process is about to end
+            # A process that fails usually ends by itself within this second; then its exit code is known.
+            with suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)
         running = self.process.poll() is None
         self.end()

@@ -96,7 +96,8 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
             hours, minutes, seconds, percent = map(float, stall.groups())
             stats |= {"stall_s": f"{3600 * hours + 60 * minutes + seconds:g}", "stall_percent": f"{percent:g}"}
         elif counts := _COUNTS.match(line):
-            stats.setdefault("stalls", str(_stalls(counts[1])))  # a later line has the totals of all databases
+            # Only the first such line counts: a later one has the totals of all databases.
+            stats.setdefault("stalls", str(_stalls(counts[1])))
         elif written := _WRITTEN.match(line):
             stats |= {"compaction_written_gb": written[1], "compaction_read_gb": written[2]}
         elif flushed := _FLUSHED.match(line):
@@ -107,7 +108,7 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _stalls(text: str) -> int:
-    """The number of write stalls of all kinds, without the totals and duplicates in these lines.
+    """The number of write stalls of all kinds in a list of counts; its totals and duplicates are not added.
 
     >>> _stalls("1 level0_slowdown, 1 level0_slowdown_with_compaction, 2 memtable_compaction, interval 0 total count")
     3

@@ -103,8 +103,8 @@ class Driver(_Process):
             own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            # One thread opens the files, always in the same order, so that their tables have the same addresses in
-            # memory in every run.
+            # One thread opens the files, always in the same order. Their tables then have the same addresses in
+            # memory in every run, and the counts of instructions repeat.
             flags |= {"writes": operations, "file_opening_threads": 1}
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")

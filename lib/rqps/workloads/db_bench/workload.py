@@ -38,7 +38,8 @@ class DbBenchSteps(Workload):
     stoppable = True
 
     def data_name(self, parameters: DbBenchParameters) -> str:
-        """The name includes the release that writes the files: they do not depend on the release that reads them."""
+        """The name includes the release that writes the files, but not the release that reads them, since the
+        files do not depend on it."""
         if parameters.written_by is None:
             return "empty"
         keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
@@ -121,7 +122,7 @@ class DbBenchSteps(Workload):
             return [db_bench_output.answer(step, columns, load)]
         return [_answer(step, described, columns, load)]
 
-    def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
+    def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
         text = (files("rqps.engines.rocksdb") / "driver.c").read_bytes()
         return {"driver of RocksDB": hashlib.sha256(text).hexdigest()[:12]}
 

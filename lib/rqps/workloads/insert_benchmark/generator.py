@@ -55,7 +55,7 @@ class Generator(LoadGenerator):
         return self.wait_for_origin() if self.counted else super().wait_for_begin()
 
     def wait_for_end(self) -> None:
-        if self.counted:  # sets the clock of the load to its origin
+        if self.counted:  # counting begins now: set the clock of the load to its planned beginning
             self.set_stopped(time.monotonic_ns() - self.origin_ns)
         super().wait_for_end()
 
@@ -126,7 +126,7 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The seconds without their duplicates, in which latencies are measured from the due time."""
+    """The seconds of all kinds, without the second copy of each whose latencies begin at the due time."""
     return [second for second in seconds if not second.kind.endswith(DUE)]
 
 

@@ -13,8 +13,8 @@ from rqps.workloads.insert_benchmark.steps import INDEX, LOAD, Step, find, names
 
 Form = Literal["current", "2023", "2021"]
 MOST_AHEAD = 8
-"""Maximum number of statements by which one of a client's inserts and deletes may be ahead of the other, as in the
-published client."""
+"""Maximum number of statements by which a client's inserts may be ahead of its deletes, or its deletes ahead of its
+inserts, as in the published client."""
 OUR_CONNECTIONS = 2
 """Number of control connections, in addition to the clients' connections."""
 ROW_US = {"l.i0": 4.5, "l.x": 5.0, "l.i1": 95.0, "l.i2": 105.0}
@@ -28,7 +28,7 @@ PAGES_OF_A_ROW = 6
 WRITES_OF_A_PAGE = 2
 """A changed page is written twice: to the doublewrite buffer, and in place."""
 SMALLER_WRITES = 5
-"""If the form has the step l.i2, one in this many rows of `write_rows` is written there, in smaller transactions."""
+"""If the form has the step l.i2, that step writes one in this many rows of `write_rows`, in smaller transactions."""
 
 
 class InsertBenchmarkParameters(Parameters):
@@ -67,16 +67,16 @@ class InsertBenchmarkParameters(Parameters):
     most_seconds: Count | None = None
     """Maximum duration, in seconds, of a step with queries; three times `seconds` if not given."""
     limiter: Literal["forgiving", "catching-up"] = "forgiving"
-    """Treatment of rows that were not written in their second: `forgiving`, as published, begins the next second
-    late; `catching-up` writes them as soon as it can."""
+    """Treatment of rows that a client did not write in the second in which they were due: `forgiving`, as published,
+    begins the next second late; `catching-up` writes these rows as fast as the server takes them."""
     query_rows: Count = 10
     """Maximum number of rows that a range query asks for, and number of ids in a point query."""
     wait: Literal["settled", "published"] = "settled"
     """The wait before the first step with queries: `settled` waits until nothing is left to purge and to flush,
     `published` waits a fixed time."""
     wait_seconds: Count | None = None
-    """Duration of that wait, in seconds: the maximum if `settled`, the exact duration if `published`. If not given,
-    60 plus one for every million loaded rows, but at most 1200."""
+    """Duration of the wait before the first step with queries, in seconds: the maximum if `wait` is `settled`, the
+    exact duration if it is `published`. If not given, 60 plus one for every million loaded rows, but at most 1200."""
 
     @model_validator(mode="after")
     def _steps_and_rates_fit(self) -> "InsertBenchmarkParameters":

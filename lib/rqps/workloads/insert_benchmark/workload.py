@@ -40,7 +40,7 @@ ENOUGH_OF_RATE = 0.95
 FEWEST_FOUND = 0.9
 """Minimum share of the requested rows that queries have to find; a smaller share gives a warning."""
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
-"""The values of a query's markers in the EXPLAIN of its plan."""
+"""The values that EXPLAIN of a query gets in place of the query's markers, such as {product}."""
 LEFT_OVER = "see the rows of the earlier steps: one was incomplete, or somebody else changed the tables meanwhile"
 
 
@@ -66,7 +66,7 @@ class InsertBenchmark(Workload):
         """The steps with a rate: their number of queries depends on the speed of the server."""
         return [step.name for step in parameters.described if step.rate is not None]
 
-    def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 all have the same
+    def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 the same in all steps
         return parameters.clients
 
     def check(self, server: Any, step: str, parameters: InsertBenchmarkParameters) -> Checked:
@@ -145,7 +145,7 @@ def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParamet
         check_table(connection, DATABASE, name, sql.STORED_BY, COLUMNS, indexes, step=f"{step.name}: ", fix=LEFT_OVER)
         low, high = settling.ids(connection, [name])
         row_count = 0 if low is None or high is None else high - low + 1
-        # A retried INSERT may leave a gap in the ids, so in later steps they may span more ids than rows.
+        # A retried INSERT may leave a gap in the ids. After l.x, tables are therefore not checked for too many ids.
         if row_count < rows or (step.kind == INDEX and row_count > rows + gaps):
             must_be(f"{step.name}: {DATABASE}.{name}", "rows", f"{rows:,}", f"ids for {row_count:,}", fix=LEFT_OVER)
 
@@ -223,7 +223,8 @@ def warnings_of(
         yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(second.transactions for second in done(seconds))
     yield from retries_warning(step.name, "statements", columns["retries"], statements)
-    if deleted < (due := total(seconds, "delete").operations):  # `deleted` includes system tables
+    # More than `due` is no error: `deleted` includes rows of system tables.
+    if deleted < (due := total(seconds, "delete").operations):
         text = f"{deleted:,} of {due:,} rows were deleted: the tables have grown"
         yield Warning_(kind="rows", text=text, step=step.name)
     asked = total(seconds, "query")

@@ -102,8 +102,9 @@ def shape_of(text: str, *, postgres: bool = False) -> str:
 
 
 @cache
-def log_of(path: Path, digest: str, most: int, *, reads_only: bool) -> StatementLog:  # noqa: ARG001 of the cache
-    """The first `most` replayable statements of a log."""
+def log_of(path: Path, digest: str, most: int, *, reads_only: bool) -> StatementLog:  # noqa: ARG001 for the cache
+    """The first `most` replayable statements of a log. `digest` is a key of the cache: a log that has changed is read
+    again."""
     lines = iter(Lines(path))
     first = list(islice(lines, _FIRST_LINES))
     form, read = _form_of(first)

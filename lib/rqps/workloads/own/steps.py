@@ -67,7 +67,8 @@ def values(given: Any) -> Any:
 
 
 class _Given(Strict):
-    """A step or a part of one. Keys that are not given are not stored, so a further key changes no old study."""
+    """A step or a part of one. Keys that are not given are not stored, so a key that a later rqps adds does not
+    change the stored parameters of older studies."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Own(Workload):
     def steps(self, parameters: OwnParameters) -> Sequence[str]:
         return list(parameters.every)
 
-    def clients(self, step: str, parameters: OwnParameters) -> int:  # noqa: ARG002 all have the same number
+    def clients(self, step: str, parameters: OwnParameters) -> int:  # noqa: ARG002 the same in all steps
         return parameters.threads
 
     def places_connections(self, servers: int) -> bool:  # noqa: ARG002
@@ -85,7 +85,7 @@ class Own(Workload):
         }
         return load.answers(step, columns)
 
-    def tools(self, parameters: OwnParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
+    def tools(self, parameters: OwnParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
         return {"sysbench": sysbench().version}
 
 

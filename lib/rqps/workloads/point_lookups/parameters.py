@@ -73,17 +73,17 @@ class PointLookupsParameters(Parameters):
     slice_ms: Count | None = None
     """For duets: length of a slice, in milliseconds, in which one server has all the load; 20 if not given."""
     queries: Count | None = None
-    """For rounds, where mysqlslap runs the load on one server: number of queries per client in a step; 100,000 if not
-    given."""
+    """For MySQL with `method: rounds`, where mysqlslap runs the load on one server: number of queries per client in a
+    step; 100,000 if not given."""
     most_queries: Count | None = None
-    """For rounds: maximum number of queries of all clients together in a step."""
+    """For mysqlslap: maximum number of queries of all clients together in a step."""
     scan_queries: Count | None = None
-    """For rounds: maximum number of queries of all clients together in a step whose plan reads all rows per query."""
+    """For mysqlslap: maximum number of queries of all clients together in a step whose queries read all rows."""
     warmup_queries: Annotated[int, Field(ge=0)] | None = None
-    """For rounds: number of unmeasured queries that one client runs before each step; 1000 if not given."""
+    """For mysqlslap: number of unmeasured queries that one client runs before each step; 1000 if not given."""
     mysqlslap: Program | None = None
-    """For rounds: the mysqlslap that runs the load on all servers of the study, as a version in the catalogue or a
-    path; 8.0.33 if not given."""
+    """The mysqlslap that runs the load on all servers of the study, as a version in the catalogue or a path; 8.0.33
+    if not given."""
     counted_operations: Count | None = None
     """Number of queries of all clients together in a step whose instructions are counted, the same for every dbms; if
     not given, 2000, or 1000 per client if that is more. The number is smaller for queries that read all rows: a

@@ -85,7 +85,7 @@ class SysbenchParameters(Parameters):
     table_rows: Count = 100_000
     index_first: bool = False
     """If true, the secondary index is created before the rows are loaded. In the published tests it is created after
-    them, with full pages: on a small table, a short update step then measures page splits and merges."""
+    the rows, with full pages; on a small table, a short update step then measures mostly page splits and merges."""
     threads: Threads = 1
     """Number of clients. With a list, every step is measured with each number and named STEP@THREADS; the server
     starts only once for all numbers."""
@@ -194,7 +194,7 @@ class SysbenchParameters(Parameters):
         return (self.write_seconds or self.seconds) if step.seconds == "write" else self.seconds
 
     def transactions_of(self, step: Step) -> int:
-        """The number of transactions of a step that ends with a number of them.
+        """The number of transactions of a step that ends after a number of transactions, not after a time.
 
         >>> asked = SysbenchParameters(counted_operations=1000)
         >>> [asked.transactions_of(find(name)) for name in ("point-query", "read-only", "scan")]

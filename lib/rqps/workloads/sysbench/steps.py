@@ -141,7 +141,8 @@ def lists() -> tuple[str, ...]:
 
 
 def listed() -> list[str]:
-    """All names that an error can suggest: lists, kinds without their range, and published labels."""
+    """All names that an error message can suggest: names of lists of steps, names of steps without their range, and
+    published labels."""
     return [*lists(), *_DESCRIBED["steps"], *dict.fromkeys(_DESCRIBED["order"])]
 
 

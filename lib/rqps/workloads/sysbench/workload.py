@@ -88,7 +88,7 @@ class Sysbench(Workload):
         }
         return load.answers(step, columns)
 
-    def tools(self, parameters: SysbenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one for all
+    def tools(self, parameters: SysbenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
         return {"sysbench": sysbench().version}
 
 
