@@ -75,15 +75,15 @@ class Browser:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         # It takes 3 and 4, which may be anybody's here.
-        high = [fcntl.fcntl(each, fcntl.F_DUPFD, 20) for each in (theirs_in, theirs_out)]
+        high = [fcntl.fcntl(file, fcntl.F_DUPFD, 20) for file in (theirs_in, theirs_out)]
         self.process = subprocess.Popen(
             [sys.executable, "-c", LAUNCH, *map(str, high), *tool.argv, *FLAGS, profile],
             env={**os.environ, **tool.environment},
             pass_fds=high,
             stderr=subprocess.DEVNULL,
         )
-        for each in (theirs_in, theirs_out, *high):
-            os.close(each)
+        for file in (theirs_in, theirs_out, *high):
+            os.close(file)
         self._in, self._out = os.fdopen(ours_in, "rb", buffering=0), os.fdopen(ours_out, "wb", buffering=0)
         self._numbers = itertools.count(1)
         self._rest = b""
@@ -109,14 +109,14 @@ class Browser:
             message["sessionId"] = session
         self._out.write(json.dumps(message).encode() + b"\0")
         while True:
-            said = self._next()
-            if said.get("id") == number:
-                if "navigated" in said.get("error", {}).get("message", ""):
+            text = self._next()
+            if text.get("id") == number:
+                if "navigated" in text.get("error", {}).get("message", ""):
                     raise Navigated
-                assert "error" not in said, f"{method}: {said['error']}"
-                answer: dict[str, Any] = said["result"]
+                assert "error" not in text, f"{method}: {text['error']}"
+                answer: dict[str, Any] = text["result"]
                 return answer
-            self.events.append(said)
+            self.events.append(text)
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -124,8 +124,8 @@ class Browser:
             assert more, "the browser has ended"
             self._rest += more
         message, _, self._rest = self._rest.partition(b"\0")
-        said: dict[str, Any] = json.loads(message)
-        return said
+        text: dict[str, Any] = json.loads(message)
+        return text
 
 
 FAINT = """(() => {
@@ -206,8 +206,8 @@ class Tab:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             with suppress(Navigated):
-                if found := self.run(expression):
-                    return found
+                if value := self.run(expression):
+                    return value
             assert time.monotonic() < deadline, f"never true: {expression}"
             time.sleep(0.05)
 
@@ -231,16 +231,16 @@ class Tab:
     def faint(self, scheme: str) -> list[str]:
         """Visible texts, in charts too, with a contrast below 4.5; `scheme` is `light` or `dark`."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        found: list[str] = self.run(FAINT)
-        return found
+        result: list[str] = self.run(FAINT)
+        return result
 
     def box(self, element: str) -> dict[str, float]:
         """The place of an element, scrolled into sight."""
         self.run(f"{element}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-        found: dict[str, float] = self.run(
+        result: dict[str, float] = self.run(
             f"(({{x, y, width, height}}) => ({{x, y, width, height}}))({element}.getBoundingClientRect())"
         )
-        return found
+        return result
 
     def mouse(self, x: float, y: float, *kinds: str, **more: Any) -> None:
         for kind in kinds:
@@ -254,9 +254,11 @@ class Tab:
     def complaints(self) -> list[str]:
         """Exceptions and errors in the console."""
         thrown = [str(event["exceptionDetails"]) for event in self._events("Runtime.exceptionThrown")]
-        said = [str(e["args"]) for e in self._events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning")]
+        lines = [
+            str(e["args"]) for e in self._events("Runtime.consoleAPICalled") if e["type"] in ("error", "warning")
+        ]
         logged = [str(e["entry"]) for e in self._events("Log.entryAdded") if e["entry"]["level"] == "error"]
-        return thrown + said + logged
+        return thrown + lines + logged
 
     def screenshot(self, file: Path, height: int = 16_000) -> Path:
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]

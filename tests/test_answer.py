@@ -27,8 +27,8 @@ WHERE = ("flamegraph_breakdown", "relative_throughput")
 
 
 def answer_of(data: Path, study: str = "synthetic", pages: tuple[str, ...] = ()) -> Answer:
-    found = rqps.load(study, data)
-    return answer(found, *stats.relate(found), notebooks(*pages))
+    loaded = rqps.load(study, data)
+    return answer(loaded, *stats.relate(loaded), notebooks(*pages))
 
 
 def notebooks(*names: str) -> list[Path]:
@@ -85,27 +85,27 @@ def test_an_unsure_number_is_never_the_headline(tmp_path: Path) -> None:
 
 
 def test_a_study_of_the_performance_schema_answers_with_its_cost(tmp_path: Path) -> None:
-    found = answer_of(synthetic_scenarios.write(tmp_path), pages=("perf_schema_overhead",))
-    first, second, *_ = found.sentences
+    result = answer_of(synthetic_scenarios.write(tmp_path), pages=("perf_schema_overhead",))
+    first, second, *_ = result.sentences
     assert first.startswith(
         "CPU per operation against the performance schema off with 1 client: the default instruments "
     )
     assert "; everything enabled +" in first
     assert second.startswith("In point-query, each against off: +")
     assert ") by recording waits, " in second
-    assert [heading for heading, _ in found.tables] == ["What the performance schema costs"]
+    assert [heading for heading, _ in result.tables] == ["What the performance schema costs"]
 
 
 def test_a_study_of_profiles_names_functions(samples: Path) -> None:
-    found = answer_of(samples, "where-did-it-go", WHERE)
-    in_all, by_release, by_work, most, where, *_ = found.sentences
+    result = answer_of(samples, "where-did-it-go", WHERE)
+    in_all, by_release, by_work, most, where, *_ = result.sentences
     assert re.search(r" of MySQL 9\.7\.4: point-query \+2\d\.\d %, .*, writes \+1\d\.\d %\.$", by_work)
     assert " more CPU per operation than 5.6.24 (geometric means" in in_all
     assert by_release.startswith("By release, each since the one measured before: CPU per operation +")
     assert re.search(r": −[\d.]+ at 5\.6\.24, \+[\d.]+ at 8\.0\.33, −", by_release), "in the order of the releases"
     assert most.startswith("point-query regressed most: 9.7.4 +26.8 % of CPU per operation (")
     assert re.search(r"Components, in µs: .* Functions, in µs: .*; all others", where)
-    assert found.tables[0][0] == "Where the time goes"
+    assert result.tables[0][0] == "Where the time goes"
 
 
 def test_one_counted_round_decides_nothing_that_time_leaves_open(samples: Path) -> None:
@@ -161,13 +161,13 @@ def test_a_study_of_bytes_or_waits_answers_with_them(
     study: str, asks: str, page: str, words: str, samples: Path
 ) -> None:
     """The same study without its kind answers with throughput."""
-    found = rqps.load(study, samples)
-    assert found.card.asks == asks
-    related = stats.relate(found)
-    first, *others = answer(found, *related, notebooks(page)).sentences
+    loaded = rqps.load(study, samples)
+    assert loaded.card.asks == asks
+    related = stats.relate(loaded)
+    first, *others = answer(loaded, *related, notebooks(page)).sentences
     assert first.startswith(words)
     assert any("less throughput than 5." in sentence for sentence in others), "what is inconclusive is of throughput"
-    assert " less throughput than 5." in answer(asking(found, None), *related, notebooks(page)).sentences[0]
+    assert " less throughput than 5." in answer(asking(loaded, None), *related, notebooks(page)).sentences[0]
 
 
 def test_bytes_have_their_change_and_its_purposes(samples: Path) -> None:
@@ -187,21 +187,21 @@ def test_bytes_have_their_change_and_its_purposes(samples: Path) -> None:
 def test_changes_of_few_rounds_say_that_they_decide_nothing(
     study: str, page: str, rounds: int, words: str, samples: Path
 ) -> None:
-    whole = rqps.load(study, samples)
+    complete = rqps.load(study, samples)
     few = f" This is from {rounds} round{'s' * (rounds > 1)} and decides nothing: a verdict takes 4."
-    for part, says in ((first_rounds(whole, rounds), True), (whole, False)):
+    for part, says in ((first_rounds(complete, rounds), True), (complete, False)):
         sentences = answer(part, *stats.relate(part), notebooks(page)).sentences
         (about,) = [sentence for sentence in sentences if sentence.startswith(words.partition(" (1")[0])]
         assert about.endswith(few) == says
 
 
 def test_steps_are_explained_where_they_are_named(samples: Path) -> None:
-    found = answer_of(samples, "sysbench-releases", ("relative_throughput",))
-    assert "points-covered-si_range=100" in found.steps
-    assert found.steps["random-points.pre_range=100"] == (
+    result = answer_of(samples, "sysbench-releases", ("relative_throughput",))
+    assert "points-covered-si_range=100" in result.steps
+    assert result.steps["random-points.pre_range=100"] == (
         "100 random rows by their primary keys. Before anything was written."
     )
-    of_groups, of_steps = (table for _, table in found.tables)
+    of_groups, of_steps = (table for _, table in result.tables)
     assert "<abbr" not in of_groups
     assert '<abbr title="R' not in of_steps
     assert '<abbr title="100 random values of the secondary index, which holds all that is asked for.">' in of_steps
@@ -249,12 +249,12 @@ VERDICTS |= {"same": r"(?:is|are) unchanged \(within 2 %\)", "unsure": "(?:is|ar
 @pytest.mark.parametrize("study", ["pg-insert", "point-lookups", "pg-releases-since-16", "mysql-history-timed"])
 def test_verdicts_are_counted_as_the_table_marks_them(study: str, samples: Path) -> None:
     """Of the dbms and steps of the first sentence; what cost per operation decides is named beside them."""
-    found = rqps.load(study, samples)
-    rounds, compared = stats.relate(found)
-    shown = answer(found, rounds, compared, []).sentences
+    loaded = rqps.load(study, samples)
+    rounds, compared = stats.relate(loaded)
+    shown = answer(loaded, rounds, compared, []).sentences
     (says,) = [text for text in shown if re.search(r" \d+ of \d+ comparisons (?!\()", text)]
-    without = [step for steps in stats.left_out(found).values() for step in steps]
-    alike = pl.col("dbms").str.ends_with(found.card.base.partition(".")[2])
+    without = [step for steps in stats.left_out(loaded).values() for step in steps]
+    alike = pl.col("dbms").str.ends_with(loaded.card.base.partition(".")[2])
     rows = compared.filter(alike, ~pl.col("step").is_in(without), metric=THROUGHPUT)
     for verdict, words in VERDICTS.items():
         marked = rows.filter(verdict=verdict).height
@@ -275,14 +275,14 @@ def test_a_larger_change_that_is_inconclusive_stands_beside_the_decided_one(samp
 def test_points_of_a_release_are_those_that_the_table_shows_also_where_the_base_is_not_the_first(
     samples: Path,
 ) -> None:
-    found = rqps.load("mysql-history-timed", samples)
+    study = rqps.load("mysql-history-timed", samples)
     shown = answer_of(samples, "mysql-history-timed").sentences
     (says,) = [text for text in shown if text.startswith("By release, ")]
     assert re.search(r" throughput −\d+\.\d points of 5\.6\.24 from 5\.5\.34 to 9\.7\.4: ", says)
-    means = stats.means_to_base(found).filter(metric=THROUGHPUT)
-    ratios = {found.card.base: 1.0, **dict(means.select("dbms", "estimate").iter_rows())}
-    names = {short: dbms for dbms, short in stats.short_names(found).items()}
-    before = dict(zip(stats.releases(found)[1:], stats.releases(found), strict=False))
+    means = stats.means_to_base(study).filter(metric=THROUGHPUT)
+    ratios = {study.card.base: 1.0, **dict(means.select("dbms", "estimate").iter_rows())}
+    names = {short: dbms for dbms, short in stats.short_names(study).items()}
+    before = dict(zip(stats.releases(study)[1:], stats.releases(study), strict=False))
     points = re.findall(r"([+−][\d.]+) at (\d[\d.]+\d)", says)
     assert len(points) > 2
     for written, release in points:
@@ -294,11 +294,11 @@ def test_points_of_a_release_are_those_that_the_table_shows_also_where_the_base_
 
 def test_scenarios_that_are_inconclusive_are_those_against_off(samples: Path) -> None:
     """Not the comparisons of releases with the base."""
-    found = answer_of(samples, "ps-by-release", ("perf_schema_overhead",)).sentences
-    assert found[1].startswith("Highest cost: everything enabled on 9.7.4 in point-query, +38.3 % (")
-    assert ", throughput −19.8 % (−" in found[1]
+    result = answer_of(samples, "ps-by-release", ("perf_schema_overhead",)).sentences
+    assert result[1].startswith("Highest cost: everything enabled on 9.7.4 in point-query, +38.3 % (")
+    assert ", throughput −19.8 % (−" in result[1]
     says = "Costs that are inconclusive: 1 of 24 comparisons (update-index of the default instruments on 5.6.14)."
-    assert found[-1].startswith(says)
+    assert result[-1].startswith(says)
 
 
 def test_each_option_of_a_build_has_its_own_effect(samples: Path) -> None:

@@ -49,8 +49,8 @@ def test_charts_and_notebooks_make_no_grammar_of_addresses(tmp_path: Path) -> No
     """That takes longer than all else that a kernel or a command imports."""
     script = "import sys, rqps, altair, nbformat, papermill; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert {"jsonschema", "altair"} <= (there := set(done.stdout.split()))
-    assert not {"rfc3987_syntax.syntax_helpers", "lark"} & there
+    assert {"jsonschema", "altair"} <= (existing := set(done.stdout.split()))
+    assert not {"rfc3987_syntax.syntax_helpers", "lark"} & existing
 
 
 def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         ("plan dmo", "unknown study 'dmo'; did you mean 'demo'?"),
         ("run dmo", "unknown study 'dmo'; did you mean 'demo'?"),
@@ -93,11 +93,11 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("run demo --archve", "unrecognized arguments: --archve"),
     ],
 )
-def test_bad_input_is_reported_on_stderr_with_exit_code_2(words: str, said: str, house: House) -> None:
+def test_bad_input_is_reported_on_stderr_with_exit_code_2(words: str, text: str, house: House) -> None:
     (house.path / "data").mkdir()
     done = rqps(*words.split(), cwd=house.path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert text in done.stderr
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
@@ -181,9 +181,9 @@ def test_plan_finds_every_mistake_that_run_would_end_with(house: House, monkeypa
     )
     done = rqps("plan", "demo", cwd=house.path)
     assert done.returncode == 1
-    found = done.stdout.partition("mistakes that would stop `rqps run`\n")[2].partition("\n\n")[0]
-    assert "builds.my1.path: no such directory: /nowhere/my1" in found
-    assert "my2.base: MySQL 8.0.33 has no option max_conections (did you mean max_connections?)" in found
+    result = done.stdout.partition("mistakes that would stop `rqps run`\n")[2].partition("\n\n")[0]
+    assert "builds.my1.path: no such directory: /nowhere/my1" in result
+    assert "my2.base: MySQL 8.0.33 has no option max_conections (did you mean max_connections?)" in result
     assert not (house.path / "data").exists()
 
 
@@ -267,18 +267,18 @@ def test_a_misspelt_study_is_told_the_near_one(tmp_path: Path) -> None:
 )
 def test_a_shell_completes_commands_and_studies(line: str, words: list[str], house: House) -> None:
     write_study(house.path / "data")
-    said = house.path / "said"
+    text = house.path / "said"
     asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n"}
-    asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(said)
+    asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(text)
     subprocess.run(RQPS, cwd=house.path, env=os.environ | asked)
-    assert [word for word in said.read_text().split("\n") if not word.startswith("-")] == words
+    assert [word for word in text.read_text().split("\n") if not word.startswith("-")] == words
 
 
 def test_status_says_what_can_be_reported(house: House) -> None:
     write_study(house.path / "data")
     shutil.copytree(house.path / "data/raw/study=synthetic", house.path / "data/sample/study=there")
-    said = rqps("status", cwd=house.path).stdout
-    assert said == (
+    text = rqps("status", cwd=house.path).stdout
+    assert text == (
         "demo: 2 runs, 2 missing\n"
         "studies that `rqps show` and `rqps report` can use now\n"
         "  measured here: synthetic\n"
@@ -448,18 +448,18 @@ def test_a_closed_pipe_ends_it_quietly(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         ("report synthetic --out /proc/nowhere", "/proc/nowhere: No such file or directory"),
         ("report synthetic --out README", "README: File exists"),
         (f"report {'n' * 300}", "File name too long"),
     ],
 )
-def test_what_the_system_refuses_is_no_traceback(words: str, said: str, tmp_path: Path) -> None:
+def test_what_the_system_refuses_is_no_traceback(words: str, text: str, tmp_path: Path) -> None:
     write_study(tmp_path / "data", rounds=1)
     (tmp_path / "README").touch()
     done = rqps(*words.split(), cwd=tmp_path)
     assert done.returncode in (1, 2)
-    assert said in done.stderr
+    assert text in done.stderr
     assert "what to do: " in done.stderr
     assert "Traceback" not in done.stderr

@@ -133,7 +133,7 @@ def test_the_picture_of_a_duet_goes_from_slices_to_rounds(study: Study) -> None:
     rounds, compared = relate(study)
     spec = show.duet(study, rounds, compared).to_dict()
     rows = {tuple(sorted(dataset[0])): dataset for dataset in spec["datasets"].values()}
-    slices = next(each for columns, each in rows.items() if "slice" in columns)
+    slices = next(item for columns, item in rows.items() if "slice" in columns)
     cycles, of_rounds = rows["cycle", "ratio"], rows["cycles", "ratio", "round"]
     assert {row["dbms"] for row in slices} == {BASE, "my2.base"}
     assert len(cycles) == 10
@@ -221,7 +221,7 @@ def test_one_round_is_unsure_and_says_what_it_would_take(tmp_path: Path) -> None
     _, compared = relate(one)
     assert set(compared["verdict"]) == {"unsure"}
     assert set(compared["needs"]) == {"4 rounds: there are 1"}
-    assert all(drawn(each) for each in all_of(one))
+    assert all(drawn(item) for item in all_of(one))
 
 
 def test_a_base_of_another_host_leaves_a_row_that_says_why(tmp_path: Path) -> None:
@@ -237,9 +237,9 @@ def test_a_base_of_another_host_leaves_a_row_that_says_why(tmp_path: Path) -> No
     rows = all_warnings(mixed).filter(kind="uncompared")
     assert rows.select("host", "dbms", "step").height == 4
     assert set(rows["text"]) == {f"no verdict: in no round {BASE} gave a number on the same host"}
-    shown = [drawn(each) for each in all_of(mixed)]
-    assert any(NOT_COMPARED in each for each in shown)
-    assert any("in no round" in each for each in shown)
+    shown = [drawn(one) for one in all_of(mixed)]
+    assert any(NOT_COMPARED in one for one in shown)
+    assert any("in no round" in one for one in shown)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.5])
@@ -260,20 +260,20 @@ def test_pages_show_a_thousand_steps(tmp_path: Path) -> None:
     shape = Shape(dbms=DBMS[:2], steps=steps, rounds=1)
     thousand = rqps.load("synthetic", data=write_duets(tmp_path, shape))
     assert relate(thousand)[1].filter(metric="operations_per_s").height == 1000
-    assert all(drawn(each) for each in all_of(thousand))
+    assert all(drawn(one) for one in all_of(thousand))
 
 
 def test_the_smallest_effect_of_a_study_decides_and_stands_in_its_sentences(tmp_path: Path) -> None:
     data = write_duets(tmp_path, rounds=8)
     folder = data / "raw/study=synthetic"
-    for share, word, said in ((0.3, "same", "within 30 %"), (0.001, "slower", "within 0.1 %")):
+    for share, word, value in ((0.3, "same", "within 30 %"), (0.001, "slower", "within 0.1 %")):
         write_study_card(folder, card(smallest_effect=share))
         study = rqps.load("synthetic", data=data)
         _, compared = relate(study)
         assert set(compared.filter(dbms="my2.ps0", metric="operations_per_s")["verdict"]) == {word}
-        assert said in drawn(show.ratio_table(compared))
+        assert value in drawn(show.ratio_table(compared))
         shown = "".join(map(drawn, all_of(study)))
-        assert said in shown
+        assert value in shown
         assert "within 2 %" not in shown
 
 
@@ -281,7 +281,7 @@ def test_a_round_in_which_nothing_was_used_has_no_ratio_and_spoils_no_other() ->
     step = {"host": "here", "metric": "wKB/o", "base": BASE, "dbms": "my2.base", "base_value": 1.0}
     ratios = {f"step {number}": [1.0, 1.1, 0.9, 1.05, 0.95, 1.02] for number in range(5)}
     ratios["step 0"][0] = 0.0
-    rows = [{**step, "step": name, "me_value": each, "ratio": each} for name, of in ratios.items() for each in of]
+    rows = [{**step, "step": name, "me_value": one, "ratio": one} for name, of in ratios.items() for one in of]
     compared = compare(pl.DataFrame(rows))
     assert compared["n"].to_list() == [5, 6, 6, 6, 6]
     assert compared.select(pl.col("estimate", "low", "high").is_finite().all()).row(0) == (True, True, True)

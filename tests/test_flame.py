@@ -72,11 +72,11 @@ def test_what_is_packed_adds_up_to_what_was_measured(made: dict[Stack, tuple[flo
     tree = read(frame)
     head = unpacked(packed(tree))
     columns = head["columns"]
-    whole = max(tree.base_total[0], tree.me_total[0])
+    complete = max(tree.base_total[0], tree.me_total[0])
     for side, totals in (("base", tree.base_total), ("me", tree.me_total)):
         sums = [0, *accumulate(columns[side])]
-        found = [(sums[end] - sums[i]) * head["quantum"] for i, end in enumerate(tree.end)]
-        assert found == pytest.approx(list(totals), abs=1e-6 * whole + 1e-12)
+        results = [(sums[end] - sums[i]) * head["quantum"] for i, end in enumerate(tree.end)]
+        assert results == pytest.approx(list(totals), abs=1e-6 * complete + 1e-12)
     assert [head["names"][number] for number in columns["name"]] == list(tree.name)
     assert columns["depth"] == list(tree.depth)
     assert sorted(zip(tree.name, tree.base_total, tree.me_total, strict=True)) == sorted(
@@ -135,7 +135,7 @@ def test_names_stay_in_their_place() -> None:
 def test_a_picture_is_well_formed_and_has_every_number() -> None:
     hostile: dict[Stack, tuple[float, float]] = {EVIL[:2]: (5.0, 9.0), EVIL[2:]: (5.0, 1.0), ("ok",): (2.0, 2.0)}
     picture = ET.fromstring(flame_svg(tree_of(hostile), base=EVIL[1], me=EVIL[3]))
-    titles = [each.text or "" for each in picture.iter(f"{SVG}title")]
+    titles = [one.text or "" for one in picture.iter(f"{SVG}title")]
     assert len(titles) == 1 + len(tree_of(hostile))
     assert f"{EVIL[1]} ({EVIL[1]}): 5.00 → 9.00 µs/operation, +4.00" in titles
     assert "ok (ok): 2.00 → 2.00 µs/operation, 0" in titles
@@ -143,7 +143,7 @@ def test_a_picture_is_well_formed_and_has_every_number() -> None:
 
 def test_a_picture_marks_what_costs_more_and_less_without_colour() -> None:
     picture = ET.fromstring(flame_svg(tree_of({("up",): (10.0, 20.0), ("down",): (20.0, 10.0)}), base=BASE, me=ME))
-    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    texts = [one.text for one in picture.iter(f"{SVG}text")]
     assert texts[1:] == ["all", "▼ down −10.0", "▲ up +10.0"]
 
 
@@ -157,13 +157,13 @@ def explored(made: dict[Stack, tuple[float, float]], step: str = "point-query", 
     keys = {"host": "here", "step": step, "dbms": ME}
     of_all = {"base": BASE, "unit": "µs/operation", "n": n, "smallest_effect": 0.02}
     sides = {"base_estimate": 10.0, "me_estimate": 12.0, "estimate": 2.0, "low": 1.5, "high": 2.5}
-    said = {"verdict": "slower", "finding": "It costs more."}
+    text = {"verdict": "slower", "finding": "It costs more."}
     measured = {"base_measured": 10.0, "me_measured": 12.0, "measured_error": 0.5}
-    part = {**keys, **of_all, **sides, **said, **measured, "part": step, "component": step}
+    part = {**keys, **of_all, **sides, **text, **measured, "part": step, "component": step}
     parts = pl.DataFrame([part])
     trees = tree_of(made, 0.01).with_columns(pl.lit(value).alias(name) for name, value in keys.items())
     names = {"my1.base": "MySQL 1.0"}
-    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides, **said}]), parts, parts, trees, names=names)
+    shown = explorer(pl.DataFrame([{**keys, **of_all, **sides, **text}]), parts, parts, trees, names=names)
     assert isinstance(shown, Drawing)
     return shown
 

@@ -124,19 +124,19 @@ def open_two(browser: Browser, two: Path) -> Iterator[Tab]:
 @pytest.fixture
 def graph(open_two: Tab) -> Graph:
     """The first drawing, as it is before anything was done with it."""
-    found = Graph(open_two)
-    open_two.run(f"{found.root}.querySelector('.all').click()")
-    found.width("both")
-    found.search("")
-    return found
+    result = Graph(open_two)
+    open_two.run(f"{result.root}.querySelector('.all').click()")
+    result.width("both")
+    result.search("")
+    return result
 
 
 def test_boxes_are_as_wide_as_their_cost(graph: Graph) -> None:
     boxes = graph.shown()
-    whole = boxes["all"][0] + 1
-    assert boxes["parse"][0] == pytest.approx(whole * 14 / 38 - 1, abs=0.1)
+    complete = boxes["all"][0] + 1
+    assert boxes["parse"][0] == pytest.approx(complete * 14 / 38 - 1, abs=0.1)
     assert boxes["parse"][1] == 2
-    assert boxes["old_lock"][0] == pytest.approx(whole * 2 / 38 - 1, abs=0.1)
+    assert boxes["old_lock"][0] == pytest.approx(complete * 2 / 38 - 1, abs=0.1)
     assert set(boxes) == {"all", *(name for stack in STACKS for name in stack)}
     of_modes = [("base", "new_hook", 6, 18), ("me", "old_lock", 8, 20), ("change", "lex", 2, 10)]
     for mode, missing, parse, whole_cost in of_modes:
@@ -147,7 +147,7 @@ def test_boxes_are_as_wide_as_their_cost(graph: Graph) -> None:
 
 
 def test_frames_that_only_one_side_has_can_be_shown_alone(graph: Graph) -> None:
-    for mode, name, us, share, whole in (
+    for mode, name, us, share, value in (
         ("gone", "old_lock", "2.00", "11 %", BASE),
         ("added", "new_hook", "1.00", "5.0 %", ME),
     ):
@@ -155,19 +155,19 @@ def test_frames_that_only_one_side_has_can_be_shown_alone(graph: Graph) -> None:
         boxes = graph.shown()
         assert set(boxes) == {"all", "do_command", "execute", name}
         assert boxes[name][0] == boxes["all"][0]
-        assert graph.part("path") == f"{us} µs/operation ({share}) of {whole} is in frames that only it has. "
+        assert graph.part("path") == f"{us} µs/operation ({share}) of {value} is in frames that only it has. "
 
 
 def test_a_click_zooms_in_and_the_path_and_the_button_lead_out_again(graph: Graph) -> None:
-    whole = graph.shown()["all"]
+    complete = graph.shown()["all"]
     graph.click("read_row")
     boxes = graph.shown()
     assert graph.zoomed() == "read_row"
-    assert boxes["read_row"][0] == boxes["execute"][0] == whole[0]
+    assert boxes["read_row"][0] == boxes["execute"][0] == complete[0]
     assert "parse" not in boxes
     assert "read_row" in graph.part("card")
     graph.click("all")
-    assert graph.shown()["all"] == whole
+    assert graph.shown()["all"] == complete
     assert graph.zoomed() == ""
     graph.click("search")
     assert graph.part("path") == "all › do_command › execute › read_row › search"
@@ -239,8 +239,8 @@ def test_all_calls_of_a_function_from_everywhere_make_a_tree_of_their_own(graph:
         "execute": 2,
         "do_command": 1,
     }
-    whole = callers["copy"][0] + 1
-    assert callers["read_row"][0] == pytest.approx(whole * 4 / 6 - 1, abs=0.1)
+    complete = callers["copy"][0] + 1
+    assert callers["read_row"][0] == pytest.approx(complete * 4 / 6 - 1, abs=0.1)
     assert "4.00 (22 %)" in graph.part("card"), "two places together"
     assert len(graph.saved("folded stacks").splitlines()) == len(STACKS), "all of them, whatever is shown"
     graph.press("Escape", "Escape")
@@ -282,7 +282,7 @@ def test_only_a_difference_beyond_its_error_has_a_sign(browser: Browser, tmp_pat
         tab.mouse(*graph.place_of("old_lock"), "mouseMoved")
         assert "old_lock" in graph.part("tip", "innerText")
         assert graph.part("tip", "hidden") is False
-        texts = [each.text for each in ET.fromstring(Graph(tab, 1).svg()).iter("{http://www.w3.org/2000/svg}text")]
+        texts = [one.text for one in ET.fromstring(Graph(tab, 1).svg()).iter("{http://www.w3.org/2000/svg}text")]
         assert texts[2:] == ["all", "same", "▲ new: new +5.00", "▼ gone: gone −4.00"]
         graph.search("copy")
         assert graph.part("count") == "2 frames: 4.00 (22 %) → 2.00 (10 %) µs/operation, −2.00"
@@ -353,10 +353,10 @@ def explorer_of(unit: str, by: str) -> Drawing:
         cell = {"host": "here", "step": step, "dbms": dbms, "base": BASE, "unit": unit, "n": 6}
         grown = 2 if dbms == "my2.ps0" else 1
         me = 20.0 * grown
-        whole = {"base_estimate": 18.0, "me_estimate": me, "estimate": me - 18.0, "verdict": "slower"}
-        whole |= {"low": me - 18.3, "high": me - 17.7, "finding": "It costs more."}
+        complete = {"base_estimate": 18.0, "me_estimate": me, "estimate": me - 18.0, "verdict": "slower"}
+        complete |= {"low": me - 18.3, "high": me - 17.7, "finding": "It costs more."}
         measured = {"base_measured": 18.0, "me_measured": me, "measured_error": 0.3}
-        operations.append({**cell, **whole, "smallest_effect": 0.02})
+        operations.append({**cell, **complete, "smallest_effect": 0.02})
         for part, before, after, difference, verdict in parts:
             row = {"part": part, "component": part, "base_estimate": before, "me_estimate": after, "verdict": verdict}
             interval = {"estimate": difference, "low": difference - 0.5, "high": difference + 0.5}

@@ -113,12 +113,12 @@ def test_counts_that_differ_from_round_to_round_have_intervals_as_wide_as_that(t
 
 def test_functions_are_summed_up_by_their_readable_names(counted: Study) -> None:
     first = counted.runs.filter(dbms=BASE, round=1)["run"].item()
-    found = most_expensive_functions(counted.instructions.filter(run=first), counted.steps.filter(run=first), most=2)
-    assert found.filter(step="point-query").drop("run", "step").rows() == [
+    result = most_expensive_functions(counted.instructions.filter(run=first), counted.steps.filter(run=first), most=2)
+    assert result.filter(step="point-query").drop("run", "step").rows() == [
         ("Sql_cmd_dml::execute", 20_000.0, 0.5, 2.0),
         ("dispatch_command", 10_000.0, 0.25, 1.0),
     ]
-    assert found["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
+    assert result["step"].to_list() == ["point-query"] * 2 + ["update-index"] * 2
 
 
 def test_a_step_with_nothing_done_gives_no_ratio(counted: Study) -> None:
@@ -149,10 +149,10 @@ def test_parts_add_up_to_the_whole(parts: list[int], operations: int) -> None:
         {**identity, **alike, "identity": [""], "version": ["1.0.0"], "listed": [0], "unit": ["r"]}
         | {"side": [None], "occasion": [1], "layout": [None]}
     )
-    [whole] = instructions_per_operation(rows, steps, runs)["value"].to_list()
-    assert whole == pytest.approx(sum(parts) / operations, rel=1e-12)
+    [complete] = instructions_per_operation(rows, steps, runs)["value"].to_list()
+    assert complete == pytest.approx(sum(parts) / operations, rel=1e-12)
     functions = most_expensive_functions(rows, steps, most=len(parts))
-    assert functions["instructions_per_operation"].sum() == pytest.approx(whole, rel=1e-9)
+    assert functions["instructions_per_operation"].sum() == pytest.approx(complete, rel=1e-9)
     assert functions["share"].sum() == pytest.approx(1, rel=1e-9)
 
 

@@ -228,12 +228,12 @@ def test_ours_stand_beside_theirs_where_both_changed_the_same(study: rqps.Study)
         (f"5.6 to 5.5, both {schema}", "1.07 (1.06–1.07)", "1.50 (1.50–1.50)", "my5624.base / my5534.base", 6),
         (f"5.6 {without}", "1.04 (1.04–1.05)", "1.25 (1.25–1.25)", "my5624.base / my5624.ps0", 6),
     ]
-    said = " ".join(lookups_differ(figures, study))
+    text = " ".join(lookups_differ(figures, study))
     sliced = not study.slices.collect().is_empty()
     load = "1,000 or fewer, all by mysqlslap 8.0.33 (sha256 0123456789ab)"
     load = "those of 1 s, by sysbench 1.0.20" if sliced else load
     for words in ("5.5.34, 5.6.24", "40 hyperthread cores", f"ours {load}"):
-        assert words in said
+        assert words in text
     assert any("--number-of-queries" in contradiction for contradiction in lookups_contradictions(figures))
 
 
@@ -251,8 +251,8 @@ def test_the_first_page_says_where_things_ran_for_each_number_of_clients(tmp_pat
     by_clients = many.model_copy(update={"kind": "by-clients"})
     data = write(tmp_path, rounds=1, placement=by_clients, placements={1: one, 4: many, 32: many})
     study = rqps.load("lookups", data=data)
-    said = dict(facts_of(study, study.runs))["placement"]
-    assert said.split("; ") == [
+    text = dict(facts_of(study, study.runs))["placement"]
+    assert text.split("; ") == [
         "with 1 client same-cpu: dbms on CPU 1, client on CPU 1, observer on CPU 0",
         "with 4 clients free: dbms on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",
         "with 32 clients free: dbms on CPU 0, 1, client on CPU 0, 1, observer on CPU 0, 1",

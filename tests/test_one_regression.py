@@ -173,18 +173,18 @@ def test_counters_that_changed_alike_stand_by_name() -> None:
         "warmup_s": 0.3,
     }
     of_step |= {"engine": "mysql"}
-    found = stats.status_changes(
+    result = stats.status_changes(
         pl.DataFrame(rows), pl.DataFrame([{**run, **of_step} for run in runs]), [("a.x", "b.x")]
     )
-    assert found["name"].is_sorted()
+    assert result["name"].is_sorted()
 
 
 def test_counters_are_ranked_by_how_unlikely_their_change_is() -> None:
     study = rqps.load("where-did-it-go", SAMPLE)
     base, other = study.card.base, study.card.dbms[-1]
-    found = stats.status_changes(study.status.filter(step="point-query"), study.steps, [(base, other)])
-    assert found["chance"].clip(CERTAIN).is_sorted()
-    one = found.filter(name="com_stmt_execute").row(0, named=True)
+    result = stats.status_changes(study.status.filter(step="point-query"), study.steps, [(base, other)])
+    assert result["chance"].clip(CERTAIN).is_sorted()
+    one = result.filter(name="com_stmt_execute").row(0, named=True)
     assert one["base_value"] == pytest.approx(1, rel=0.02)
     assert one["n"] >= ROUNDS_FOR_A_VERDICT
 

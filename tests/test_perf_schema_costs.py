@@ -101,15 +101,15 @@ def test_throughput_stands_beside_the_cost(study: Study) -> None:
 
 
 def test_parts_share_nothing_add_up_and_leave_what_none_of_them_has(study: Study) -> None:
-    found = {row["scenario"]: row for row in parts_of(study).to_dicts()}
-    parts = {name for name, row in found.items() if row["role"] == "part"}
+    results = {row["scenario"]: row for row in parts_of(study).to_dicts()}
+    parts = {name for name, row in results.items() if row["role"] == "part"}
     assert parts == {"memory-only", "stages-only", "statements-only", "waits-only"}
-    whole = 1.15 + 0.4 + 0.4 + 0.06
-    assert found["all-enabled"]["estimate"] == pytest.approx(whole, abs=0.05)
-    assert found["sum of the parts"]["estimate"] == pytest.approx(whole, abs=0.1)
-    assert found["left over"]["low"] <= 0 <= found["left over"]["high"]
-    assert found["sum of the parts"]["covers"] < 1  # transactions are in none of them
-    assert found["left over"]["covers"] + found["sum of the parts"]["covers"] == pytest.approx(1)
+    complete = 1.15 + 0.4 + 0.4 + 0.06
+    assert results["all-enabled"]["estimate"] == pytest.approx(complete, abs=0.05)
+    assert results["sum of the parts"]["estimate"] == pytest.approx(complete, abs=0.1)
+    assert results["left over"]["low"] <= 0 <= results["left over"]["high"]
+    assert results["sum of the parts"]["covers"] < 1  # transactions are in none of them
+    assert results["left over"]["covers"] + results["sum of the parts"]["covers"] == pytest.approx(1)
 
 
 def test_a_piece_of_a_part_is_what_another_scenario_has_of_it_or_lacks(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_piece_of_a_part_is_what_another_scenario_has_of_it_or_lacks(tmp_path:
     servers = {f"my8.{name}": named(name) for name in names}
     study = rqps.load("synthetic", data=made_up.write(tmp_path, servers))
     parts = parts_of(study)
-    found = {row["scenario"]: row for row in parts.filter(role="within").to_dicts()}
-    assert set(found) == {"mdl-only, of waits-only", "statements_digest, of statements-only"}
-    assert found["statements_digest, of statements-only"]["estimate"] == pytest.approx(made_up.DIGEST_US, abs=0.05)
-    assert found["mdl-only, of waits-only"]["estimate"] == pytest.approx(0, abs=0.05)
+    results = {row["scenario"]: row for row in parts.filter(role="within").to_dicts()}
+    assert set(results) == {"mdl-only, of waits-only", "statements_digest, of statements-only"}
+    assert results["statements_digest, of statements-only"]["estimate"] == pytest.approx(made_up.DIGEST_US, abs=0.05)
+    assert results["mdl-only, of waits-only"]["estimate"] == pytest.approx(0, abs=0.05)
     assert parts.filter(role="sum")["estimate"].item() == pytest.approx(1.55 + 0.4, abs=0.1)
 
 
@@ -152,11 +152,11 @@ def test_events_are_those_of_a_statement_and_share_its_cost(study: Study) -> Non
     assert per["wait/synch/mutex/innodb/trx_mutex"] == pytest.approx(4.0)
     assert "wait/synch/mutex/sql/LOCK_never_taken" not in per
     assert set(waits["class"]) == {"wait/synch/mutex", "wait/io/table"}
-    each = with_events(cpu(study, "all-disabled"), events)
-    (row,) = each.filter(scenario="waits-only").to_dicts()
+    one = with_events(cpu(study, "all-disabled"), events)
+    (row,) = one.filter(scenario="waits-only").to_dicts()
     assert row["per_statement"] == pytest.approx(13.5)
     assert row["each_ns"] == pytest.approx(1550 / 13.5, rel=0.05)
-    assert each.filter(scenario="stages-only")["each_ns"].to_list() == [None]  # it costs nothing that shows
+    assert one.filter(scenario="stages-only")["each_ns"].to_list() == [None]  # it costs nothing that shows
 
 
 def test_memory_is_the_same_whatever_is_recorded_and_nothing_when_off(notebook: Notebook) -> None:

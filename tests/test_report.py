@@ -240,12 +240,12 @@ def test_without_room_the_old_pages_stay(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_report_stays(data: Path, notebooks: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "synthetic/notes.txt"
-    kept.parent.mkdir()
-    kept.write_text("somebody's own")
+    saved = tmp_path / "synthetic/notes.txt"
+    saved.parent.mkdir()
+    saved.write_text("somebody's own")
     with pytest.raises(RqpsError, match="synthetic: exists and is not a report"):
         build("synthetic", data, tmp_path, notebooks)
-    assert kept.read_text() == "somebody's own"
+    assert saved.read_text() == "somebody's own"
 
 
 def test_a_study_without_a_finished_run_has_a_page_that_says_so(notebooks: Path, tmp_path: Path) -> None:
@@ -297,9 +297,9 @@ def test_ctrl_c_ends_it_with_its_kernel_and_the_old_pages_stay(data: Path, tmp_p
         assert command.stderr
         assert any("executing" in line for line in command.stderr)
         os.killpg(command.pid, signal.SIGINT)  # as a terminal does it
-        said = command.stderr.read().splitlines()
-    assert (command.returncode, said[-1]) == (130, "stopped")
-    assert not any("Traceback" in line for line in said)
+        lines = command.stderr.read().splitlines()
+    assert (command.returncode, lines[-1]) == (130, "stopped")
+    assert not any("Traceback" in line for line in lines)
     assert old.read_text() == "the old page"
     assert [path.name for path in tmp_path.iterdir()] == ["synthetic"]
     until(lambda: not running_from(tmp_path), why=lambda: str(running_from(tmp_path)))
@@ -312,7 +312,7 @@ def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "text"),
     [
         ("1 / 0", r"broken\.ipynb failed for study .* ZeroDivisionError"),
         (
@@ -322,7 +322,7 @@ def test_an_unknown_study_leaves_nothing_behind(data: Path, tmp_path: Path) -> N
     ],
 )
 def test_a_notebook_that_fails_is_named_and_the_old_pages_stay(
-    cell: str, said: str, data: Path, tmp_path: Path
+    cell: str, text: str, data: Path, tmp_path: Path
 ) -> None:
     broken = tmp_path / "notebooks/broken.ipynb"
     broken.parent.mkdir()
@@ -332,7 +332,7 @@ def test_a_notebook_that_fails_is_named_and_the_old_pages_stay(
     old = tmp_path / "report/synthetic/index.html"
     old.parent.mkdir(parents=True)
     old.write_text("the old page")
-    with pytest.raises(RqpsError, match=said):
+    with pytest.raises(RqpsError, match=text):
         build("synthetic", data, tmp_path / "report", broken.parent)
     assert old.read_text() == "the old page"
     assert [path.name for path in (tmp_path / "report").iterdir()] == ["synthetic"]
@@ -396,8 +396,8 @@ def test_time_left_is_never_negative(capsys: pytest.CaptureFixture[str]) -> None
     progress.tick("executing a notebook")
     progress.done(200.0)
     progress.tick("rendering a run")
-    said = capsys.readouterr().err.splitlines()
-    assert said == ["executing a notebook, about 1 min 40 s left", "rendering a run, about 1 s left"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["executing a notebook, about 1 min 40 s left", "rendering a run, about 1 s left"]
 
 
 def test_each_page_has_the_names_of_its_dbms_beside_the_short_ones(report: Path) -> None:

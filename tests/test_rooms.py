@@ -195,7 +195,7 @@ NAMES_NOTHING = {"each", "found", "there", "said", "told", "whole", "kept"}
 
 
 def test_a_value_has_the_name_of_what_it_is() -> None:
-    own = (path for folder in ("lib/rqps",) for path in sorted((ROOT / folder).rglob("*.py")))
+    own = (path for folder in ("lib/rqps", "tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py")))
     sources = {str(path.relative_to(ROOT)): path.read_text() for path in own} | cells_of_notebooks()
     unnamed = [
         f"{place}:{node.lineno}: {name}"

@@ -105,19 +105,22 @@ def counters_over_time(counters: pl.LazyFrame, steps: pl.DataFrame, runs: pl.Dat
     begin = steps.select("run", "step", since=pl.col("started_at") - pl.col("started_at").min().over("run"))
     at = pl.col("second") + pl.col("since").dt.total_milliseconds() / 1000
     rates = counters.join(begin.lazy(), on=["run", "step"]).select(
-        "run", "step", at.alias("second"), *(rate.alias(name) for name, rate in _RATES.items())
+        "run", "step", at.alias("second"), *(rate.alias(str(line)) for line, rate in enumerate(_RATES.values()))
     )
     index = ["run", "step", "second"]
-    long = rates.unpivot(index=index, variable_name="name", value_name="value").drop_nulls("value").collect()
-    measure, who = (pl.col("name").str.split(": ").list.get(part) for part in (0, 1))
+    long = rates.unpivot(index=index, variable_name="line", value_name="value").drop_nulls("value").collect()
+    lines = pl.DataFrame(list(_RATES), schema=["measure", "who"], orient="row").with_row_index("line")
+    who = pl.col("who")
     own = (who == "dbms") & (pl.col("run").n_unique() > 1)
     whose = pl.when(own).then(pl.format("{} {}", who, "side")).otherwise(who)
     return (
-        long.join(runs.select("run", "side"), on="run", maintain_order="left")
+        long.with_columns(pl.col("line").cast(pl.UInt32))
+        .join(lines, on="line", maintain_order="left")
+        .join(runs.select("run", "side"), on="run", maintain_order="left")
         .filter(own | (pl.col("run") == pl.col("run").first()))
-        .with_columns(measure.alias("measure"), whose.alias("who"))
-        .sort("run", pl.col("name").cast(pl.Enum(list(_RATES))), "second")
-        .drop("name", "side")
+        .with_columns(whose.alias("who"))
+        .sort("run", "line", "second")
+        .drop("line", "side")
     )
 
 
@@ -130,22 +133,22 @@ def _ms(total_s: str, requests: str) -> pl.Expr:
     return pl.when(pl.col(requests) > 0).then(1e3 * pl.col(total_s) / pl.col(requests))
 
 
-_RATES: dict[str, pl.Expr] = {
-    "CPUs busy: dbms": _per_s("server_cpu_s"),
-    "CPUs busy: client": _per_s("client_cpu_s"),
-    "CPUs busy: whole host": _per_s("host_cpu_user_s", "host_cpu_system_s"),
-    "CPUs busy: waiting for the disk": _per_s("host_cpu_iowait_s"),
-    "CPUs busy: stolen": _per_s("host_cpu_steal_s"),
-    "context switches/s: dbms": _per_s("server_context_switches"),
-    "context switches/s: client": _per_s("client_context_switches"),
-    "context switches/s: whole host": _per_s("host_context_switches"),
-    "disk, MB/s: read": _per_s("host_read_kb") / 1024,
-    "disk, MB/s: written": _per_s("host_write_kb") / 1024,
-    "disk, ms per request: read": _ms("host_read_s", "host_reads"),
-    "disk, ms per request: written": _ms("host_write_s", "host_writes"),
-    "% of the time in which something waits for a disk: whole host": 100 * _per_s("host_io_some_s"),
-    "memory, MB: dbms": pl.col("server_rss_kb") / 1024,
-    "memory, MB: client": pl.col("client_rss_kb") / 1024,
+_RATES: dict[tuple[str, str], pl.Expr] = {
+    ("CPUs busy", "dbms"): _per_s("server_cpu_s"),
+    ("CPUs busy", "client"): _per_s("client_cpu_s"),
+    ("CPUs busy", "whole host"): _per_s("host_cpu_user_s", "host_cpu_system_s"),
+    ("CPUs busy", "waiting for the disk"): _per_s("host_cpu_iowait_s"),
+    ("CPUs busy", "stolen"): _per_s("host_cpu_steal_s"),
+    ("context switches/s", "dbms"): _per_s("server_context_switches"),
+    ("context switches/s", "client"): _per_s("client_context_switches"),
+    ("context switches/s", "whole host"): _per_s("host_context_switches"),
+    ("disk, MB/s", "read"): _per_s("host_read_kb") / 1024,
+    ("disk, MB/s", "written"): _per_s("host_write_kb") / 1024,
+    ("disk, ms per request", "read"): _ms("host_read_s", "host_reads"),
+    ("disk, ms per request", "written"): _ms("host_write_s", "host_writes"),
+    ("% of the time in which something waits for a disk", "whole host"): 100 * _per_s("host_io_some_s"),
+    ("memory, MB", "dbms"): pl.col("server_rss_kb") / 1024,
+    ("memory, MB", "client"): pl.col("client_rss_kb") / 1024,
 }
 
 
