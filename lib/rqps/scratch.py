@@ -68,7 +68,7 @@ def socket_of_any(name: str, base: Path | None = None) -> Path:
 
 
 def refuse_long(path: Path) -> None:
-    """Refuses a path that is too long for a socket."""
+    """Refuses a path that is too long for a Unix socket."""
     if len(str(path)) > SOCKET_PATH_LIMIT:
         raise RqpsError(
             f"{path}: a socket's path may have {SOCKET_PATH_LIMIT} characters, this one has {len(str(path))}",

@@ -90,8 +90,8 @@ def next_versions(
 ) -> Versions:
     """The versions of a study's builds, with a further version for each build whose binary has changed.
 
-    A version that no run has measured is replaced by the next version, unless it is the first version of a `rqps
-    try`.
+    A version that no run has measured is replaced by the next version. The first version of a `rqps try` stays even
+    so: its copy is the base, which is measured together with the next version.
     """
     versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
     of_tries = runs_file.studies[study].against is not None
@@ -112,7 +112,8 @@ def next_versions(
 
 
 def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFile:
-    """Adds the versions of a study's builds to its builds and dbms; earlier versions are measured from copies."""
+    """Adds the versions of a study's builds to the builds and the dbms of `runs_file`. Earlier versions of a build
+    are measured from copies of their binaries."""
     spec, builds = runs_file.studies[study], dict(runs_file.builds)
     names: dict[str, list[str]] = {}
     for version in versions:
@@ -136,7 +137,8 @@ def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFi
 
 
 def refuse_unmeasurable(runs_file: RunsFile, study: str) -> None:
-    """Refuses a study whose versions of a build can't be measured in one round."""
+    """Refuses a study in which one round can't measure the newest version of a build together with the versions that
+    it is compared with."""
     spec = runs_file.studies[study]
     base, _ = build_and_config(spec.base)
     if spec.earlier and not spec.duet:

@@ -28,27 +28,28 @@ from rqps.store.write import flush
 from rqps.study import Run
 
 HOST_LOCK = "RQPS_HOST_LOCK"
-"""The environment variable that sets another name for the host's lock, or no lock if it is empty, for tests of rqps
-that measure at the same time."""
-PATIENCE_S = 75.0  # a keeper gives its server 60 s to shut down
+"""The environment variable with the name of the host's lock, for tests of rqps that measure at the same time. If it
+is empty, no lock is taken."""
+PATIENCE_S = 75.0
+"""Seconds to wait for the processes of a run to end: a keeper gives its server 60 s to shut down."""
 SHOWN_LINES = 20
 LONGEST_LOG, LONGEST_OF_FAILED = 64 * 1024, 1024 * 1024
-"""Maximum size in bytes of a stored log: first for finished runs, then for failed runs. Of a longer log, the
-beginning and the end are stored; measurements are in the tables, not in logs."""
+"""Maximum size in bytes of a stored log: first for finished runs, then for failed runs. Of a longer log, only the
+beginning and the end are stored. No measurement is lost, since measurements are in tables."""
 
 
 @contextmanager
 def measuring(study: str) -> Iterator[None]:
     """Holds the locks of the cache and of this host: two simultaneous measurements would disturb each other. Raises
     `Busy`, which names the other measurement, if there is one."""
-    # A home directory may be shared between hosts.
+    # The name contains the host, since several hosts may share the home directory with the cache.
     path = cache_dir() / f"measuring-{socket.gethostname()}.lock"
 
     def refuse() -> None:
         try:
             note = json.loads(path.read_text(encoding="utf-8"))
             other = f"pid {note['pid']}, study {note['study']}, since {note['since']}"
-        except ValueError:  # the other process has the lock but has not written its note yet
+        except ValueError:  # the other process has locked the file, but has not written its id into it yet
             other = "just started"
         raise _busy(other)
 
@@ -71,12 +72,13 @@ def _alone_on_host() -> Iterator[None]:
                 if error.errno != errno.EADDRINUSE:
                     raise
                 raise _busy(_holder(name)) from None
-            lock.listen()  # the kernel then tells other processes our process id
+            lock.listen()  # other processes can then connect, and read our process id from the kernel
         yield
 
 
 def _holder(name: str) -> str:
-    with socket.socket(socket.AF_UNIX) as line, suppress(OSError):  # the holder has just begun or ended
+    # Connecting fails if the owner of the lock does not listen yet, or has just ended.
+    with socket.socket(socket.AF_UNIX) as line, suppress(OSError):
         line.setblocking(False)
         line.connect(f"\0{name}")
         pid, uid, _ = struct.unpack(
@@ -119,8 +121,8 @@ def begin(folder: StudyFolder, run: Run) -> Path:
 
 
 def remove(partial: Path) -> None:
-    """Removes a run's hidden folder, unless processes of the run are left: the next start needs the file with their
-    ids."""
+    """Removes a run's hidden folder, unless processes of the run still exist: the folder has the file with their ids,
+    by which the next `rqps run` finds them."""
     if not listed(partial / PIDS):
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -135,7 +137,8 @@ def remove_own(partial: Path) -> None:
 def publish(folder: StudyFolder, run: Run) -> Path:
     """Renames a finished run's folder to its final name. From then on the run counts as done."""
     partial, published = folder.partial(run.unit), folder.finished(run.unit)
-    if published.exists():  # it has no manifest, or the run would not be measured again
+    # An existing folder of this name has no manifest: otherwise this run would not have been measured again.
+    if published.exists():
         _set_aside(folder, run, published)
     for file in (partial / PIDS, partial / DOING, _owner(partial)):
         file.unlink(missing_ok=True)
@@ -170,8 +173,8 @@ def store_failed(folder: StudyFolder, run: Run, *, started_at: str, doing: str, 
     partial = folder.partial(run.unit)
     for file in (partial / PIDS, _owner(partial)):
         file.unlink(missing_ok=True)
-    partial.mkdir(exist_ok=True)  # it may have been removed
-    for member in run.members:  # removes incomplete tables, which a killed kernel can leave
+    partial.mkdir(exist_ok=True)  # if somebody has removed the folder, the record of the error needs a new one
+    for member in run.members:  # removes incomplete tables, which a killed Jupyter kernel may have left
         sweep(member_folder(partial, member))
     _shorten_logs(partial, LONGEST_OF_FAILED)
     place = _set_aside(folder, run, partial)
@@ -200,8 +203,8 @@ def now() -> str:
 
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
-    """The reason why a run failed; None if its manifests say that it succeeded, even if papermill reports an
-    `error`."""
+    """The reason why a run failed. None if its manifests say that it succeeded, even if papermill reports an `error`:
+    the notebook then failed after the measurement."""
     if not _owner(folder).is_file():
         if not (folder.parent / CARD).is_file():
             fix = "leave the folders of a study alone while it is measured; then run the same command again"
@@ -253,7 +256,8 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
             says_failed = read_manifest(manifest.parent).outcome == "failed"
         except RqpsError:
             says_failed = False
-        if not says_failed:  # readers take such a run for a finished one
+        # Unless its manifest says that the run failed, readers of the data would take the run for a finished one.
+        if not says_failed:
             manifest.rename(manifest.with_name("manifest.refused.json"))
     failed = folder.next_failure(run.unit)
     failed.parent.mkdir(exist_ok=True)

@@ -39,7 +39,7 @@ class Runner(Protocol):
     """Measures runs on one host, one at a time."""
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Refuses runs that can't work, before anything is written."""
+        """Refuses runs that can't succeed on the host, before anything is written."""
 
     def measuring(self, study: str) -> AbstractContextManager[None]:
         """Holds the host's lock, so that nothing else is measured there."""
@@ -104,7 +104,7 @@ class LocalRunner:
         return execution.error()
 
     def refuse_rebuilt(self, run: Run) -> None:
-        """Raises an RqpsError, which ends the study, if a build was rebuilt meanwhile: a run has to measure one
+        """Raises an RqpsError, which ends the study, if a build was rebuilt during the run: a run has to measure one
         binary."""
         for member in run.members:
             build = ready.prepared.build if (ready := self._ready.get(member.dbms)) else None
@@ -132,9 +132,9 @@ def run_study(
     note: str = "",
 ) -> int:
     """Measures a study's missing runs on a host, or as many as fit a budget, occasion by occasion; returns the exit
-    code. A failed run does not stop the study; its folder remains. `another` begins an occasion now. `rebuilt`
-    measures each rebuilt build as its next version, with a `note`. `wanted` maps each dbms to its final number of
-    rounds, if dbms get different numbers."""
+    code. A failed run does not stop the study; its folder remains. `another` begins the next occasion at once.
+    `rebuilt` measures each rebuilt build as its next version, with a `note`. `wanted` maps each dbms to its final
+    number of rounds, if dbms get different numbers."""
     host = host or this_host()
     folder = StudyFolder.of(data.absolute(), study)
     asked = on_host(runs_file, study, host)
@@ -232,7 +232,7 @@ def _in_turn(runs: Sequence[Run], watcher: Watcher) -> Iterator[Run]:
 def _prepare(
     folder: StudyFolder, runs: Sequence[Run], archive: bool, elsewhere: Collection[str], watcher: Watcher
 ) -> None:
-    run_folder.clear_stale(folder, watcher.say)  # left by an rqps that was killed
+    run_folder.clear_stale(folder, watcher.say)
     if archive and folder.path.exists():
         set_aside(folder, watcher)
     else:
@@ -273,8 +273,9 @@ def write_card(
 
 
 def _looked_at(card: StudyCard, before: StudyCard) -> StudyCard:
-    """The card with its number of interim analyses (`looks`): one more if rounds were added to a study that already
-    had enough rounds for a verdict, but not if a version of a build was added."""
+    """The card with its number of interim analyses (`looks`): one more than before if rounds were added to a study
+    that already had enough rounds for a verdict. Rounds that were added for a new version of a build do not count:
+    that version had no verdict yet."""
     planned, earlier = ((plan.rounds or 0) * plan.occasions for plan in (card, before))
     again = planned > earlier >= ROUNDS_FOR_A_VERDICT and len(card.builds) == len(before.builds)
     return card.model_copy(update={"looks": max(card.looks, before.looks + again)})
@@ -290,7 +291,8 @@ def _measure(
     watcher: Watcher,
     hours: Hours | None,
 ) -> int:
-    """Prepares all `possible` runs, then measures the runs of `following`; returns the exit code."""
+    """Prepares all `possible` runs, then measures the runs of `following`, which are some or all of them; returns the
+    exit code. With a budget, earlier results decide which runs follow."""
     began = time.monotonic()
     measured = 0
     failed: list[Failure] = []
@@ -344,7 +346,7 @@ def _one_run(folder: StudyFolder, run: Run, runner: Runner, watcher: Watcher) ->
         if watcher.stopped_by:
             raise Stopped
         reason = run_folder.why_failed(partial, run, error)
-        # On a full disk, the notebook may be cut off although the manifest is complete.
+        # On a full disk, the run fails even if its manifest is complete: its notebook may be truncated.
         if no_room(f"{error} {reason}"):
             what = f"{run.words}: {reason or error}"
             raise RqpsError(what, fix=AGAIN if "make room" in what else f"make room for {folder.path}, {AGAIN}")

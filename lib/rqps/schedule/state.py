@@ -65,8 +65,8 @@ class StudyFolder:
         return tuple(sorted(self.path.glob(f".run=*{PARTIAL}")))
 
     def measured(self, host: str, occasion: int | None = None) -> Measured:
-        """The complete duets of a host, and the number of its current `occasion`; if none is given, the latest with a
-        finished run."""
+        """The complete duets of a host, and the number of its current occasion: the given `occasion` or, if none is
+        given, the latest that has a finished run."""
         sides: dict[Path, list[Manifest]] = {}
         latest = 1
         for path, manifest in finished(self.path):
@@ -127,8 +127,8 @@ class RunState:
 def state(
     runs_file: RunsFile, study: str, data: Path, host: str | None = None, *, thorough: bool = False
 ) -> tuple[RunState, ...]:
-    """The state of every run of a study, in their order. Refuses files that changed since they were measured;
-    compares every byte if `thorough`."""
+    """The state of every run of a study, in the order of the runs. Refuses files that changed since they were
+    measured: compares every byte if `thorough`, otherwise only the bytes of files with another time of change."""
     folder = StudyFolder.of(data, study)
     if (folder.path / CARD).is_file():
         read_study_card(folder.path)
@@ -193,8 +193,8 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
 
 
 def write_asked(folder: Path, run: Run) -> None:
-    """Stores the requested values of a run in its folder. If runs.yaml changes later, the message names the values
-    that differ."""
+    """Stores the requested values of a run in its folder. If runs.yaml changes later, `refuse_mixture` compares the
+    stored values with it, and its error names those that differ."""
     (folder / ASKED).write_text(json.dumps(_asked(run), indent=2) + "\n", encoding="utf-8")
 
 
@@ -229,8 +229,9 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 
 @dataclass
 class Estimate:
-    """The time left for runs. A run's expected time is its time under load and the mean overhead of earlier runs of
-    its mode or, without such runs, of any mode. Most of the overhead does not depend on the number of servers."""
+    """The time left for runs. A run's expected time is its time under load plus the mean overhead of earlier runs of
+    its mode or, without such runs, of any mode. One mean is used for any number of servers, since most of the
+    overhead does not depend on it."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""

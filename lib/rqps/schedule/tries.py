@@ -28,7 +28,7 @@ FILE = "try.yaml"
 NO_OPTIONS = "defaults"
 """The name of a config without options, for a try without a config of runs.yaml."""
 ROUNDS = 4
-"""Rounds of a try: the minimum for a verdict."""
+"""Number of rounds of a try, which is the minimum for a verdict."""
 STATEMENT_BUDGET = "2m"
 
 

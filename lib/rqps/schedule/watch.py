@@ -36,7 +36,7 @@ class Watcher:
         self._whole, self._on, self._host = parent, host, f"{host}: " if host else ""
         self._stopped_by: signal.Signals | None = None
         self.waited_s = 0.0
-        """Seconds spent waiting, without a run to measure."""
+        """Seconds in which no run was measured, since the command waited for an occasion or for allowed hours."""
         self._folder = folder
         """The study's folder, in which a file tells other processes about the current run."""
         self._noted: Path | None = None

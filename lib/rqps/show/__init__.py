@@ -1,4 +1,4 @@
-"""Shows frames: the theme, tables, charts and the words of a finding. Nothing here refers to a certain page.
+"""Shows frames: the theme, tables, charts and sentences on results. Nothing here refers to a certain page.
 
 >>> import polars as pl
 >>> costs = pl.DataFrame({"step": ["scan"], "cost_us": [12.3456]})

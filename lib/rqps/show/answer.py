@@ -47,10 +47,10 @@ def answer_text(
 ) -> str:
     """The answer of a study from its compared frame: one table per metric, one row per step, one column per dbms.
 
-    The last rows have the `means` over all steps and, if they have the column `work`, by kind of work. `steps` are
-    names or patterns such as `read-*`. `every` shows all metrics, not only throughput. The legend above the tables
-    maps dbms to `names`; if dbms are rows, the names are in the rows. Columns beyond `width` characters continue in
-    another block below; 0 means no limit.
+    The last rows have the `means` over all steps and, if the frame `means` has the column `work`, over each kind of
+    work. `steps` are names or patterns such as `read-*`; if some are given, there are no means. `every` shows all
+    metrics, not only throughput. The legend above the tables maps dbms to `names`; if dbms are rows, the names are in
+    the rows. Columns that exceed `width` characters continue in another block below; 0 means no limit.
     """
     if compared.is_empty():
         return NOT_COMPARED
@@ -76,7 +76,8 @@ def answer_text(
 
 def watch_text(study: str, watched: pl.DataFrame, unacknowledged: pl.DataFrame, *, markdown: bool = False) -> str:
     """The answer of `rqps watch`: the newest version of the build, the unacknowledged changes, and the acknowledged
-    changes. `watched` is the frame of `stats.watched` with remarks."""
+    changes. `watched` is the frame of `stats.watched` with one more column, `remark`: the reason why a change was
+    acknowledged."""
     if watched.is_empty():
         return f"{study}: its build is as it was when it was first measured"
     newest = watched.filter(pl.col("number") == pl.col("number").max().over("build_of"))

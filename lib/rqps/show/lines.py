@@ -119,8 +119,8 @@ def _thinned(series: pl.DataFrame) -> pl.DataFrame:
 
 
 def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
-    """A chart of the ratio farthest from 1 and its data: slices of some cycles of its first round, the ratio of each
-    cycle of that round, and the ratio of each round."""
+    """A chart of the ratio of throughput farthest from 1 and the data behind it: the slices of some cycles of the
+    first round, the ratio of each cycle of the first round, and the ratio of each round."""
     compared = compared.filter(metric=THROUGHPUT)
     if compared.is_empty():
         return Sentences([NOT_COMPARED])
@@ -137,7 +137,7 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     rate = (pl.col("operations") / pl.col("busy_us") * 1e6).alias(THROUGHPUT)
     of_round = study.slices.filter(of_first).with_columns(rate).collect()
     sides = [number["base"], dbms]
-    # Slices follow each other without a gap; a gap in the chart is a slice of another dbms.
+    # Slices are numbered over all servers of the duet: where the chart has a gap, another dbms had the load.
     shown = of_round.filter(pl.col("cycle") < CYCLES_SHOWN).sort("slice")
     slices = alt.Chart(slim(shown, "dbms", "cycle", "slice", "operations", THROUGHPUT)).mark_bar(size=9)
     above = slices.encode(

@@ -16,8 +16,8 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import counted
 
 MOST_LEFT, MOST_LEFT_IF_SAME = 1 / 3, 1 / 2
-"""Maximum share of a mean's change that is left without the one step that makes most of it; the second limit applies
-if the verdict on the rest is `same`."""
+"""A sentence says that one step makes most of a mean's change if, without that step, at most this share of the change
+is left. The second limit applies if the mean without the step has the verdict `same`."""
 
 
 def by_work(of_dbms: pl.DataFrame) -> Clause:
@@ -70,7 +70,8 @@ def one_step(of_dbms: pl.DataFrame, who: str) -> Clause:
     mean, rest = (rows[0] for rows in means)
     left, total = math.log(rest["estimate"]), math.log(mean["estimate"])
     most = MOST_LEFT_IF_SAME if rest["verdict"] == "same" else MOST_LEFT
-    if not _shown(mean) or total == 0 or left / total > most:  # other steps may have changed the other way
+    # The sentence is also written if the share is negative: the other steps then changed in the opposite direction.
+    if not _shown(mean) or total == 0 or left / total > most:
         return Clause("")
     return phrase("without {}, {} is at {}", rest["without"], who, signed(rest))
 
@@ -126,7 +127,8 @@ def _most(alike: pl.DataFrame) -> Clause:
 
 
 def _shown(row: Row) -> bool:
-    """True for rows whose number appears in the text: they changed, or have too few rounds for a verdict."""
+    """True for a row of means whose number appears in the text: the mean changed, or has too few rounds for a
+    verdict. Of other means, the text has only the verdict."""
     return row["verdict"] in CHANGED or row["n"] < ROUNDS_FOR_A_VERDICT
 
 

@@ -47,7 +47,7 @@ def enable() -> None:
     alt.renderers.register("rqps", bundle)
     alt.renderers.enable("rqps")
     alt.theme.enable("rqps")
-    alt.data_transformers.disable_max_rows()  # else large data raise an error instead of the chart
+    alt.data_transformers.disable_max_rows()  # by default, Altair refuses more than 5000 rows
     VegaLiteSchema.from_dict = classmethod(_from_dict)  # type: ignore[assignment]
     if (shell := get_ipython()) and shell.display_formatter:
         formatters = shell.display_formatter.formatters
@@ -112,7 +112,8 @@ def _in_words(table: GT) -> str:
 def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The MIME bundle of a chart, and the metadata of the bundle."""
     fixed = spec | {"$schema": SCHEMA}
-    if fixed.get("width") == "container":  # JupyterLab ignores it; a page restores it
+    # JupyterLab ignores the width `container` and gets a width in pixels; the script of a page restores `container`.
+    if fixed.get("width") == "container":
         known = fixed.get("usermeta", {})
         fluid = {"usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
         # The width includes axes and legend: JupyterLab's column is only a little wider.

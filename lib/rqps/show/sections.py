@@ -30,7 +30,8 @@ from rqps.store import Study
 
 LONGEST_VALUE = 24
 MANY_ALIKE = 3
-"""Warnings that differ only in their numbers share a row if more steps of a dbms than this have them."""
+"""Warnings that differ only in their numbers share one row of the table if more than this number of steps of a dbms
+have them."""
 NO_DIFFERENCE = "\0"
 COMMIT_DIGITS = 10
 INDEX = ("build_of", "build", "since", "revision", "note", "step")
@@ -212,13 +213,14 @@ def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool
             cells = _cells(of_metric)
             shown = as_markdown(cells) if markdown else in_columns(cells, 0)
             parts.append("\n".join([f"{TITLES.get(metric, metric)} of {build} as it was rebuilt", *shown]))
-            parts.append(_last_step(of_metric))
+            parts.append(_newest_version(of_metric))
     return "\n\n".join(filter(None, parts))
 
 
 def _lines(rows: pl.DataFrame) -> tuple[str, list[dict[str, Any]]]:
     """The base, and the rows of `stats.by_version` of one metric as lines: one per version and step, with the rows
-    against the `base` and the `last` version. Only the first line of a version has its date, commit and note."""
+    against the `base` and against the version before (`last`). Only the first line of a version has its date, commit
+    and note."""
     lines, shown = spread(rows.with_columns(pl.col("against").fill_null("base")), "against", INDEX), ""
     for line in lines:
         if line["build"] != shown:
@@ -240,7 +242,7 @@ def _cells(rows: pl.DataFrame) -> Cells:
     return cells
 
 
-def _last_step(rows: pl.DataFrame) -> str:
+def _newest_version(rows: pl.DataFrame) -> str:
     """A sentence that compares the newest version with the version before it."""
     newest = rows.filter(pl.col("number") == pl.col("number").max(), against="last")
     if newest.is_empty():

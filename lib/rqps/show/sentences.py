@@ -1,4 +1,4 @@
-"""The grammar of findings: a subject, a comparison, a number with its interval and rounds, and a place.
+"""Sentences on results: a subject, a comparison, a number with its interval and rounds, and a place (host or step).
 
 `On vm: update-index regressed most: my8033 runs at 0.82x of my5624 (0.80–0.84, 8 rounds).` Every measured number in a
 sentence is formatted here with its interval and rounds, so that all pages write it in one way.
@@ -39,8 +39,8 @@ DIFFERS = {verdict: (f"is {verdict}", f"are {verdict}") for verdict in CHANGED}
 """Words for a dbms older than the base: it is slower or faster, but did not regress or improve."""
 _COUNTED = {"same": ("is unchanged", "are unchanged"), "unsure": ("is inconclusive", "are inconclusive")}
 MOST_CHANGES = 7
-"""A sentence names at most this number of changes of a course and sums up the others; a single other change is named,
-too."""
+"""A sentence names at most this number of changes of a course, and gives the sum of the others. If only one would be
+left for the sum, that change is named as well."""
 LEAST_REST = 0.15
 """If a total change and the sum of its parts differ by at least this number of percentage points, a sentence names
 the difference; a smaller difference may be due to rounding."""
@@ -94,8 +94,8 @@ def comparison(row: Row, subject: str = "", base: str = "", frame: str = "compar
 
 
 def by_layout_alone(row: Row, frame: str = "compared") -> Clause:
-    """The largest change that another order of functions alone makes, if the row's change is within it; otherwise
-    empty.
+    """The largest change that another order of functions alone makes, if the row's change is not larger than that;
+    otherwise empty.
 
     >>> row = {"dbms": "my80.z", "metric": "operations_per_s", "by_layout": 1.0401}
     >>> by_layout_alone({**row, "within_layout": True}), by_layout_alone({**row, "within_layout": False})
@@ -111,9 +111,9 @@ def _by_layout(row: Row, frame: str) -> Clause:
 
 
 def within_layouts(known: pl.DataFrame, decided: pl.DataFrame, metric: str, names: Mapping[str, str]) -> Clause:
-    """A sentence on the change of a metric that another order of functions alone makes, and on the smaller changes;
-    empty if nothing is known or changed. `known` is the frame of `stats.known_layouts`; `decided` has one row per
-    comparison, with the measure that decides it."""
+    """A sentence on the change of a metric that another order of functions alone makes, and on the changes of the
+    study that are smaller. Empty if the effect of the order is not known, or nothing changed. `known` is the frame of
+    `stats.known_layouts`; `decided` has one row per comparison, with the metric that decides it."""
     of_metric = known.filter(metric=metric).sort("by_layout", maintain_order=True).to_dicts()
     steps = [row for row in of_metric if row["step"] != MEAN]
     changes = decided.filter(pl.col("verdict").is_in(list(CHANGED))).drop_nulls("by_layout")

@@ -23,7 +23,7 @@ INK, MUTED, GRID = "#1c2630", "#5f6b76", "#e3e7ea"
 FONTS = ("system-ui", "Segoe UI", "Roboto", "Helvetica Neue", "Liberation Sans", "Arial", "sans-serif")
 PICTURE_WIDTH_PX = 760
 PALE = 0.2
-"""The share of the colour of a cell whose verdict is unsure; the rest is white."""
+"""A cell whose verdict is unsure is paler: this share of its colour is left, and the rest is white."""
 LINE = 120
 
 
@@ -57,7 +57,8 @@ def dbms_colours(names: Iterable[str]) -> dict[str, str]:
     by_name: dict[str, str] = {}
     for name in names:
         build, config = build_and_config(name)
-        place = crc32(f"b:{build}".encode())  # with `b:`, releases that are often compared get different colours
+        # The prefix `b:` was chosen so that the hashes of commonly compared releases lead to different colours.
+        place = crc32(f"b:{build}".encode())
         share = (0.5, 0.0, 0.3)[crc32(config.encode()) % 3]
         colours = [lighter(SERIES[(place + more) % len(SERIES)], share) for more in range(len(SERIES))]
         by_name[name] = next((colour for colour in colours if colour not in by_name.values()), colours[0])

@@ -24,7 +24,7 @@ MOST_NAMED, MOST_SENTENCES = 3, 5
 MOST_STEPS = 100
 """Maximum number of steps in one table or heat map; of more steps, only those that changed most are shown."""
 NEAR_1 = 0.05
-"""A ratio that differs from 1 by less than this is written with one more digit."""
+"""A ratio that differs from 1 by less than this is written with three decimals instead of two."""
 
 NOT_COMPARED = "Nothing was compared here: no round has both its base and another dbms with such a number."
 

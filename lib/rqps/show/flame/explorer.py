@@ -60,8 +60,8 @@ def explorer(
 
     `operations`, `parts` and `functions` are tidy frames of differences; `operations` also has the column `finding`,
     a sentence. The fragment of a page's address can name a cell: `#step=point-query&dbms=my8033.base`. If a page has
-    two explorers, `&by=` names one of them; `&search=` searches for a function. `what` names a cost other than CPU
-    and instructions; `names` maps dbms to names.
+    two explorers, each has a name `by`, and `&by=` chooses one; `&search=` searches for a function.
+    `what` names a cost other than CPU and instructions; `names` maps dbms to the names that are shown.
     """
     if operations.is_empty():
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
@@ -133,7 +133,8 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
         more, *sides = others.select(pl.col("estimate", "base_estimate", "me_estimate").sum()).row(0)
         cells = [f"{others.height} others", *[""] * (what == "function"), figure(more, signed=True), ""]
         body += f"<tr>{''.join(f'<td>{text}' for text in (*cells, *map(figure, sides), ''))}</tr>"
-    if what == "component":  # the components add up to the operation
+    # Only components add up to the whole operation, since functions without a large difference are not in the table.
+    if what == "component":
         of_base, of_me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
         sums = ("all", with_error(of_me - of_base, error), "", figure(of_base), figure(of_me), "")
         body += f"<tr>{''.join(f'<td><b>{text}</b></td>' if text else '<td></td>' for text in sums)}</tr>"

@@ -112,14 +112,15 @@ def names_of(trees: Iterable[Tree]) -> list[str]:
 
 
 def _in_quanta(costs: Sequence[float], quantum: float) -> list[int]:
-    """Costs as whole numbers of quanta. Rounding the running sum instead of each cost keeps the error of any range's
-    sum within one quantum."""
+    """Costs as whole multiples of a tiny cost, the `quantum`. The running sum is rounded instead of each cost: then
+    the sum over any range of frames is off by at most one quantum."""
     sums = [0, *(round(total / quantum) for total in accumulate(costs))]
     return [after - before for before, after in pairwise(sums)]
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:
-    """The distinct values, the most frequent first, and the index of each value: most indexes are small."""
+    """The distinct values, the most frequent first, and the index of each value. Most indexes are then small, and
+    compress well."""
     names = [name for name, _ in Counter(values).most_common()]
     number = {name: i for i, name in enumerate(names)}
     return names, [number[value] for value in values]

@@ -132,6 +132,7 @@ def script_element() -> str:
 
 
 def without_program(html: str) -> str | None:
-    """The HTML of a drawing without its script, for a page that contains the script once; None for other outputs."""
+    """The HTML of a drawing without its script, for a page that contains the script once. None if `html`, the output
+    of some notebook cell, is no drawing."""
     bare = html.removesuffix(script_element())
     return bare if bare != html else None
