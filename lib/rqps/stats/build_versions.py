@@ -20,11 +20,13 @@ VERSION: Columns = {
     "note": pl.String,
 }
 WATCHED = (THROUGHPUT, CPU)
-"""The metrics that `rqps watch` compares: an occasion has its own rounds, but no counted instructions."""
+"""The metrics that `rqps watch` compares. Counted instructions are not among them, since they are not counted on each
+occasion."""
 CHANGED = ("slower", "faster")
 CELL = ("step", "metric")
 Levels = Mapping[tuple[str, str], str]
-"""Maps a build and a step to the version whose level somebody has acknowledged."""
+"""Maps a build and a step to the version whose change somebody has acknowledged. Newer versions are compared with
+this version instead of the first one."""
 
 
 def versions(study: Study) -> pl.DataFrame:
@@ -41,7 +43,7 @@ def versions(study: Study) -> pl.DataFrame:
 
 def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
     """The comparisons of all versions of rebuilt builds as a tidy frame, for one `metric` if given. A version without
-    any comparison has a row, too.
+    any comparison has one row, with nulls.
 
     `against` is `base`, or `last` for the version before. The comparisons of a version with the version before it are
     corrected for multiple comparisons together with the study's own, but apart from those of other versions.
@@ -83,7 +85,7 @@ def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
 
     - `against` is `last` for a comparison with the version before. `against` is `base` in further rows of the newest
       version: it is compared with the first version, or with the one that was `acknowledged`, by the ratios of both
-      to the base. Their verdict is `unsure` unless the whole interval lies beyond the smallest effect.
+      to the base. The verdict of these rows is `unsure` unless the whole interval lies beyond the smallest effect.
     - `seen` is the verdict of the first occasion.
     - `state` is null unless `seen` is slower or faster. Then it is `suspected` until there is a second occasion,
       `changed` if the later occasions have the same verdict, and null otherwise.

@@ -40,11 +40,11 @@ FEWEST_OF_A_DRIFT = 6
 LEAST = 0.005
 """Smallest change that is named, as a share. Counted instructions are so exact that nearly every release has a
 significant smaller change."""
-ROUNDS_OF_MEANS = 50
+ITERATIONS_OF_MEANS = 50
 """Number of iterations after which the row and column means of a table with empty cells have converged."""
 FALSE_PAGES = 0.03
-"""Share of pages of equal releases on which a change is named by mistake, if noise is normally distributed; real
-noise has longer tails."""
+"""Share of pages of equal releases on which a change is named by mistake, if noise is normally distributed. It is
+less than one in twenty, since real noise has longer tails."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
 """The name of the course of the geometric mean over the steps of a study."""
@@ -197,7 +197,8 @@ class _Course:
             }
 
     def _chances(self, begin: int, end: int) -> Floats:
-        """For each release after `begin` and before `end`, the probability that it brought the one change."""
+        """For each release after `begin` and before `end`, the probability that it brought the change, given that
+        exactly one of them did."""
         values, weights = self.values[begin:end], self.errors[begin:end] ** -2
         sums, totals = (weights * values).cumsum(), weights.cumsum()
         before, after = sums[:-1] ** 2 / totals[:-1], (sums[-1] - sums[:-1]) ** 2 / (totals[-1] - totals[:-1])
@@ -235,7 +236,7 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str
     wide = logs.pivot("dbms", index=keys, values="ratio").with_columns(pl.lit(0.0).alias(base))
     dbms = [name for name in ordered if name in wide.columns]
     values = wide.select(dbms).to_numpy()
-    levels, noise = _without_luck(values)
+    levels, noise = _means_and_residuals(values)
     counts = np.isfinite(values).sum(axis=0)
     freedom = float(counts.sum() - values.shape[0] - len(dbms) + 1)
     squares = float(np.nansum(noise**2))
@@ -249,11 +250,11 @@ def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str
     return _Course(dbms, [measured[name] for name in dbms], levels, errors, freedom, shown)
 
 
-def _without_luck(values: Floats) -> tuple[Floats, Floats]:
+def _means_and_residuals(values: Floats) -> tuple[Floats, Floats]:
     """The mean of each column of a table that may have gaps, and the residuals: the values minus the means of their
     row and column."""
     levels = np.zeros(values.shape[1])
-    for _ in range(ROUNDS_OF_MEANS):
+    for _ in range(ITERATIONS_OF_MEANS):
         of_rows = np.nanmean(values - levels, axis=1, keepdims=True)
         levels = np.nanmean(values - of_rows, axis=0)
     return levels, values - of_rows - levels

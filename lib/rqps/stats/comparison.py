@@ -44,7 +44,8 @@ def compare(
     one = [name for name in keys if name not in follows]
     following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
     sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
-    adds_up = "base_whole" in paired.columns  # costs of parts: means add up, medians do not
+    # Costs of parts are averaged, since only their means add up to the cost of the whole; medians do not.
+    adds_up = "base_whole" in paired.columns
     middles = {name: values.mean() if adds_up else values.median() for name, values in sides.items()}
     occasions = pl.col("occasion").n_unique() if "occasion" in paired.columns else pl.lit(1)
     about = paired.group_by(one).agg(*following, **middles, occasions=occasions.cast(pl.Int32))
@@ -226,7 +227,8 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
 
 def centred_on_steps(means: pl.DataFrame, paired: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Moves each mean to the geometric mean of its steps' estimates, so that it follows from the ratios in a table;
-    its interval stays as wide. The mean of the rounds' means can differ, as each step weighs the rounds differently.
+    the width of its interval stays. A mean of the rounds' means can differ from that, since the estimate of each step
+    weighs the rounds differently.
     """
     of_steps = STUDENT.estimate(paired, [*keys, "step"], "ratio")
     centres = of_steps.group_by(keys).agg(centre=pl.col("estimate").log().mean().exp())
@@ -236,13 +238,14 @@ def centred_on_steps(means: pl.DataFrame, paired: pl.DataFrame, keys: Sequence[s
 
 
 def _occasion(paired: pl.DataFrame) -> list[str]:
-    """The name of the column `occasion`, if the frame has it: rounds are numbered within an occasion."""
+    """A list of the column `occasion` if the frame has it, else empty. Rounds are numbered within an occasion, so
+    both numbers together identify a round."""
     return ["occasion"] if "occasion" in paired.columns else []
 
 
 def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
-    """Each ratio on a further host divided by the same ratio on the first host, `than`: 1 if the hosts agree. Rounds
-    of two hosts are independent, not paired.
+    """Each ratio on a further host divided by the same ratio on the first host: 1 if the hosts agree. The column
+    `than` names the first host. Rounds of two hosts are independent, not paired.
 
     >>> keys = {"step": "scan", "metric": "operations_per_s", "base": "my56.z", "dbms": "my80.z"}
     >>> ratios = [("big", 0.80, 0.78, 0.82), ("small", 0.76, 0.75, 0.77)]
@@ -281,7 +284,7 @@ def in_tables(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def most_changed(compared: pl.DataFrame, at_most: int) -> list[str]:
-    """The steps whose ratio is farthest from 1, in the order of the frame."""
+    """The `at_most` steps whose ratios are farthest from 1, in the order of the frame."""
     size = compared.group_by("step", maintain_order=True).agg(pl.col("estimate").log().abs().max())
     chosen = set(size.top_k(max(at_most, 1), by="estimate")["step"])
     return [step for step in compared["step"].unique(maintain_order=True) if step in chosen]

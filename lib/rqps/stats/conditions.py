@@ -15,7 +15,7 @@ from rqps.workloads import PARAMETERS
 
 BUILD_COLUMNS = ("build_source", "sha256", "runs", "options")
 MOVE_NOTHING = ("defaults", "rounds", "absent", "machine state")
-"""Kinds of warnings about a study that do not change any number."""
+"""Kinds of warnings that concern a study, but none of its numbers."""
 PLAN_CHANGES = pl.Schema(dict.fromkeys(("step", "base", "dbms", "base_plan", "plan"), pl.String))
 WHOLE_TABLE = "no index"
 
@@ -205,7 +205,8 @@ def asked_options(conditions: pl.DataFrame) -> pl.DataFrame:
 
 
 def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
-    """Options in which two configs of a build differ: `dbms, instead_of, change`."""
+    """The options in which two configs of a build differ: `dbms, instead_of, change`. `change` has the values of
+    `dbms` in words."""
     options = asked_options(conditions)
     of_base = options.select("build", "name", instead_of="dbms", instead="value")
     pairs = options.join(of_base, on="build").select("build", "dbms", "instead_of").unique()

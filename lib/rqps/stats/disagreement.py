@@ -22,7 +22,7 @@ EXPLAINED = {
 """Maps the verdicts on throughput, CPU and waiting to the reason why throughput and CPU differ. For CPU and waiting,
 `slower` means that an operation takes more of it."""
 SAME_WORK = "same work; layout, caches or waits"
-"""The reason if the time of an operation differs, and the number of its instructions does not."""
+"""The reason that is given if throughput or CPU of a step changed, but the number of instructions did not."""
 
 _KEYS = ["host", "step", "base", "dbms"]
 
@@ -73,7 +73,8 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
     wide = compared.pivot("metric", list(SIDES), index=_KEYS, values="verdict", maintain_order=True)
     if waits is None:
         waits = wide.select(_KEYS, verdict=pl.lit(None, pl.String)).clear()
-    else:  # a waiting time is negative if several threads used CPU at once
+    else:
+        # Several threads may use CPU at once, in which case the waiting time is negative and means nothing.
         waits = waits.filter(pl.min_horizontal("base_estimate", "me_estimate") >= 0)
     counted = pl.col(INSTRUCTIONS) != "unsure"
     verdicts = pl.concat_str(THROUGHPUT, CPU, "waiting", separator=" ")

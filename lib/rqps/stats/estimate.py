@@ -14,7 +14,7 @@ from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
 FEWEST_TO_LEARN_FROM = 3
 """Minimum number of groups needed to estimate how much their variances vary."""
 FEWEST_FOR_A_SLOPE = 8
-"""Minimum number of groups needed to estimate how variance grows with the noise within rounds."""
+"""Minimum number of groups needed to estimate how the variance between rounds grows with the noise within rounds."""
 MOST_FREEDOM = 20.0
 """Maximum degrees of freedom that a group borrows from the others, however similar their variances are."""
 OTHERS_COUNT = 1 / 2
@@ -108,7 +108,7 @@ class Student(Statistic):
         within = _column(frame, "error" if is_ratio else "counting_error").fill_null(0.0) ** 2
         sides = pl.lit(2.0) if is_ratio else pl.sum_horizontal(_column(frame, "base_value", "me_value") ** 2)
         usual = _column(frame, "usual_spread") ** 2 * sides + within
-        # 0 has no logarithm: a round with the ratio 0 is not used.
+        # A round with the ratio 0 has no logarithm, and is left out below.
         rows = frame.with_columns(y.alias("_y"), within.alias("_within"), usual.alias("_usual"))
         groups = _over_occasions(rows.filter(pl.col("_y").is_finite()), keys)
 

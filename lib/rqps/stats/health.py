@@ -18,10 +18,11 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, TWIN
 METRICS = (THROUGHPUT, CPU)
 DISTURBANCES = ("others", "steal")
 WORTH_NAMING = 0.1
-"""A round counts as disturbed if more than this share of its steps has the same one of the warnings
+"""A round counts as disturbed if more than this share of its steps has a warning of one of the kinds
 `DISTURBANCES`."""
 FAR = 3.0
-"""A round is far off if its deviation from the median is more than this many times the usual deviation of rounds."""
+"""A round is far off if its deviation `off` is more than this many times the median of `off` over the host's
+rounds."""
 NINE_OF_TEN = 0.9
 
 _CELL = ["host", "step", "metric", "base", "dbms"]
@@ -54,10 +55,11 @@ class Health(NamedTuple):
     by_round: pl.DataFrame
     """One row per host and round: `off`, the median deviation of its ratios; `far`, true if that is unusually large;
     `others` and `steal`, the numbers of steps that other processes or other guests of the machine disturbed; and
-    `disturbed`, true if these are many."""
+    `disturbed`, true if one of these numbers exceeds the share `WORTH_NAMING` of all steps."""
     cycles: pl.DataFrame
     """One row per duet and step: the numbers of its `cycles`, of those `disturbed` by other processes or guests, and
-    of those `left_out` for that: none if most were disturbed. Empty where this was not measured."""
+    of those `left_out` for that reason. None is left out if most cycles of the step were disturbed: that is then the
+    normal state of the machine. Empty for runs in which the disturbance of cycles was not measured."""
     drift: pl.DataFrame
     """One row per comparison: the `change` of its ratio from the first round to the last, by a fitted straight line,
     and `drifting`, true if that change is significant and large enough to matter."""
@@ -117,7 +119,7 @@ def _nine_of_ten(noise_floor: pl.Series) -> float | None:
 
 
 def _itself(study: Study) -> pl.DataFrame:
-    """Rounds of the base against itself, in which the twin has a name of its own."""
+    """Rounds of the base against itself. The twin is renamed here, since in the runs it has the base's name."""
     try:
         alone = load(study.place, mode="health")
         name = pl.when("twin").then(pl.format(TWIN, "dbms")).otherwise("dbms").alias("dbms")
@@ -152,7 +154,7 @@ def _steps(of_duets: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
             pl.col("n").min().alias("rounds"),
             pl.col("alone").mean(),
             *(pl.col(name).mean().sqrt() for name in ("between", "within")),
-            # the dbms with the highest noise floor
+            # A step has the noise floor of its noisiest dbms, or none if one of its dbms has none.
             pl.when(noise_floor.null_count() == 0).then(noise_floor.max()).alias("noise_floor"),
         )
     )

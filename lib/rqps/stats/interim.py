@@ -25,7 +25,7 @@ from rqps.terminal import duration, percent
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
 """Numbers of rounds after which the verdicts of a dbms are computed."""
 USUAL_SPREAD = 0.01
-"""Assumed standard deviation of a round's ratio, used until rounds show it."""
+"""Assumed standard deviation of a round's ratio, used until enough rounds are measured to estimate it."""
 
 
 @dataclass
@@ -74,7 +74,8 @@ class InterimAnalyses:
         known = self._spreads()
         usual = math.sqrt(sum(width**2 for width in known.values()) / len(known)) if known else USUAL_SPREAD
         comparisons = len(self.steps) * len(self.others) * len(COMPARED)
-        # Spreads of a page are shrunk towards each other, so each has about the degrees of freedom of all together.
+        # Each interval uses what the spreads of all comparisons have in common (estimate.py), so it has about as many
+        # degrees of freedom as all comparisons together.
         quantile = STUDENT.quantile((rounds - 1) * comparisons, verdict.coverage_of_each(comparisons, looks))
         tellable = sorted(quantile * known.get(step, usual) / math.sqrt(rounds) for step in self.steps)
         count = sum(width <= self.spec.smallest_effect for width in tellable)

@@ -16,8 +16,8 @@ KNOWN = {"engine": pl.String, "study": pl.String, "step": pl.String, "metric": p
 def known_layouts(study: Study) -> pl.DataFrame:
     """One row per step and metric of this study for which the effect of a layout is known, and the row `MEAN` if it
     is known for the mean of these steps. `by_layout` is 1 plus the largest change that another order of functions
-    alone makes; `study` measured it. Empty for a study with layouts of its own, whose intervals include them, and for
-    a study of one program."""
+    alone makes; `study` measured it. Empty for a study with layouts of its own, whose intervals include their effect,
+    and for a study of a single program, in which both sides have the same layout."""
     runs = study.runs.select("engine", "build_digest", "layout")
     if runs["layout"].is_not_null().any() or runs["build_digest"].n_unique() < 2:
         return pl.DataFrame(schema=KNOWN)
@@ -39,7 +39,8 @@ def _rows(engine: str, steps: set[str]) -> Iterator[tuple[str, str, str, str, fl
 def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
     """The compared frame with two more columns: `by_layout`, as in `known_layouts`, null if both sides are one
     program; and `within_layout`, true if the verdict is a change of at most this size. Rows without a step are means
-    over all steps. If the frame has warnings, such a change gets one of the kind `LAYOUT`."""
+    over all steps. If the frame has warnings, a change within the effect of a layout gets a warning of the kind
+    `LAYOUT`."""
     programs = study.runs.select("host", "dbms", "engine", "build_digest").unique(["host", "dbms"])
     of_base = programs.select("host", base="dbms", of_base="build_digest")
     step = pl.col("step") if "step" in compared.columns else pl.lit(MEAN).alias("step")

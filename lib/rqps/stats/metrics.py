@@ -14,8 +14,8 @@ from rqps.store.schemas import IDENTITY
 from rqps.study import Mode
 
 BLOCKS = 12
-"""Number of blocks of consecutive cycles from which a round's standard error is estimated: cycles that follow each
-other are correlated."""
+"""Number of blocks of consecutive cycles from which a round's standard error is estimated. Single cycles would give a
+wrong error, since cycles that follow each other are correlated."""
 
 
 MOST_OUTSIDE = 0.1
@@ -31,11 +31,12 @@ class Metric:
 
     name: str
     title: str
-    """Its name on a chart: `CPU per operation`."""
+    """The metric's name on a chart: `CPU per operation`."""
     column: str
-    """The heading of its column, such as `CPU, µs/o`; empty if tables of absolute values leave it out."""
+    """The heading of the metric's column in tables of absolute values, such as `CPU, µs/o`; empty if the tables leave
+    the metric out."""
     value: pl.Expr
-    """Calculated from the columns of `steps`."""
+    """The value of a step, calculated from the columns of the raw table `steps`."""
     of_slices: tuple[pl.Expr, pl.Expr] | None = None
     """Two columns of a duet's slices: the metric's value is the sum of the first divided by the sum of the second."""
     side: str = ""
@@ -110,7 +111,7 @@ REGISTRY = (
         column="disk wait, %",
         value=100 * pl.col("host_io_some_s") / pl.col("elapsed_s"),
     ),
-    Metric(  # null if hardware counters can't be read
+    Metric(  # its value is null if hardware counters can't be read
         INSTRUCTIONS,
         title="instructions per operation",
         column="instructions/o",
@@ -156,7 +157,8 @@ METRICS = {metric.name: metric.value for metric in REGISTRY}
 USUAL_SPREADS = {metric.name: metric.usual_spread for metric in (*REGISTRY, COUNTED) if metric.usual_spread}
 TITLES = {metric.name: metric.title for metric in REGISTRY}
 SIDES = {metric.name: metric.side for metric in REGISTRY if metric.side}
-"""The metrics with verdicts, in the order in which they decide, each with its name in a sentence."""
+"""Maps metrics with verdicts to their names in sentences. The first metric in this order whose verdict is not unsure
+decides a comparison."""
 COMPARED = tuple(SIDES)
 PUBLISHED = {
     "cpu/o": "percent of host/operation",
@@ -200,7 +202,8 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
 
 @lru_cache(maxsize=2)  # sections of a page need the same values, or some of them
 def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
-    timed = study.runs.filter(pl.col("mode") != COUNTED.mode)["run"]  # runs that count instructions are slow
+    # Runs that count instructions are left out, since callgrind slows them down.
+    timed = study.runs.filter(pl.col("mode") != COUNTED.mode)["run"]
     steps = study.steps.lazy().filter(USABLE, pl.col("run").is_in(timed.implode()))
     values = tidy(steps.with_columns(**METRICS), metrics, study.runs)
     joined = values.join(_of_slices(study), on=["run", "step", "metric"], how="left", maintain_order="left")
@@ -212,8 +215,9 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
 
 
 def disturbed_cycles(study: Study) -> pl.LazyFrame:
-    """One row per cycle of a duet, `unit, step, cycle`: if it was `disturbed`, by the kernel's counters and never by
-    its ratio, and if it is `left_out` for all sides."""
+    """One row per cycle of a duet, `unit, step, cycle`: `disturbed` is true if other processes or guests disturbed
+    it, and `left_out` if it is left out for all sides. Only the kernel's counters decide this: a choice by the
+    cycle's ratio would bias the result."""
     outside, disturbed = pl.col("outside_us").sum() / pl.col("cpu_us").sum(), pl.col("disturbed")
     return (
         study.cycles.join(study.runs.lazy().select("run", "unit"), on="run")
@@ -283,7 +287,7 @@ def _with_spread_of_counts(counts: pl.DataFrame) -> pl.DataFrame:
     all dbms, if that is larger: counts of writes depend on purge and flushing. Differences that all dbms of a round
     share come from the random values in its statements, and are removed first."""
     step, log = ("host", "step"), pl.col("value").log()
-    # One window after the other: polars computes an inner window for the groups of the outer window.
+    # Two steps, since polars would compute a window inside another window over the groups of the outer one.
     of_dbms = counts.with_columns(off=log - log.mean().over(*step, "dbms"))
     left = of_dbms.with_columns(off=pl.col("off") - pl.col("off").mean().over(*step, "occasion", "round"))
     rounds = pl.struct("occasion", "round").n_unique().over(step)
@@ -340,7 +344,8 @@ def version_order(runs: pl.DataFrame) -> pl.DataFrame:
 
 HOST_CPU_S = pl.sum_horizontal("^host_cpu_.*_s$")
 """CPU seconds of the host in all modes, idle included."""
-SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)  # without the warm-up
+SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)
+"""True for a row of `counters` whose interval begins after the warm-up, as a line of vmstat does."""
 LINES_BETWEEN_HEADERS = 21
 """Number of lines after which vmstat repeats its header, which the published average counts as a line of zeros."""
 

@@ -24,8 +24,8 @@ def names(study: Study) -> pl.DataFrame:
 
     A short name leaves out the engine if all dbms share it, and the version if all share one build. Builds of one
     version are distinguished by how they were compiled, as in `Toy 8.0.33 by gcc -O2, LTO`, and the short name is
-    `gcc -O2, LTO` if they are of one version in the whole study. Where that is unknown or the same, builds are
-    distinguished by their own names. A build of unknown version is called by its name alone.
+    `gcc -O2, LTO` if all dbms of the study have this version. Where the compilation is unknown or the same, builds
+    are distinguished by their own names. A build of unknown version is called by its name alone.
     """
     columns = ["dbms", "engine", "build", "config", "version", "listed"]
     runs = study.runs.select(columns).unique("dbms", keep="first").sort("listed", "dbms")

@@ -12,7 +12,7 @@ SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
 IN_DUET = pl.col("side").is_not_null()
 """True for a run that is one side of a duet."""
 VERDICT_SETTINGS = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
-"""Columns that decide how a study's verdicts are made, with defaults for values that belong to no study."""
+"""The columns `looks` and `smallest_effect`, on which a verdict depends, with defaults for values of no study."""
 
 
 def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
@@ -57,7 +57,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
         *keys, "clients", base="dbms", base_value="value", base_run="run", base_blocks="blocks"
     )
     me, of = pl.col("value"), pl.col("base_value")
-    # A side that finishes its work while others go on has fewer blocks.
+    # If one side finishes its work before the other, it has fewer blocks than the other: its list is padded.
     count = pl.max_horizontal(pl.col("blocks").list.len(), pl.col("base_blocks").list.len())
     moves, base_moves = (_padded(pl.col(name), count) for name in ("blocks", "base_blocks"))
     squares = (moves - base_moves).list.eval(pl.element() ** 2).list.sum()
@@ -66,7 +66,7 @@ def rounds_of_pairs(values: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> p
         values.lazy()
         .join(names.lazy(), on="dbms", maintain_order="left")
         .join(of_base.lazy(), on=[*keys, "clients", "base"], maintain_order="left")
-        # A ratio to 0 is undefined: the CPU time of such an operation is too small to be measured.
+        # Rounds whose base has the value 0 have no ratio: the base's CPU time per operation was too small to measure.
         .filter(of > 0)
         .select(
             *("host", "step", "position", "table_position", "kind", "range", "group", "clients", "metric", "round"),
@@ -101,8 +101,8 @@ def duets(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def comparable(runs: pl.DataFrame) -> None:
-    """Raises an error if runs that would be pooled differ in binary, options, workload, parameters or placement. Each
-    layout of a build is one binary."""
+    """Raises an error if runs that would be pooled differ in binary, options, workload, parameters or placement.
+    Layouts of one build may have different binaries, but all runs of one layout must have the same binary."""
     whose_columns = {("host", "dbms", "layout"): ("build_digest",), ("host", "dbms"): ("identity",)}
     for names, columns in {**whose_columns, ("host",): ("workload", "parameters", "placement")}.items():
         for column in columns:

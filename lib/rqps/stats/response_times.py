@@ -90,6 +90,7 @@ def _by_statement(study: Study, rows: pl.LazyFrame, value: pl.Expr, *more: str) 
 
 
 def _in_order(rows: pl.DataFrame, base: str) -> pl.DataFrame:
-    """Statements as in the published tables, then steps as they were run, the base first."""
+    """Sorts rows: by statement, in the order of the published tables; then by step, in the order in which the steps
+    were run; then by dbms, the base first."""
     place = pl.col("statement").replace_strict(_IN_ORDER, range(len(_IN_ORDER)))
     return rows.sort("host", place, "position", pl.col("dbms") != base, "rank", maintain_order=True)

@@ -40,7 +40,7 @@ def scenario_parts(study: Study, everything: str, nothing: str, always: Collecti
     if not parts:
         columns = (*_KEYS, "n", *added, "coverage", "role", "covers")
         return costs.with_columns(role=pl.lit(""), covers=pl.lit(0.0)).clear().select(columns)
-    # Takes the figure of each scenario from the table of costs, so that both tables agree.
+    # A single scenario's cost is taken from `scenario_costs`, so that the tables of costs and of parts agree.
     return pl.concat(parts).update(costs.select(*_KEYS, **added), on=_KEYS)
 
 
@@ -107,7 +107,8 @@ def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl
     """Pieces of a part, each with its name, its cost in µs and its number of instruments and consumers. A piece
     follows from a scenario that enables some of the part. If that is at most half of the part, the scenario is the
     piece: metadata locks are a piece of all waits. If it is all but one instrument or consumer, that one is the
-    piece, and costs the difference: digests cost statements with digests minus statements without."""
+    piece, and costs the difference: the cost of digests is the cost of statements with digests minus the cost of
+    statements without them."""
     for part in chosen:
         for name, on in enabled.items():
             if on < enabled[part]:

@@ -76,7 +76,7 @@ def latch_waits(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.
             value=pl.col("value").cast(pl.Int64),
         )
     )
-    # An engine may list a latch only after the first wait for it.
+    # Sums treat a missing reading as 0: before a step, an engine may not list a latch that no thread has waited for.
     growth = [(pl.col("value") * sign).filter(moment=moment).sum() for moment, sign in (("after", 1), ("before", -1))]
     done = _between_readings(steps).select("run", "step", "position", "operations")
     cell = ["host", "position", "step", "dbms"]
@@ -133,7 +133,7 @@ def _between_readings(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kind_in(engine: str) -> pl.Expr:
-    """The kind of a counter of this engine; null for a row of another engine."""
+    """The kind of a counter of this engine: count, gauge or constant; null for a row of another engine."""
     counters = facts_of(engine).counters
     name = pl.col("name")
     constant, gauge = (name.str.contains(f"^({pattern})$") for pattern in (counters.constants, counters.gauges))

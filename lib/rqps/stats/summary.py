@@ -31,7 +31,8 @@ FEWEST_WITHOUT_ONE = 3
 
 
 def asks(study: Study) -> Asks:
-    """The kind of a study's question: as the study sets it, or else derived from the differences between its dbms."""
+    """The kind of a study's question: the study's `asks` or, if it sets none, a kind that follows from the
+    differences between its dbms."""
     if study.card.asks:
         return study.card.asks
     switches = {facts_of(engine).scenarios.KEY for engine in study.runs["engine"].unique()}

@@ -19,7 +19,8 @@ OCCASIONS_FOR_OTHER_HOURS = 3
 COVERAGE = 0.95
 """Minimum probability that an interval contains the true value."""
 FALSE_FINDINGS = 0.05
-"""Maximum false discovery rate: the expected share of false findings among the findings of one table."""
+"""Maximum false discovery rate: of the differences that one table calls significant, the expected share that are
+false."""
 FALSE_ALARMS = 0.01
 """Maximum share of equal servers that may be called different, even on a page with a single comparison."""
 MOST_ROUNDS_WORTH_NAMING = 60
@@ -28,7 +29,8 @@ COARSE = 0.05
 DRIFTING = 0.05
 """If a larger share of a study's comparisons drifts, all are doubted; a single one is never enough."""
 DISTURBED = 0.5
-"""Share of disturbed rounds from which on a study is doubted. Only for rounds that run one server after the other."""
+"""Share of disturbed rounds from which on a study is doubted. It applies only to rounds that run one server after the
+other: in a duet, a disturbance affects both sides."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
@@ -155,8 +157,8 @@ def rounds_needed(*, null: float, near: pl.Expr | float) -> pl.Expr:
 
 
 def false_shares(t: Sequence[float], freedom: Sequence[int]) -> list[float]:
-    """The false discovery rate of each finding: the expected share of false findings among all findings that are at
-    least as significant (Benjamini and Hochberg, 1995).
+    """The false discovery rate of each difference: the expected share of false differences among all differences that
+    are at least as significant (Benjamini and Hochberg, 1995).
 
     `t` is each difference divided by its standard error, with its degrees of freedom.
 

@@ -211,7 +211,7 @@ class StudyCard(_Sealed):
     """Number of rounds of each dbms; None if the study has a budget, which adds rounds for undecided comparisons."""
     budget_s: int | None = None
     occasions: int = 1
-    """The number of planned occasions, each with these rounds or this budget."""
+    """The number of planned occasions. Each has the number of `rounds`, or the whole budget `budget_s`."""
     looks: int = 1
     """The number of interim analyses that may stop the study early. The probability of a false verdict is divided
     among them."""

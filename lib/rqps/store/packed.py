@@ -74,7 +74,8 @@ class Packed:
             rows_in(source := self.source(PACKED_RUNS), len(PACKED_COLUMNS))
             rows = pl.scan_parquet(source)
             every = rows.drop("manifest", "asked").collect()
-            if later := RUNS.keys() - every.columns:  # columns that are newer than the file
+            # A file that an older rqps packed lacks the newer columns: they are computed from the manifests.
+            if later := RUNS.keys() - every.columns:
                 written = rows.select("folder", "manifest").collect().iter_rows()
                 runs = runs_frame([(Path(name), Manifest.model_validate_json(text)) for name, text in written])
                 every = every.join(runs.select("folder", *later), on="folder", how="left", maintain_order="left")
@@ -130,7 +131,7 @@ class Packed:
         if file not in self.files:
             return pl.LazyFrame(schema=schema)
         has_rows = every.filter(pl.col("tables").list.contains(name))["run"]
-        # If all runs are wanted, no filter is used: a table may have a hundred million rows.
+        # If all runs are wanted, no filter is used, since a filter of a hundred million rows takes long.
         wanted = True if has_rows.is_in(runs.implode()).all() else pl.col("run").is_in(runs.implode())
 
         def scanned(source: str | Path | bytes) -> pl.LazyFrame:
@@ -156,7 +157,7 @@ def packed_at(place: str) -> Packed | None:
             packed = _opened(place, lambda name: f"{place}/{name}")
         except FileNotFoundError:
             return None
-        with ThreadPoolExecutor() as requests:  # each request to an object store takes long
+        with ThreadPoolExecutor() as requests:  # in parallel, since each request takes long
             list(requests.map(packed.is_there, packed.files))
         return packed
     path = Path(place)
@@ -215,7 +216,7 @@ def _digest(source: Path | bytes) -> str:
 
 
 def _rows_in(runs: pl.DataFrame, column: str) -> pl.DataFrame:
-    """One row per element of a column of lists, with the identity of its run."""
+    """One row per element of a column of lists, with the columns that identify its run."""
     some = runs.filter(pl.col(column).list.len() > 0).select(*IDENTITY, column)
     return some.explode(column).unnest(column)
 

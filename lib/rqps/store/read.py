@@ -50,7 +50,7 @@ class Study:
     slices: pl.LazyFrame
     """The slices of a duet's servers; empty without duets."""
     cycles: pl.LazyFrame
-    """The CPU time of each cycle of a duet that went to other processes; empty in older runs and where the kernel
+    """For each cycle of a duet, the CPU time that went to other processes. Empty in older runs and where the kernel
     does not count idle time."""
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
@@ -82,7 +82,8 @@ class Study:
         engines = self.runs.select("run", "engine")
         steps = self.steps.join(engines, on="run", how="left", maintain_order="left")
         object.__setattr__(self, "steps", steps)
-        for name in ("stacks", "instructions", "cache_misses"):  # functions are assigned to components by engine
+        # Tables of functions get the column `engine`, since each engine assigns its functions to components.
+        for name in ("stacks", "instructions", "cache_misses"):
             table = getattr(self, name).join(engines.lazy(), on="run", how="left", maintain_order="left")
             object.__setattr__(self, name, table)
 

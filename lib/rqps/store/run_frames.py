@@ -123,7 +123,7 @@ def warnings_frame(runs: Runs) -> pl.DataFrame:
 
 
 def identity(manifest: Manifest) -> dict[str, Any]:
-    """The columns that identify the run of a row."""
+    """The columns that identify a run, and which each row of its tables gets."""
     return {name: getattr(manifest, name) for name in IDENTITY}
 
 

@@ -144,7 +144,7 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             extra_columns="ignore",
             missing_columns="insert",  # null in files that are older than a column
             include_file_paths=_FILE if of_run else None,
-            use_statistics=False,  # they would skip nothing: the rows of a step are contiguous
+            use_statistics=False,  # a file mostly has one row group, so its statistics would skip nothing
         )
         frame = scanned.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:

@@ -76,7 +76,8 @@ SLICES: Columns = {
     "slice": pl.Int32,  # the slice's number, counted over all servers, from 0
     "cycle": pl.Int32,  # two passes over all servers; slices are compared within a cycle
     "operations": pl.Int64,  # null if the load reports only a total at its end, which is in `steps`
-    "busy_us": pl.Float64,  # time in transactions, over all clients; or the slice's length, if servers are stopped
+    # The time in transactions, over all clients; if a server is stopped outside its slices, the length of the slice.
+    "busy_us": pl.Float64,
     "client_cpu_us": pl.Float64,
     "server_cpu_us": pl.Float64,  # of all processes of the server during the slice
 }
@@ -122,15 +123,15 @@ COUNTERS: Columns = {
 
 MACHINE_STATE: Columns = {
     "step": pl.String,
-    "moment": pl.String,  # before, after
+    "moment": pl.String,  # before or after the step
     "kb": pl.Int64,  # size of the memory area of dependent loads; 0: dependent additions, one clock cycle each
     "load_ns": pl.Float64,  # CPU time of one load from memory, or of one addition
 }
 
 STATUS: Columns = {
     "step": pl.String,
-    "moment": pl.String,  # before, after
-    "name": pl.String,  # lower case
+    "moment": pl.String,  # before or after the step
+    "name": pl.String,  # name of the status variable, in lower case
     "value": pl.String,
 }
 
@@ -138,7 +139,7 @@ SETTINGS: Columns = {
     "kind": pl.String,  # variable, instrument, consumer, timer, actor, object, thread
     "name": pl.String,
     "value": pl.String,  # a variable's value; YES or NO for what can be enabled
-    "timed": pl.String,  # instruments and objects only
+    "timed": pl.String,  # YES if events of an instrument or object are timed; null for other kinds
 }
 
 PLANS: Columns = {
@@ -147,7 +148,7 @@ PLANS: Columns = {
     "access": pl.String,  # the column `type` of EXPLAIN: const, ref, ALL
     "possible_keys": pl.String,
     "key": pl.String,  # null without an index
-    "rows": pl.Int64,  # the server's estimate
+    "rows": pl.Int64,  # number of rows to read, as the server estimates it
     "extra": pl.String,
 }
 
@@ -159,12 +160,12 @@ _STACK: Columns = {
 }
 
 INLINED = " (inlined)"
-"""The end of the names of inlined functions in `frames`, as perf writes them. The frame before is the function whose
-code contains them."""
+"""The end of the names of inlined functions in `frames`, as perf writes them. The frame before an inlined function is
+the function whose code contains it."""
 
 CALLERS = "callers"
-"""The event of rows in `stacks` without a cost (weight 0): each is an observed call path to its last frame. These
-paths complete broken stacks."""
+"""The event of rows in `stacks` that have no cost (weight 0). The frames of such a row are an observed call path to
+the last frame; call paths complete stacks whose outer frames perf could not read."""
 
 RUNNING, READY, WAITING = "running", "ready", "off-cpu"
 UNSEEN, LOST = "unseen", "lost"
@@ -176,7 +177,7 @@ have the stacks at which threads left the CPU; the others have no stacks."""
 STACKS: Columns = {
     **_STACK,
     "event": pl.String,  # cpu-clock, cycles; or running, ready, off-cpu, unseen, lost; or callers, see above
-    "samples": pl.Int64,  # for events of switches: how often threads left this state
+    "samples": pl.Int64,  # number of samples; for an event of thread switches, how often threads left its state
     "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock and of switches, or cycles
 }
 
@@ -185,10 +186,10 @@ THREADS: Columns = {
     "role": pl.String,
     "threads": pl.Int32,  # threads of this role that ran
     "elapsed_s": pl.Float64,  # length of the sampling
-    "running_s": pl.Float64,  # sum over these threads, exact, from the scheduler
-    "waiting_s": pl.Float64,  # ready to run, but without a CPU
-    "seen_running": pl.Int64,  # samples in which these threads ran; null if they could not be sampled
-    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # by kind of wait
+    "running_s": pl.Float64,  # sum over the threads of this role, exact, from the scheduler
+    "waiting_s": pl.Float64,  # time in which the threads were ready to run, but had no CPU
+    "seen_running": pl.Int64,  # samples in which threads of this role ran; null if they could not be sampled
+    **{f"seen_{name}": pl.Int64 for name in ("network", "lock", "disk", "timer", "other")},  # samples by kind of wait
 }
 
 INSTRUCTIONS: Columns = {

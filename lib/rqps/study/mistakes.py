@@ -80,7 +80,8 @@ def _extends_problems(kind: str, name: str, section: str, known: dict[str, Any])
 
 
 def with_those_it_extends(name: Any, known: dict[str, Any]) -> list[str]:
-    """A config or study and all that it extends, nearest first, up to the first unknown name."""
+    """The name of a config or study, followed by the names that it extends, nearest first. Ends before the first name
+    that is not in `known`."""
     chain: list[str] = []
     while (
         isinstance(name, str)

@@ -81,7 +81,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     if problems and study and (others := _studies_with(problems, document, study)):
         written = document.value["studies"]
         document.value["studies"] = {name: value for name, value in written.items() if name not in others}
-        document.problems = []  # all belong to the studies left out
+        document.problems = []  # all of them are problems of the studies that are left out
         runs_file, left = _read(document, workloads)
         if left:
             document.value["studies"] = written
@@ -155,7 +155,7 @@ def _unquoted_versions(document: Document) -> Iterator[Problem]:
         is_version = place[:1] == ("builds",) and len(place) == 3 and place[2] in ENGINES
         if is_version and place not in document.quoted:
             if not isinstance(document.value["builds"][place[1]][place[2]], str):
-                continue  # refused by the model
+                continue  # the model of a build refuses a version that is not text
             yield Problem(place, f'write the version in quotes: "{word}"')
 
 

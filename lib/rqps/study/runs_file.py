@@ -230,13 +230,13 @@ class Parameters(Strict, ABC):
         """The reason why a step can't run in slices; empty if it can."""
         return ""
 
-    def only(self, step: str) -> Self:  # noqa: ARG002 by default, a step needs all others
+    def only(self, step: str) -> Self:  # noqa: ARG002 by default, a step needs all other steps
         """The parameters of a run with only this step and the steps that it needs."""
         return self
 
     @property
     def disk_bytes(self) -> int:
-        """The disk space that a run needs, in bytes; 0 if the workload can't tell."""
+        """The disk space that a run needs, in bytes; 0 if the workload can't estimate it."""
         return 0
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:  # noqa: ARG002
@@ -244,8 +244,8 @@ class Parameters(Strict, ABC):
         workload can't tell. `cache_bytes` is the size of the cache of an engine that reads past the page cache."""
         return 0.0
 
-    def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002 most take all
-        """The reason why these builds can't be compared under this load, if there is one."""
+    def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002
+        """The reason why these builds can't be compared under this load. None, the default, if they can."""
         return None
 
     @property
@@ -305,7 +305,7 @@ def _of_the_workload(value: Any, handler: ValidatorFunctionWrapHandler, info: Va
     model = (info.context or {}).get(info.data.get("workload"))
     if isinstance(value, Parameters) or not isinstance(value, dict):
         return handler(value)
-    if model is None:  # an unknown workload is reported elsewhere
+    if model is None:  # mistakes.py reports an unknown workload
         return value
     # Validated as JSON, since a strict model accepts lists for tuples only in JSON.
     return model.model_validate_json(json.dumps(value))
@@ -376,8 +376,8 @@ class StudySpec(Strict):
     base: Annotated[str, Field(examples=["my5624.base"])]
     """The entry of `dbms` that the others are compared with."""
     rounds: Annotated[int, Field(ge=0, le=999, examples=[6])] | None = None
-    """Number of repeats, each from new starts of all servers; fewer than 4 give no verdict. With a budget, the
-    maximum number. 0 if the study only counts instructions."""
+    """Number of repeats, each from new starts of all servers; fewer than 4 give no verdict. With a budget,
+    this is the maximum number. It is 0 if the study only counts instructions."""
     budget: Budget | None = None
     """Time for measuring, such as 30m: first a round of all dbms, then rounds of the undecided dbms, until all are
     decided or the time is over."""
@@ -393,11 +393,11 @@ class StudySpec(Strict):
     """The time between the end of an occasion and the beginning of the next."""
     method: Literal["duet", "rounds"] | None = None
     """The way to measure a round. `duet`: all dbms are up at once and take turns under load, in slices of
-    milliseconds, so that disturbances of the machine affect all of them. `rounds`: one dbms after the other. If not
-    given, duets where the workload's steps allow them."""
+    milliseconds, so that disturbances of the machine affect all of them. `rounds`: one dbms runs after the other. If
+    not given, rounds are duets where the workload's steps allow it."""
     twin: bool = True
-    """Adds a twin to each round: a second server of the base, which should get the same results. Only in duets with
-    at least 4 rounds or a budget of at least 5 minutes."""
+    """Adds a twin to each round: a second server of the base, which should get the same results. Only duets
+    with at least 4 rounds or a budget of at least 5 minutes have a twin."""
     smallest_effect: Annotated[Share, Field(json_schema_extra={"default": "2%"})] = SMALLEST_EFFECT
     """The smallest effect that matters, 2% if not given. A change that is significantly smaller gets the verdict
     `same`, and no more of a budget is spent on it."""
@@ -417,7 +417,7 @@ class StudySpec(Strict):
     placement: PlacementKind | None = None
     """The CPUs of server and load generator: one CPU for both (`same-cpu`), all CPUs, with each client on the CPU of
     the thread that serves it (`by-connection`), separate CPUs (`split`), or all CPUs without placement (`free`). If
-    not given, the host decides."""
+    not given, rqps chooses by the number of CPUs of the host and the number of clients."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     """The seed of the random order; it is derived from the study's name if not given."""
     what_if: WhatIfSpec | None = None
