@@ -72,7 +72,8 @@ def in_words(mode: Mode, number: int) -> str:
 
 
 def _scenario(value: Any, info: ValidationInfo) -> Any:
-    """Converts a scenario from plain values to its engine's type; None stays None."""
+    """Converts a scenario from plain values to its engine's type. None stands for a config without a scenario,
+    and stays None."""
     return None if value is None else facts_of(info.data["build_spec"].engine).scenarios.read(value)
 
 

@@ -23,7 +23,7 @@ END_PATIENCE_S = 60
 LOOK_S = 0.25
 """Seconds between checks that generator and servers still run. The generator's output is read as it comes."""
 READY_S = 1
-"""Seconds before the measured part of a step without a warm-up, in which its recorders start."""
+"""Seconds that a step without a warm-up waits before its measured part begins, so that its recorders can start."""
 LONGEST_LINE = 600
 STATEMENT = re.compile(r"(for query '(?:\w+ ){,3}\w*).*")
 """Matches the statement that sysbench quotes in an error message, to shorten it to its first words."""

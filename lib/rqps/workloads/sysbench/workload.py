@@ -72,7 +72,7 @@ class Sysbench(Workload):
                 warming.wait_for_all()
         if FLUSH in preceding:
             for server in servers:
-                self.check(server, step, asked)  # again, since the flush has renewed the statistics
+                self.check(server, step, asked)  # a second check: the flush has renewed the statistics
         with Generator(servers, described, asked, **how) as load:
             yield load
 
