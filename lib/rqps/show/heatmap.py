@@ -165,7 +165,7 @@ def _colour(cells: pl.DataFrame) -> alt.Color:
 
 
 def colour_of_cells(column: str, colours: Sequence[str] = COLOURS) -> alt.Color:
-    """The colour encoding of a ratio, with the limits of the published studies."""
+    """The colour encoding of a ratio: the colour changes at the same ratios as in the published studies."""
     scale = alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours))
     legend = alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f")
     return alt.Color(f"{column}:Q", scale=scale, legend=legend)

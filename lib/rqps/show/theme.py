@@ -9,8 +9,8 @@ import altair as alt
 
 from rqps.study import build_and_config
 
-# Limits as in the published studies: grey from 0.95 to 1.05. The colour-blind can distinguish orange from blue-green,
-# and each coloured cell also has a sign, which is readable in a grey print.
+# The ratios at which the colour changes, as in the published studies: from 0.95 to 1.05 it is grey. The colour-blind
+# can distinguish orange from blue-green, and each coloured cell also has a sign, which is readable in a grey print.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
 COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
 VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#8b96a0"}

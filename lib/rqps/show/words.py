@@ -104,7 +104,7 @@ class Folded:
 
 
 def ratio(value: float) -> str:
-    """A ratio as text, with one more digit near 1: 0.996 would otherwise be shown as 1.00.
+    """A ratio as text with two decimals, near 1 with three: 0.996 would otherwise be shown as 1.00.
 
     >>> ratio(0.996), ratio(0.62), ratio(1.25)
     ('0.996', '0.62', '1.25')

@@ -194,7 +194,8 @@ def _means(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
-    """The groups with `freedom`, and each `error` shrunk towards the errors of the other groups of its metric.
+    """The groups with their degrees of freedom (`freedom`), and each standard error (`error`) shrunk towards the
+    errors of the other groups of its metric.
 
     A spread estimated from six rounds may be off by half. The variation among the spreads of a page shows how much
     they really differ; the less they do, the more degrees of freedom a group borrows from the others (Smyth, 2004).

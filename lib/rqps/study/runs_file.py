@@ -108,7 +108,7 @@ class OptionFile(Strict):
 
 _AS_WRITTEN = WithJsonSchema({"type": "string", "examples": ["etc/my.cnf"]})
 FILE_KEYS = {facts.option_files.KEY: facts for facts in facts_of_all() if facts.option_files is not None}
-"""Maps each key of a config that names an option file to the facts of its engine."""
+"""Maps each key of a config that names an option file to the description (`Facts`) of the engine whose key it is."""
 if TYPE_CHECKING:
     ConfigSpec = _Config
 else:

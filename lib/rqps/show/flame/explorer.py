@@ -67,7 +67,7 @@ def explorer(
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
     base, unit = operations.select("base", "unit").row(0)
-    # If the numbers of rounds differ, each cell shows its own.
+    # If not all comparisons have the same number of rounds, each cell shows its own.
     rounds = rounds_of(operations["n"]) if operations["n"].n_unique() == 1 else ""
     rows = {(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]

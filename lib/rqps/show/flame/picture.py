@@ -53,7 +53,7 @@ def with_error(value: float, error: float) -> str:
 
 
 def figure(value: float, *, signed: bool = False) -> str:
-    """A number with as many digits as its size needs.
+    """A number with commas between thousands, and with three decimals below 1, two below 10, one below 100.
 
     >>> figure(0.1234), figure(-1.234, signed=True), figure(12.34), figure(1234.5)
     ('0.123', '−1.23', '12.3', '1,234')
