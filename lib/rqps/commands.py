@@ -507,11 +507,14 @@ def try_(arguments: argparse.Namespace) -> Call:
 
 def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: Path) -> Call:
     from rqps.schedule.tries import StatementTry, study_of_statement
+    from rqps.terminal import counted
 
     if len(arguments.steps) != 1 or not arguments.tables:
         fix = "give one statement in quotes, before the options, and a file with --tables"
         raise RqpsError(
-            f"try needs one statement and --tables FILE: {len(arguments.steps)} given, {arguments.tables}", fix=fix
+            f"try needs one statement and --tables FILE: got {counted(len(arguments.steps), 'statement')}, "
+            f"{f'--tables {arguments.tables}' if arguments.tables else 'no --tables'}",
+            fix=fix,
         )
     asked = StatementTry(
         sql=arguments.steps[0], tables=arguments.tables, dbms=tuple(arguments.dbms), values=tuple(arguments.values)

@@ -90,7 +90,7 @@ def naming_a_full_disk(folder: Path, place: str) -> Iterator[None]:
 
 def copy_folder(source: Path, target: Path, place: str = "RQPS_CACHE") -> None:
     """Copies a folder. The copy shares its blocks with the original if the file system can do that. `place` is the
-    environment variable that names the folder to copy to."""
+    environment variable that an error suggests to set, if the target's disk is full."""
     program = shutil.which("cp") or "/bin/cp"  # PATH may be empty
     command = [program, "-a", "--reflink=auto", "--no-preserve=ownership", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -33,7 +33,7 @@ class Translated:
     arguments: tuple[str, ...] = ()
     expected: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-    """The optional options that this version does not have."""
+    """The options whose key ends in `?` and that this version of the engine does not have."""
 
 
 def translate(

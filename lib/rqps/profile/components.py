@@ -51,7 +51,8 @@ class Component(NamedTuple):
 
 @cache
 def renames(engine: str) -> Renames:
-    """The table `renames` of an engine. Patterns for functions that were renamed alike are expanded to names."""
+    """The table `renames` of an engine. An entry for many functions that were
+    renamed in the same way, such as `log_*` to `redo_*`, becomes an entry for each of them."""
     table = facts_of(engine).table("renames")
     if table is None:
         return Renames({}, {}, [], [], [])

@@ -87,10 +87,10 @@ class Check(_Strict):
     rounding: str = ""
     """Says whether rounding explains the difference; empty if no number was rounded."""
     figures: str = ""
-    """A query in SQL, with one row for each case to which the assertion applies."""
+    """A query in SQL on the published numbers, with one row for each place at which this check looks."""
     holds: str = ""
-    """A condition in SQL on the columns of `figures`, true if the assertion holds in this case. If `holds` is empty,
-    every row of `figures` contradicts the assertion."""
+    """A condition in SQL on the columns of `figures`, true for a row that agrees with what the source says.
+    If `holds` is empty, every row contradicts the source."""
 
     @field_validator("source", "kind")
     @classmethod

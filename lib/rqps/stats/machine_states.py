@@ -15,7 +15,8 @@ class MachineState(NamedTuple):
     """The state of a study's machine, as medians over its steps."""
 
     room_mb: float
-    """The size of the largest working set that is read in less than half the time of the largest one."""
+    """The room in the cache: the size of the largest memory area in which a read takes less than half as long as in
+    the largest area that was read."""
     cache_mb: float | None
     """The size of the last-level cache, as the CPU reports it."""
     clock_ghz: float

@@ -73,7 +73,7 @@ def without_statements(study: Study) -> Study:
 
 
 def lacks_statements(study: Study) -> bool:
-    """True for a study that was packed without its statements."""
+    """True for a study that was packed without the text of its SQL statements."""
     explained = study.plans.select(pl.col("statement").str.starts_with(LEFT_OUT).any()).collect().item()
     return bool(explained) or LEFT_OUT in json.dumps(study.card.parameters)
 

@@ -126,7 +126,8 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The seconds of all kinds, without the second copy of each whose latencies begin at the due time."""
+    """The rows without those of the kinds `insert due` and `delete due`, which repeat the statements of `insert` and
+    `delete` with latencies from their due time."""
     return [second for second in seconds if not second.kind.endswith(DUE)]
 
 

@@ -54,7 +54,7 @@ class Generator(LoadGenerator):
         self.sliced = len(servers) > 1
         if self.sliced and parameters.operations:
             fix = "leave operations out, or compare with method: rounds"
-            raise RqpsError("servers that take turns are measured for seconds, not for operations", fix=fix)
+            raise RqpsError("a duet is measured for a number of seconds, not of operations", fix=fix)
         self.per_transaction = parameters.table_rows if step.unit == "row" else step.queries
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
