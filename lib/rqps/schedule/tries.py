@@ -211,7 +211,7 @@ def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, d
 
 
 def _store(study: str, described: Mapping[str, Any], data: Path) -> Path:
-    """Writes the file of a study, and returns its path."""
+    """Writes the runs.yaml entry of a `rqps try` into its study's folder, and returns the path of the file."""
     # JSON is valid YAML with all strings in quotes, so that no string is read as a number or a boolean.
     text = json.dumps(described, indent=1, ensure_ascii=False)
     (folder := StudyFolder.of(data, study).path).mkdir(parents=True, exist_ok=True)

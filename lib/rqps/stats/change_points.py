@@ -97,7 +97,7 @@ def releases(study: Study) -> list[str]:
     return one_each.sort("build_of", "number", nulls_last=False, maintain_order=True)["dbms"].to_list()
 
 
-@lru_cache(maxsize=2)  # a study's page and its first page both use the result
+@lru_cache(maxsize=2)  # the page `history` and a report's first page both use the result
 def courses_of(study: Study) -> Courses:
     """The courses of a study's steps and, if there are several steps, of their geometric mean: `ALL_STEPS`."""
     paired, compared = relate(study)
