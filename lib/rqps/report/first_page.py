@@ -141,7 +141,8 @@ def _conclusiveness(overall: Overall) -> Clause:
     judged = overall.judged
     of, by_cost = overall.cells(judged), not judged.filter(pl.col("metric") != THROUGHPUT).is_empty()
     if unsure := inconclusive(judged, "decided", overall.short, of):
-        return finding(phrase("Inconclusive{}: {}", " by throughput and by cost" * by_cost, unsure))
+        how = " by throughput and by cost" * by_cost + f", {overall.without}" * bool(overall.without)
+        return finding(phrase("Inconclusive{}: {}", how, unsure))
     none = [counted_rows("decided", 0, **of, verdict="unsure")]
     if judged.height < 2:
         return Clause("", none)
@@ -150,7 +151,8 @@ def _conclusiveness(overall: Overall) -> Clause:
         of_changes = {**of, "metric": THROUGHPUT, "verdict": list(CHANGED)}
         claim = Claim("decided", of_changes, size, "size", "lowest", percent(size - 1))
         least = Clause(f"the smallest decided change of throughput is {claim.written}", [claim])
-    every = Clause(f"All comparisons are conclusive{' by throughput or by cost' * by_cost}", none)
+    of_all = f"{overall.without.capitalize()}, all" if overall.without else "All"
+    every = Clause(f"{of_all} comparisons are conclusive{' by throughput or by cost' * by_cost}", none)
     return finding(every, least)
 
 

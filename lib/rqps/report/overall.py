@@ -104,6 +104,11 @@ class Overall:
         return self.decided.join(self.extremes.select(CELL[:-1]).unique(), on=CELL[:-1], how="semi")
 
     @cached_property
+    def without(self) -> str:
+        """Words for the dbms that the sentences do not count; empty if they count all."""
+        return "without other configs" * (set(self.decided["dbms"]) > set(self.judged["dbms"]))
+
+    @cached_property
     def within(self) -> str:
         return smallest_effect(self.compared)
 
@@ -318,8 +323,9 @@ class Overall:
         if self.older and self.metric == CPU:
             words = {way: (f"is {word}", f"are {word}") for way, word in verdict_words(CPU).items() if way in CHANGED}
         counts = verdict_counts(rows["verdict"], frame, of, words, self.within)
-        without = "without other configs, " * (set(self.decided["dbms"]) > set(self.judged["dbms"]))
-        return phrase("{}{}{}", without, counts, self._by_cost() if frame == "compared" else "")
+        return phrase(
+            "{}{}{}", f"{self.without}, " * bool(self.without), counts, self._by_cost() if frame == "compared" else ""
+        )
 
     def _by_cost(self) -> Clause:
         """Names the comparisons that are inconclusive by throughput but have a verdict by cost per operation."""
