@@ -237,5 +237,5 @@ def test_one_number_for_a_drift_over_releases(folder: Path) -> None:
     study = rqps.load(folder)
     in_all, by_release, *_ = answer(study, *stats.relate(study), []).sentences
     (last,) = re.findall(r"to (\d+\.\d %) \(57\.0\.0\)", in_all)
-    says = f"throughput −{last} from 50.0.0 to 57.0.0, as a drift over many releases."
+    says = f"throughput −{last} from 50.0.0 to 57.0.0, as a drift from release to release."
     assert by_release == f"By release, each since the one measured before: {says}"

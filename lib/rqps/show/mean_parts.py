@@ -108,7 +108,7 @@ def came_from_steps(
     text = "Over {} {} {}s {} {} than {} (geometric mean)"
     head = phrase(text, over, last, verb, share, what, names[course["first"]])
     number_of_steps = Claim("means", key_of(mean), mean["steps"], "steps", written=over)
-    by_release = Clause("The mean drifts over many releases")
+    by_release = Clause("The mean drifts from release to release")
     if course["course"] != "drift":
         by_release = with_changes("By release, each since the one measured before", course, changes, at)
     return Clause(head, [*head.claims, number_of_steps]), by_release

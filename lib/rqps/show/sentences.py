@@ -322,7 +322,7 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> 
     >>> came_from(course | {"base": "b"}, changes[:1], names)
     'throughput −24.0 points of 8.0.12 from 5.6 to 9.7: −25.9 at 8.0.12, +1.9 elsewhere'
     >>> came_from(course | {"course": "drift"}, [], names)
-    'throughput −24.0 % from 5.6 to 9.7, as a drift over many releases'
+    'throughput −24.0 % from 5.6 to 9.7, as a drift from release to release'
     """
     of_base = course["first"] == course["base"]
     written = change(course["estimate"]) if of_base else _signed(course["points"])
@@ -341,7 +341,7 @@ def with_changes(head: str, course: Row, changes: Sequence[Row], at: Callable[[R
     """The words `head` on a course, followed by its changes. `at` puts one change into words, from its row, its
     points, and whether it is the first that is named."""
     if course["course"] == "drift":
-        return phrase("{}, as a drift over many releases", head)
+        return phrase("{}, as a drift from release to release", head)
     many = len(changes) > MOST_CHANGES + 1
     largest = sorted(changes, key=lambda row: -abs(row["points"]))[: MOST_CHANGES if many else None]
     parts: list[str] = []
