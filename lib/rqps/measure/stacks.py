@@ -147,8 +147,8 @@ def read(
     fields: Sequence[str] = (f"--fields={FIELDS}",),
     into: Folded | None = None,
 ) -> Folded:
-    """Reads perf's samples of these processes, or of all processes if `pids` is empty. Perf is told not to look up
-    inlined functions, for which it needs minutes."""
+    """Reads perf's samples of these processes, or of all processes if `pids` is empty. Perf does not look up
+    inlined functions here, since that takes minutes."""
     what = ("--no-inline", "--show-lost-events", *fields, *(f"--pid={','.join(map(str, pids))}" for _ in pids[:1]))
     errors = data.with_name("script.err")
     with errors.open("wb") as stderr:

@@ -57,7 +57,7 @@ def enable() -> None:
 
 def _from_dict(schema: type[SchemaBase], content: dict[str, Any], validate: bool = True) -> Any:
     """Altair's own `from_dict`, except that Altair collects its thousand classes again for every column that a chart
-    names, which takes most of the time in which a chart is made."""
+    names, and this collects them once."""
     if validate:
         schema.validate(content)
     return _classes().from_dict(content, schema)
