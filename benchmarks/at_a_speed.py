@@ -44,7 +44,7 @@ def slopes(name: str, study: Study) -> Iterator[tuple[Any, ...]]:
     for step, kind in writes.items():
         cycles = by_cycle.filter(step=step).pivot("dbms", index=["unit", "cycle"], values="rate").drop_nulls()
         rounds = by_round.filter(step=step).pivot("dbms", index="unit", values="rate").drop_nulls()
-        names = cycles.columns[2:]
+        names = sorted(cycles.columns[2:])
         for me in names:
             others = [other for other in names if other not in (me, study.card.base)]
             if me == study.card.base or not others or study.card.base not in names:

@@ -32,7 +32,9 @@ def until(met: Callable[[], object], patience_s: float = PATIENCE_S, why: Callab
 
 def next_of(file: int, most: int = 4096) -> bytes:
     """The next bytes of a pipe or terminal; a failure where none come, and the file does not end."""
-    assert select.select([file], [], [], PATIENCE_S)[0], f"nothing came for {PATIENCE_S:.0f} s"
+    readable = select.poll()
+    readable.register(file, select.POLLIN)
+    assert readable.poll(PATIENCE_S * 1000), f"nothing came for {PATIENCE_S:.0f} s"
     return os.read(file, most)
 
 

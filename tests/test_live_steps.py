@@ -56,7 +56,7 @@ def test_a_step_of_a_training_ends_with_its_statements(house: Sysbenched) -> Non
     answer, _ = house.do("point-query", threads=2, operations=600)
     step, parameters = find("point-query"), asked("point-query", operations=600)
     assert answer.columns["transactions"] == parameters.transactions_of(step) > 500
-    with pytest.raises(RqpsError, match="measured for seconds, not for operations"):
+    with pytest.raises(RqpsError, match="measured for a number of seconds, not of operations"):
         Generator((house.server, house.server), step, parameters, seed=1, cpus=(), log=house.folder / "two.log")
 
 

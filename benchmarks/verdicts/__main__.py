@@ -55,12 +55,14 @@ def arguments() -> argparse.Namespace:
             added.add_argument(f"--{option}", type=int, default=usual, help=f"{usual} if not given")
         return added
 
-    part("aa", "one build with itself: how often is it called different?", duets=150, seconds=2, beside=0)
+    aa = part("aa", "one build with itself: how often is it called different?", duets=150, seconds=2, beside=0)
     power = part("power", "a slowdown of known size: how soon is it found?", rounds=60, published=6, seconds=2)
     power.add_argument(
         "--size", type=int, action="append", choices=measured.BUDGETS_MIN, help="percent; all if not given"
     )
     power.add_argument("--step", default="point-query", choices=measured.OF_SERVERS, help="the step that is slowed")
+    for of_one_build in (aa, power):
+        of_one_build.add_argument("--build", default=measuring.BUILD, choices=measuring.EQUAL, help="of runs.yaml")
     walks = "a server that walks some KB for each statement, quiet and crowded: what it costs, and if it is found"
     footprint = part("footprint", walks, rounds=12, seconds=2)
     footprint.add_argument("--kb", type=int, action="append", help="powers of two; 4, 16 and 64 if not given")
@@ -92,10 +94,10 @@ def main() -> None:
     file: Path = asked.results / f"{asked.part}.parquet"
     match asked.part:
         case "aa":
-            measured.aa(file, asked.duets, asked.seconds, asked.beside)
+            measured.aa(file, asked.duets, asked.seconds, asked.beside, asked.build)
         case "power":
             sizes = asked.size or list(measured.BUDGETS_MIN)
-            measured.power(file, sizes, asked.rounds, asked.published, asked.seconds, asked.step)
+            measured.power(file, sizes, asked.rounds, asked.published, asked.seconds, asked.step, asked.build)
         case "footprint":
             measured.footprint(file, asked.rounds, asked.seconds, asked.kb or (4, 16, 64))
         case "coverage":

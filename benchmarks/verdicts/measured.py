@@ -16,9 +16,11 @@ import polars as pl
 import rqps
 from measuring import (
     BASE,
+    BUILD,
     CLIENT_CPU,
     CPU,
     CPU_BY_SLICES,
+    EQUAL,
     HERE,
     ME,
     METRICS,
@@ -84,16 +86,18 @@ CELLS_OF_A_PAGE, ROUNDS_OF_A_PAGE, PAGES = 40, (4, 6, 9, 13, 19), 50
 JUDGED = {"step": pl.String, "metric": pl.String, "low": pl.Float64, "high": pl.Float64, "verdict": pl.String}
 
 
-def aa(file: Path, duets: int, seconds: int, beside: int) -> None:
+def aa(file: Path, duets: int, seconds: int, beside: int, build: str) -> None:
     """Duets of one build with itself, each from new starts, all steps in one start."""
-    asked = by_round(runs(duets, (BASE, ME), steps=STEPS, seconds=seconds))
-    ready = ready_for(asked[0])
-    unit = f"beside {beside}" if beside else "alone"
-    carry_out(
-        file,
-        [Todo(unit, servings[0].round, partial(one_round, servings, ready, USUAL, unit)) for servings in asked],
-        beside,
-    )
+    asked = by_round(runs(duets, EQUAL[build], steps=STEPS, seconds=seconds))
+    ready, base = ready_for(asked[0]), EQUAL[build][0]
+    unit = _of_build(f"beside {beside}" if beside else "alone", build)
+    todo = [Todo(unit, one[0].round, partial(one_round, one, ready, USUAL, unit, base)) for one in asked]
+    carry_out(file, todo, beside)
+
+
+def _of_build(what: str, build: str) -> str:
+    """The name of a measurement; the base of most has no name in it."""
+    return what if build == BUILD else f"{what}, {build}"
 
 
 def aa_table(rows: pl.DataFrame) -> pl.DataFrame:
@@ -140,16 +144,18 @@ def _judged(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=JUDGED), *(stats.compare(page).select(*JUDGED) for page in complete)])
 
 
-def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int, of: str) -> None:
-    """A server that burns a known part of the CPU of the step `of`, found by duets, rounds and one run a side."""
-    step: dict[str, Any] = {"steps": (of,)}
-    duets = by_round(runs(rounds, (BASE, ME), seconds=seconds, **step))
-    in_turn = by_round(runs(rounds, (BASE, ME), "rounds", seconds=seconds, **step))
+def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds: int, name: str, build: str) -> None:
+    """A server that burns a known part of the CPU of a step, found by duets, rounds and one run a side."""
+    step: dict[str, Any] = {"steps": (name,)}
+    two, of = EQUAL[build], _of_build(name, build)
+    duets = by_round(runs(rounds, two, seconds=seconds, **step))
+    in_turn = by_round(runs(rounds, two, "rounds", seconds=seconds, **step))
     ready = ready_for(duets[0])
     report = file.parent / ".burnt"
 
     def measured(one: Sequence[Any], size: int, unit: str) -> pl.DataFrame:
-        rows = one_round(one, ready, burning(report, RQPS_BURN_LOOPS=loops_of(file, size, of)), unit)
+        change = burning(report, two[1], RQPS_BURN_LOOPS=loops_of(file, size, of))
+        rows = one_round(one, ready, change, unit, two[0])
         return rows.with_columns(pl.lit(json.dumps(burnt(report))).alias("note"))
 
     reports(report)
@@ -166,30 +172,36 @@ def power(file: Path, sizes: Sequence[int], rounds: int, published: int, seconds
             todo.append(Todo(unit, number + 1, partial(measured, one, size, unit)))
     for size in sizes:
         unit, budget_s = f"published, {size} % of {of}", 60 * BUDGETS_MIN[size]
-        once = by_round(runs(max(published, 1), (BASE, ME), "rounds", seconds=round(budget_s / 2), **step))
+        once = by_round(runs(max(published, 1), two, "rounds", seconds=round(budget_s / 2), **step))
         todo += [Todo(unit, n + 1, partial(measured, once[n], size, unit)) for n in range(published)]
     carry_out(file, todo)
 
 
-def burning(report: Path, **asked: int) -> Change:
-    """Preloads burn.c into both servers; `asked` is what it does in one of them."""
+def burning(report: Path, me: str = ME, **asked: int) -> Change:
+    """Preloads burn.c into both servers; `asked` is what it does in one of them, `me`."""
     library = str(preloaded("burn"))
 
     def environment(dbms: str) -> dict[str, str]:
-        wanted = {name: str(amount if dbms == ME else 0) for name, amount in asked.items()}
+        wanted = {name: str(amount if dbms == me else 0) for name, amount in asked.items()}
         return {"LD_PRELOAD": library, "RQPS_BURN_REPORT": str(report.absolute()), **wanted}
 
     return Change(environment)
 
 
 def burnt(report: Path) -> dict[str, float]:
-    """What burn.c reports of the server that burnt or walked, and how much longer that took than in the other one."""
-    none, some = sorted(reports(report), key=lambda counts: (counts["loops"], counts["walked_kb"]))
+    """What burn.c reports of the server that burnt or walked, and how much longer that took than in the other one. A
+    server of many processes has a report of each that read packets."""
+    parts = pl.DataFrame(reports(report))
+    mean_ns = (pl.col("ns_of_a_packet") * pl.col("packets")).sum() / pl.col("packets").sum()
+    of_servers = parts.group_by("loops", "walked_kb").agg(pl.col("ns_of_a_loop").min(), ns_of_a_packet=mean_ns)
+    if of_servers.height == 1:  # neither of the two burns or walks
+        return {**of_servers.row(0, named=True), "burnt_us": 0.0}
+    none, some = of_servers.sort("loops", "walked_kb").iter_rows(named=True)
     return {**some, "burnt_us": (some["ns_of_a_packet"] - none["ns_of_a_packet"]) / 1e3}
 
 
 def reports(report: Path) -> list[dict[str, float]]:
-    """The reports of all servers that have ended, which are removed."""
+    """The reports of all processes that have ended, which are removed."""
     report.parent.mkdir(parents=True, exist_ok=True)  # servers write into no folder that is missing
     left = list(report.parent.glob(f"{report.name}.*"))
     results = [json.loads(path.read_text()) for path in left]
@@ -247,7 +259,7 @@ def page_table(rows: pl.DataFrame) -> pl.DataFrame:
     steps from those of `aa`."""
     equal = read(HERE / "results/aa.parquet").filter(pl.col("metric").is_in(METRICS), unit="alone")
     starts = sorted(set(equal["round"]))
-    asked = rows.filter(pl.col("metric").is_in(METRICS), pl.col("unit").str.starts_with("duet"))
+    asked = rows.filter(pl.col("metric").is_in(METRICS), pl.col("unit").str.starts_with("duet"), base=BASE)
     table = []
     for (unit,), slowed in asked.group_by("unit", maintain_order=True):
         round_min = slowed.select("round", "seconds").unique()["seconds"].mean() / 60  # type: ignore[operator]

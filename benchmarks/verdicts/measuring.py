@@ -17,15 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import polars as pl
 from rqps import keeper, stats
-from rqps.engines import Start
-from rqps.engines.mysql.engine import MeasuredServer, PreparedServer
 from rqps.engines.sources.programs import compiled
 from rqps.measure import placement
 from rqps.measure.job import Job, Ready, make_ready
@@ -51,6 +49,8 @@ BASE = f"{BUILD}.common"
 SAME = tuple(f"{BUILD}.again{number}" for number in (1, 2, 3))
 """The base under other names: configs that extend its own and change nothing."""
 ME = SAME[0]
+EQUAL = {BUILD: (BASE, ME), "pg140": ("pg140.pg-still", "pg140.pg-again1")}
+"""A base and its twin, by the build."""
 THROUGHPUT, CPU = "operations_per_s", "server_cpu_us_per_operation"
 METRICS = (THROUGHPUT, CPU)
 CLIENT_CPU = "client_cpu_us_per_operation"
@@ -68,18 +68,6 @@ RESULTS: dict[str, Any] = {
 }
 """`unit` and `round` name what was measured at once, `condition` its circumstances, `seconds` the time that it took,
 starts included; `note` is JSON."""
-
-
-@dataclass(frozen=True)
-class Changed(PreparedServer):
-    """A server that is started in another way than usual."""
-
-    environment: Mapping[str, str] = field(default_factory=dict)
-    under: tuple[str, ...] = ()
-
-    def open(self, directory: Path, asked: Start) -> MeasuredServer:
-        environment = {**asked.environment, **self.environment}
-        return super().open(directory, replace(asked, environment=environment, under=(*self.under, *asked.under)))
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,8 @@ def runs(
 ) -> tuple[Run, ...]:
     """The runs of a study of one's own: the demo's, with other dbms, rounds, placement and parameters."""
     runs_file = read_runs_file(RUNS_YAML, PARAMETERS)
-    configs = {name.partition(".")[2]: ConfigSpec(extends="common") for name in SAME}
+    again = ((me, base) for base, *twins in ((BASE, *SAME), *EQUAL.values()) for me in twins)
+    configs = {me.partition(".")[2]: ConfigSpec(extends=base.partition(".")[2]) for me, base in again}
     demo = runs_file.studies["demo"]
     asked = SysbenchParameters.model_validate(demo.parameters.model_dump() | parameters)
     changed = {"dbms": tuple(dbms), "base": dbms[0], "rounds": rounds, "method": method, "parameters": asked}
@@ -134,7 +123,10 @@ def opened(run: Run, ready: Mapping[str, Ready], change: Change) -> Iterator[lis
 
 
 def _changed(job: Job, change: Change) -> Job:
-    started = Changed(**vars(job.prepared), environment=change.environment(job.run.dbms), under=change.under)
+    """The job with a build that is started in another way than usual."""
+    build = job.prepared.build
+    environment, argv = {**build.environment, **change.environment(job.run.dbms)}, (*change.under, *build.argv)
+    started = replace(cast(Any, job.prepared), build=replace(build, environment=environment, argv=argv))
     return job.model_copy(update={"prepared": started})
 
 

@@ -253,7 +253,9 @@ class Recording:
 
     def wait_until_followed(self) -> None:
         """Waits until perf has confirmed the last order."""
-        ready, _, _ = select.select([self.answers], [], [], READY_PATIENCE_S)
+        readable = select.poll()  # select.select takes no file descriptor from 1,024 on
+        readable.register(self.answers, select.POLLIN)
+        ready = readable.poll(READY_PATIENCE_S * 1000)
         if b"ack" not in (os.read(self.answers, 64) if ready else b""):
             if ready:  # there was something to read, but no answer: perf has ended and closed its pipe
                 self.process.wait()
