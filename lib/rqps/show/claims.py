@@ -25,6 +25,8 @@ Reading = Literal["value", "count", "lowest", "highest", "sum"]
 DIGITS, FEW = 8, 1e-6
 """Significant digits of a claim's number in HTML, and the relative difference that is allowed when the number is
 recomputed: polars may add the rows in another order."""
+STABLE_DIGITS = 12
+"""Significant digits of a sum that do not depend on the order of adding."""
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?")
 _WORDS = {
     "value": "{column} of {rows}",
@@ -90,10 +92,21 @@ def joined(separator: str, parts: Iterable[str]) -> Clause:
 
 def as_item(sentence: str) -> str:
     """A sentence as an HTML list item, with its claims as an attribute."""
-    facts = [asdict(claim) | {"number": float(f"{claim.number:.{DIGITS}g}")} for claim in claims_of(sentence)]
+    facts = [asdict(claim) | {"number": _rounded(claim.number)} for claim in claims_of(sentence)]
     claims = json.dumps(facts, ensure_ascii=False)
     data = f' data-claims="{escape(claims)}"' if claims != "[]" else ""
     return f"<li{data}>{escape(sentence)}</li>"
+
+
+def _rounded(number: float) -> float:
+    """The number in HTML. A sum that is exactly between two such numbers gives the same one in every order of adding.
+
+    >>> f"{13356.1675 + 1e-11:.8g}", f"{13356.1675:.8g}"
+    ('13356.168', '13356.167')
+    >>> _rounded(13356.1675 + 1e-11) == _rounded(13356.1675)
+    True
+    """
+    return float(f"{float(f'{number:.{STABLE_DIGITS}g}'):.{DIGITS}g}")
 
 
 def from_item(text: str, claims: str) -> Clause:
