@@ -37,8 +37,6 @@ def keep(notebook: Path) -> None:
     NotebookClient(content, kernel_name="python3", timeout=300).execute()
     for cell in content.cells:
         cell.metadata.pop("execution", None)
-        if cell.cell_type == "code" and not cell.outputs:
-            cell.execution_count = None
         for output in cell.get("outputs", ()):
             if MIME in output.get("data", {}):
                 output.data["image/png"] = b64encode(light_picture(output.data[MIME])).decode() + "\n"
@@ -122,7 +120,7 @@ def keep_pictures(data: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sample").symlink_to(ROOT / "data/sample")  # and nothing that was measured here
-        os.environ["RQPS_DATA"] = folder
+        os.environ |= {"RQPS_DATA": folder, "TZ": "UTC"}
         named = [Path(one) for one in sys.argv[1:]]
         every = (*ROOT.glob("notebooks/analysis/*.ipynb"), *ROOT.glob("notebooks/investigate/*.ipynb"))
         for one in named or every:

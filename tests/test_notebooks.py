@@ -17,7 +17,6 @@ ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 READ = [path for path in NOTEBOOKS if path.parent.name in ("analysis", "investigate")]
 LINES = 15
-CHECKED = "nbval-check-output"  # nbval compares the output of cells with this tag, and of no others
 
 WITHOUT_GRAMMAR = '__import__("sys").modules.setdefault("rfc3987_syntax", None)'
 """Keeps a kernel of nbval from making a grammar that takes 1.5 s of CPU, as `rqps` does in its own."""
@@ -45,12 +44,6 @@ def is_set_up(cell: NotebookNode) -> bool:
     return "parameters" in tags(cell) or all(
         isinstance(statement, ast.Import | ast.ImportFrom) for statement in statements
     )
-
-
-def text_of(outputs: list[NotebookNode]) -> str:
-    shown = [output.get("text", "") for output in outputs]
-    shown += [str(value) for output in outputs for value in output.get("data", {}).values()]
-    return "".join(shown).strip()
 
 
 def test_there_are_notebooks_to_run_and_to_read() -> None:
@@ -121,29 +114,31 @@ def test_metadata_is_the_same_whoever_saved_it(notebook: Path) -> None:
 
 @every_notebook
 def test_what_is_to_be_read_ships_with_what_it_shows(notebook: Path) -> None:
-    """nbval passes a checked cell that is empty, and fails one that has output but no count."""
+    """nbval compares what a cell shows, or that it shows nothing, unless the cell has no count, or a tag or comment
+    that exempts it."""
     cells = code(notebook)
     if notebook.parent.name == "run":  # which measures, and is kept in its run's folder as it came out
         assert not [cell.source for cell in cells if cell.outputs]
         return
     for cell in cells:
-        assert bool(cell.execution_count) == bool(cell.outputs), cell.source
+        assert cell.execution_count, f"python tests/keep_outputs.py runs it: {cell.source}"
+        assert set(tags(cell)) <= {"parameters"}, cell.source
+        assert "NBVAL_" not in cell.source, cell.source
         assert not [output for output in cell.outputs if output.output_type == "error"], cell.source
-        if CHECKED in tags(cell):
-            assert text_of(cell.outputs), f"run it and keep what it shows: {cell.source}"
     headings = [cell.source for cell in read(notebook).cells if cell.source.startswith("## ")]
     assert len([cell for cell in cells if cell.outputs]) >= len(headings) / 2, "python tests/keep_outputs.py does it"
 
 
 def shows(notebooks: list[Path], data: Path) -> "subprocess.CompletedProcess[str]":
-    """Executed by nbval, which compares and names each cell, as passed or failed."""
+    """Executed by nbval, which compares all cells and names each, as passed or failed. A chart is compared by its
+    specification."""
     # rqps is imported before nbval, which would have the grammar made here, too.
     pytest_without_grammar = [sys.executable, "-m", "pytest", "-qrpfE", "--override-ini=addopts=", "-p", "rqps"]
-    nbval = ["-p", "no:cacheprovider", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=300"]
+    nbval = ["-p", "no:cacheprovider", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
     return subprocess.run(
         [*pytest_without_grammar, *nbval, *map(str, notebooks)],
         cwd=ROOT,
-        env={**os.environ, "RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py")},
+        env={**os.environ, "RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py"), "TZ": "UTC"},
         capture_output=True,
         text=True,
     )
@@ -168,7 +163,6 @@ def shown(
 def test_a_notebook_shows_what_was_committed(
     notebook: Path, shown: dict[Path, "Future[subprocess.CompletedProcess[str]]"]
 ) -> None:
-    assert any(CHECKED in tags(cell) for cell in code(notebook))
     done = shown[notebook].result()
     cells = [line for line in done.stdout.splitlines() if f"{notebook.name}::" in line]
     assert cells, done.stdout + done.stderr
