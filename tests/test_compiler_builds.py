@@ -76,7 +76,7 @@ def test_each_statement_is_tested_by_the_pairs_that_differ_in_it_alone(study: rq
 
 
 def test_native_is_an_option_of_the_page(study: rqps.Study) -> None:
-    native = page.effects(study).filter(option="native")
+    native = stats.effects_of_options(study).filter(option="native")
     assert dict(native.select("base", "dbms").iter_rows()) == {"my2.base": "my8.base", "my3.base": "my9.base"}
     assert native["estimate"].to_list() == pytest.approx([1.1, 0.95 / 0.9], abs=0.01)
     table = Notebook("compiler_builds", study)["table"]

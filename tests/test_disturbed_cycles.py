@@ -89,4 +89,4 @@ def test_the_page_says_how_many_left_and_its_numbers_are_recomputed(study: Study
     text = page.in_a_sentence(health(some))
     assert "in 72 of 720 cycles, of which 72 were left out for all sides" in text
     assert "where most" not in text
-    assert wrong(text, lambda _: page.facts(some)) == []
+    assert wrong(text, lambda _: health(some).facts) == []

@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 import rqps
 from browser import Browser, each_width, opened
+from executed import Notebook
+from rqps import stats
 from rqps.pages import measurement_health as page
 from rqps.report import build
 from rqps.stats import Health, compare, health, relate, verdict
@@ -63,8 +65,9 @@ def test_what_occasions_differ_by_beyond_their_rounds_is_the_machine_s(tmp_path:
     assert row["between"] < 0.002
     few = judged(tmp_path, health=0)
     assert between_occasions(few.rounds).is_empty()
-    assert len(page.state(few).sentences) == 1
-    state, machine = page.state(health(rqps.load(str(SAMPLES / "study=mysql-history-timed")))).sentences
+    assert Notebook("measurement_health", few.study)["of_occasions"] == []
+    timed = Notebook("measurement_health", rqps.load(str(SAMPLES / "study=mysql-history-timed")))
+    state, [machine] = timed["in_words"], timed["of_occasions"]
     assert re.match(
         r"By the median of all readings, this machine had \S+ of the \d+ MB of .*, clock \S+ GHz: ", state
     )
@@ -171,7 +174,7 @@ def test_a_study_without_its_base_or_without_runs_is_no_error(tmp_path: Path) ->
     for study in (others, nothing):
         result = health(study)
         assert page.in_a_sentence(result).startswith("Nothing is measured yet: no finished run of the base")
-        assert page.machine(study)
+        assert stats.recorded_findings(study).is_empty() == study.runs.is_empty()
 
 
 def test_constant_rounds_are_no_error(tmp_path: Path) -> None:

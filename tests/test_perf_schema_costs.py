@@ -12,7 +12,7 @@ import synthetic_scenarios as made_up
 from executed import Notebook
 from hypothesis import given
 from hypothesis import strategies as st
-from rqps.engines.mysql.perf_schema import named
+from rqps.engines.mysql.perf_schema import ALWAYS_ON, named
 from rqps.pages import FirstPage
 from rqps.pages import perf_schema_overhead as page
 from rqps.show import Nothing
@@ -37,7 +37,7 @@ def notebook(study: Study) -> Notebook:
 
 
 def parts_of(study: Study) -> pl.DataFrame:
-    return scenario_parts(study, "all-enabled", "all-disabled", page.ALWAYS_ON)
+    return scenario_parts(study, "all-enabled", "all-disabled", ALWAYS_ON)
 
 
 def cpu(study: Study, against: str = "off") -> pl.DataFrame:
@@ -88,8 +88,8 @@ def test_no_pair_is_decided_twice(study: Study) -> None:
     assert len(pairs) == len(set(pairs)) == 7 + 6 + 5
 
 
-def test_each_cell_of_the_matrix_leads_to_its_rounds(study: Study) -> None:
-    html = page.cost_matrix(cpu(study)).as_raw_html()
+def test_each_cell_of_the_matrix_leads_to_its_rounds(notebook: Notebook) -> None:
+    html = notebook.shown("scenario-matrix")
     assert html.count('data-step="point-query"') == len(made_up.NAMES) - 1
     assert 'data-dbms="my8.all-enabled" data-base="my8.off"' in html
 

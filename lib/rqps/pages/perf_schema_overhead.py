@@ -1,5 +1,6 @@
 """The page on the cost of the performance schema: its sentences, and its table and headline for the first page."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -7,26 +8,20 @@ from typing import Any
 import polars as pl
 
 from rqps import show, stats
-from rqps.engines.mysql.perf_schema import DEFAULT, DISABLED, ENABLED, OFF
+from rqps.engines.mysql.perf_schema import DEFAULT, ENABLED, OFF, subject_of
 from rqps.pages import FirstPage
 from rqps.show import Clause, amount, change_of, changes, finding, in_order, joined, listed, phrase
 from rqps.show.sentences import CELL, CHANGED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
-from rqps.stats.scenarios import ranked, scenario_costs, scenario_rounds
+from rqps.stats.scenarios import ranked, scenario_costs, scenario_means
 from rqps.store.read import Study
 from rqps.terminal import counted
 
-ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")  # consumers that all others depend on
 FRAME, MEANS = "scenarios", "scenario means"
 """The names of the frames from which the numbers in this page's sentences are recomputed."""
 MOST_STEPS = 6
 """Maximum number of steps that the headline names; for more steps, it has their geometric mean."""
 COUNTED_BY = " The answer counts comparisons as decided by throughput, or else by CPU per operation."
-_SUBJECTS = {
-    DISABLED: "the performance schema with nothing enabled",
-    DEFAULT: "the default instruments",
-    ENABLED: "everything enabled",
-}
 
 
 def findings(costs: pl.DataFrame) -> list[Clause]:
@@ -34,28 +29,15 @@ def findings(costs: pl.DataFrame) -> list[Clause]:
     scenarios that are unsure in every step share the last sentence. Instructions have one sentence, on one step."""
     if INSTRUCTIONS in set(costs["metric"]):
         return [_counted(costs)]
-    several, sentences, unsure = costs["build"].n_unique() > 1, [], []
-    rows = _named(costs)
-    order = ranked(rows, descending=True).select("release", "scenario").unique(maintain_order=True)
-    for release, scenario in order.rows():
-        of_steps = rows.filter(release=release, scenario=scenario).sort("position")
-        subject = f"{subject_of(scenario)} on {release}" if several else subject_of(scenario)
+    sentences, unsure = [], []
+    for (name,), of_steps in ranked(costs, descending=True).group_by(_subjects(costs), maintain_order=True):
+        subject = str(name)
         if (of_steps["verdict"] == "unsure").all():
             unsure.append(subject)
         else:
-            subject = f"{subject[0].upper()}{subject[1:]}"
-            sentences.append(finding(phrase("{}, CPU per operation: {}", subject, _by_place(of_steps))))
+            text = f"{subject[0].upper()}{subject[1:]}, CPU per operation"
+            sentences.append(finding(phrase("{}: {}", text, _by_place(of_steps))))
     return [*sentences, finding(f"Inconclusive in every step: {listed(unsure)}")] if unsure else sentences
-
-
-def subject_of(scenario: str) -> str:
-    """A scenario as the subject of a sentence.
-
-    >>> subject_of("mdl-only"), subject_of("all-enabled")
-    ('recording metadata locks', 'everything enabled')
-    """
-    recorded = scenario.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
-    return _SUBJECTS.get(scenario, f"recording {recorded}")
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -67,81 +49,63 @@ def on_first_page(page: FirstPage) -> FirstPage:
     shown = cpu if cpu.height else ranked(costs.filter(metric=INSTRUCTIONS), descending=True)
     if shown.is_empty():
         return page
-    table = cost_matrix(shown, COUNTED_BY if cpu.height else "")
+    across, group = ("release", "step") if shown["build"].n_unique() > 1 else ("step", "")
+    what, counted_by = ("CPU", COUNTED_BY) if cpu.height else ("Instructions", "")
+    note = f"{what} per operation against {OFF}, {show.rounds_of(shown['n'])}. {show.legend_of(shown)}{counted_by}"
+    name = "scenario-matrix"
+    table: Any = show.pivoted(shown, across, "scenario", show.change_cell, name=name, group=group, note=note)
     page = replace(page, tables=(("What the performance schema costs", table), *page.tables))
     if stats.asks(page.study) == "breakdown" or set(shown["build"]) != set(page.study.runs["build"]):
         return page
     if cpu.is_empty():
         return replace(page, headline=_counted(shown), explanation="", row=None)
-    sure = _named(cpu).filter(pl.col("verdict").is_in(list(CHANGED))).sort("estimate", descending=True)
+    sure = cpu.filter(pl.col("verdict").is_in(list(CHANGED))).sort("estimate", descending=True)
     return replace(
         page,
-        headline=_headline(page.study, _named(cpu)),
+        headline=_headline(page.study, cpu),
         explanation=_others(cpu) or (_most(sure, costs) if sure.height else ""),
         row=next(sure.iter_rows(named=True), None),
         measure=CPU,
-        conclusive=_inconclusive(_named(cpu)),
+        conclusive=_inconclusive(cpu),
     )
-
-
-def cost_matrix(cpu: pl.DataFrame, more: str = "") -> Any:
-    """A table of scenarios by step, or by build if there are several: the change of each in CPU, or instructions, per
-    operation."""
-    across, group = ("release", "step") if cpu["build"].n_unique() > 1 else ("step", "")
-    what = "CPU" if CPU in set(cpu["metric"]) else "Instructions"
-    note = f"{what} per operation against {OFF}, {show.rounds_of(cpu['n'])}. {show.legend_of(cpu)}{more}"
-    rows, name = _named(cpu), "scenario-matrix"
-    return show.pivoted(rows, across, "scenario", show.change_cell, name=name, group=group, note=note)
-
-
-def scenario_means(study: Study) -> pl.DataFrame:
-    """The geometric mean of each scenario's CPU ratio over the steps that means are taken over (see
-    `stats.left_out`). A scenario that was not measured in all these steps is left out."""
-    rounds = scenario_rounds(study).filter(pl.col("step").is_in(_steps_of_means(study)), metric=CPU, against=OFF)
-    means = stats.over_steps(rounds, {})
-    return means.filter(pl.col("steps") == pl.col("steps").max())
-
-
-def _steps_of_means(study: Study) -> list[str]:
-    without = {step for steps in stats.left_out(study).values() for step in steps}
-    return [step for step in in_order(study.steps["step"]) if step not in without]
 
 
 def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
     """A sentence on the change in CPU by the release's defaults and by the most expensive scenario: per step, or for
     several releases or many steps, the mean over the steps."""
-    rows, over, written, steps = cpu, "", _by_place, _steps_of_means(study)
+    without = [step for steps in stats.left_out(study).values() for step in steps]
+    steps = [step for step in in_order(study.steps["step"]) if step not in without]
     clients = f" with {counted(cpu['clients'][0], 'client')}" if cpu["clients"].n_unique() == 1 else ""
-    if cpu["build"].n_unique() > 1 or cpu["step"].n_unique() > MOST_STEPS:
-        rows, written = cpu.with_columns(place="release"), partial(changes, at="on", frame=FRAME)
+    if cpu["build"].n_unique() == 1 and cpu["step"].n_unique() <= MOST_STEPS:
+        rows, over, written = cpu, "", _by_place
+    elif len(steps) == 1:
+        rows, over, written = cpu.filter(step=steps[0]), f" of {steps[0]}", partial(changes, at="on", frame=FRAME)
+    else:
+        rows, written = scenario_means(study), partial(changes, at="on", frame=MEANS)
         over = f" over {listed(steps) if len(steps) <= MOST_STEPS else counted(len(steps), 'step')} (geometric mean)"
-    if over and len(steps) == 1:
-        rows, over = rows.filter(step=steps[0]), f" of {steps[0]}"
-    elif over:
-        of_dbms = rows.select("dbms", "scenario", "place").unique("dbms", maintain_order=True)
-        rows = scenario_means(study).join(of_dbms, on="dbms", maintain_order="left")
-        written = partial(changes, at="on", frame=MEANS)
-    most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
-    chosen = [name for name in (DEFAULT, *most.head(1)) if name in set(rows["scenario"])]
-    if not chosen:
-        return finding("No scenario was measured in all steps")
-    first, *others = (phrase("{} {}", subject_of(name), written(rows.filter(scenario=name))) for name in chosen)
-    text = phrase("CPU per operation against the performance schema off{}{}: {}", clients, over, first)
-    return phrase("{}{}", finding(text, *others), show.few_rounds(rows["n"]))
+    return _against_off(f"CPU per operation against the performance schema off{clients}{over}", rows, written, 1)
 
 
 def _counted(costs: pl.DataFrame) -> Clause:
     """A sentence on the change in instructions by the defaults and by each other scenario, the most expensive first,
     in the step in which the defaults cost most; counts of few rounds have no verdicts."""
-    rows = _named(costs).drop("verdict").with_columns(place="release")
-    of_steps = rows.group_by("step").agg(pl.col("estimate").filter(scenario=DEFAULT).mean())
+    of_steps = costs.group_by("step").agg(pl.col("estimate").filter(scenario=DEFAULT).mean())
     step = of_steps.sort("estimate", descending=True, nulls_last=True)["step"][0]
-    rows = rows.filter(step=step)
-    most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
-    chosen = [name for name in (DEFAULT, *in_order(most)) if name in set(rows["scenario"])]
-    parts = [phrase("{} {}", subject_of(name), changes(rows.filter(scenario=name), "on", FRAME)) for name in chosen]
     text = f"Instructions per operation of {step} against the performance schema off"
-    return phrase("{}{}", finding(phrase("{}: {}", text, joined("; ", parts))), show.few_rounds(rows["n"]))
+    return _against_off(text, costs.filter(step=step).drop("verdict"), partial(changes, at="on", frame=FRAME))
+
+
+def _against_off(
+    text: str, rows: pl.DataFrame, written: Callable[[pl.DataFrame], Clause], others: int | None = None
+) -> Clause:
+    """The text and the changes by the release's defaults, then by the other scenarios, the most expensive first: by
+    all of them, or by so many. `written` has the changes of one scenario in words; their place is the release."""
+    rows = rows.with_columns(place="release")
+    most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
+    by_scenario = {name: rows.filter(scenario=name) for name in (DEFAULT, *in_order(most)[:others])}
+    parts = [phrase("{} {}", subject_of(name), written(of)) for name, of in by_scenario.items() if of.height]
+    says = phrase("{}: {}", text, joined("; ", parts)) if parts else "No scenario was measured in all steps"
+    return phrase("{}{}", finding(says), show.few_rounds(rows["n"]))
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
@@ -149,8 +113,7 @@ def _others(cpu: pl.DataFrame) -> Clause:
     first = cpu.filter(pl.col("step") == pl.col("step").first(), ~pl.col("scenario").is_in([DEFAULT, ENABLED]))
     if first.is_empty() or first["build"].n_unique() > 1:
         return Clause("")
-    places = pl.col("scenario").map_elements(subject_of, pl.String)
-    costs = changes(first.with_columns(place=places), "by", FRAME)
+    costs = changes(first.with_columns(place=_subjects(first)), "by", FRAME)
     return finding(phrase("In {}, each against off: {}", first["step"][0], costs))
 
 
@@ -167,13 +130,8 @@ def _most(sure: pl.DataFrame, costs: pl.DataFrame) -> Clause:
 
 def _inconclusive(costs: pl.DataFrame) -> Clause:
     """A sentence on the scenarios whose cost is inconclusive."""
-    several = costs["build"].n_unique() > 1
-    names = {
-        dbms: subject_of(scenario) + f" on {release}" * several
-        for dbms, scenario, release in costs.select("dbms", "scenario", "release").iter_rows()
-    }
-    of = {"metric": CPU, "against": OFF, "dbms": in_order(costs["dbms"]), "step": in_order(costs["step"])}
-    unsure = show.inconclusive(costs, FRAME, names, of)
+    names = dict(costs.select("dbms", _subjects(costs)).iter_rows())
+    unsure = show.inconclusive(costs, FRAME, names, {"metric": CPU, "against": OFF})
     return finding(phrase("Costs that are inconclusive: {}", unsure)) if unsure else Clause("")
 
 
@@ -186,9 +144,7 @@ def _by_place(costs: pl.DataFrame) -> Clause:
     return changes(costs.sort("clients").with_columns(place=clients), "with", FRAME)
 
 
-def _named(cpu: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the column `release`: the version, or the build if several builds share a version."""
-    number = pl.col("version").str.extract(r"^(\d+(?:\.\d+)+)")
-    return cpu.with_columns(
-        release=pl.when(number.n_unique() == pl.col("build").n_unique()).then(number).otherwise("build")
-    )
+def _subjects(costs: pl.DataFrame) -> pl.Expr:
+    """The scenarios as subjects of a sentence, with the release if there are several builds."""
+    subject = pl.col("scenario").map_elements(subject_of, pl.String)
+    return pl.format("{} on {}", subject, "release") if costs["build"].n_unique() > 1 else subject

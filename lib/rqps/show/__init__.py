@@ -42,6 +42,7 @@ from rqps.show.sentences import (
     other_plans,
     steps_of_means,
     verdict_counts,
+    within_layouts,
 )
 from rqps.show.table import (
     Column,

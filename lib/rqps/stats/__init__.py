@@ -58,11 +58,11 @@ from rqps.stats.conditions import (
 )
 from rqps.stats.disagreement import SAME_WORK, deciding, side_by_side, waiting
 from rqps.stats.estimate import MEDIAN, STUDENT
-from rqps.stats.flavours import OPTIONS, flavours, means_of_pairs
+from rqps.stats.flavours import effects_of_options, flavours, means_of_pairs, pairs_by_option
 from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
-from rqps.stats.layouts import known_layouts, with_layouts
-from rqps.stats.machine_states import changed_state, machine_state
+from rqps.stats.layouts import known_layouts, luck_of_layouts, with_layouts
+from rqps.stats.machine_states import changed_state, machine_state, recorded_findings
 from rqps.stats.metrics import COMPARED, PUBLISHED, SIDES, THROUGHPUTS, TITLES, measured, tidy, usable, version_order
 from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads

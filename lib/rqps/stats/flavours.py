@@ -3,14 +3,14 @@
 import polars as pl
 
 from rqps.stats.conditions import how_compiled
-from rqps.stats.metrics import COMPARED, measured, with_counts
+from rqps.stats.metrics import COMPARED, THROUGHPUT, measured, with_counts
 from rqps.stats.pairing import rounds_of_pairs
 from rqps.stats.summary import left_out, means_of
 from rqps.store.read import Study
 
 FACTS = ("compiler", "optimization", "frame_pointers", "instruction_set", "lto", "pgo")
-OPTIONS = ("optimization", "native", "lto", "pgo")
-"""Columns that are equal in two builds that differ only in the compiler."""
+OPTIONS = ("family", "optimization", "native", "pgo", "lto")
+"""The facts in which builds are compared one by one."""
 PLAIN = "x86-64"
 _WORDS = {"native": "native", "lto": "LTO", "pgo": "PGO"}
 _FRAMES = {"yes": "frame pointers", "no": "no frame pointers"}
@@ -81,3 +81,31 @@ def means_of_pairs(study: Study, pairs: pl.DataFrame) -> pl.DataFrame:
     values = with_counts(measured(study, COMPARED), study).filter(~pl.col("step").is_in(without))
     distinct = pairs.select("base", "dbms").unique(maintain_order=True)
     return means_of(rounds_of_pairs(values, distinct.rows()), "pair")
+
+
+def pairs_by_option(flavours: pl.DataFrame) -> pl.DataFrame:
+    """One row per pair of builds that differ in one compiler option alone: `option` is that option, `change` says how
+    it differs, such as `PGO` or `clang in place of gcc`, and `beside` has the options that both builds share. The
+    facts are those of the base, `base_name` and `name` the flavours of base and me."""
+    frames = []
+    for option in OPTIONS:
+        shared = [name for name in OPTIONS if name != option]
+        common = ["host", "version", "config", *shared]
+        both = flavours.join(flavours, on=common, suffix="_me", maintain_order="left_right")
+        base, me = pl.col(option), pl.col(f"{option}_me")
+        first, second = ("gcc", "clang") if option == "family" else ("no", "yes")
+        is_pair = base < me if option == "optimization" else (base == first) & (me == second)
+        change = pl.lit(_WORDS[option]) if option in _WORDS else pl.format("{} in place of {}", me, base)
+        compiler = pl.concat_str([name for name in shared if name not in _WORDS], separator=" ")
+        words = (pl.when(pl.col(name) == "yes").then(pl.lit(_WORDS[name])) for name in _WORDS if name != option)
+        columns = {"base": "dbms", "dbms": "dbms_me", "base_name": "flavour", "name": "flavour_me"}
+        in_words = {"option": pl.lit(option), "change": change, "beside": _listed(compiler, *words)}
+        frames.append(both.filter(is_pair).select("host", "version", "config", *OPTIONS, **in_words, **columns))
+    return pl.concat(frames)
+
+
+def effects_of_options(study: Study) -> pl.DataFrame:
+    """The pairs of `pairs_by_option` with the geometric mean of throughput over the steps."""
+    pairs = pairs_by_option(flavours(study))
+    means = means_of_pairs(study, pairs).filter(metric=THROUGHPUT)
+    return pairs.join(means, on=["host", "base", "dbms"], maintain_order="left")

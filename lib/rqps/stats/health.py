@@ -77,6 +77,24 @@ class Health(NamedTuple):
         """Number of comparisons that drift (in throughput or CPU), and the total."""
         return _drifting(self.drift)
 
+    @property
+    def facts(self) -> pl.DataFrame:
+        """The rows that the numbers in a verdict's reasons count, by `kind`: `yes` is true for the rows that are
+        counted, and `estimate` is a ratio, 1 for no difference. `itself` has its half width as a ratio, too."""
+        of_throughput, half = pl.col("metric") == THROUGHPUT, (pl.col("high") / pl.col("low")).sqrt()
+        noise_floor, of_dbms = pl.col("noise_floor"), self.drift.group_by("host", "step", "dbms")
+        resolved = noise_floor <= pl.lit(self.noise_floor, pl.Float64)
+        rows = {
+            "different": self.compared.select(yes="different"),
+            "itself": self.overall.filter(of_throughput).select("estimate", "n", half=half),
+            "resolved": self.steps.filter(of_throughput).select(yes=resolved, estimate=1 + noise_floor),
+            "drifting": of_dbms.agg(yes=pl.col("drifting").any()).select("yes"),
+            "far": self.by_round.select(yes="far"),
+            "disturbed": self.by_round.select(yes="disturbed"),
+            "cycles": self.cycles.select("cycles", "disturbed", "left_out"),
+        }
+        return pl.concat([of_kind.with_columns(kind=pl.lit(kind)) for kind, of_kind in rows.items()], how="diagonal")
+
 
 def health(study: Study) -> Health:
     """Judges a study by its rounds, its warnings, and duets of the base with itself, if it has any."""
@@ -111,6 +129,11 @@ def health(study: Study) -> Health:
     overall = _overall(equal)
     frames = (of_duets, itself, equal, overall, steps, by_round, cycles, drift)
     return Health(study, *frames, is_duet, belief, most, finest, missing)
+
+
+def facts(study: Study) -> pl.DataFrame:
+    """The `facts` of a study's health."""
+    return health(study).facts
 
 
 def _nine_of_ten(noise_floor: pl.Series) -> float | None:

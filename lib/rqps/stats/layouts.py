@@ -59,3 +59,18 @@ def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
     more = {"warnings": pl.lit(LAYOUT), "explained": text} if "warnings" in compared.columns else {}
     is_within = pl.when("within_layout")
     return marked.with_columns(is_within.then(pl.concat_list(name, of)).otherwise(name) for name, of in more.items())
+
+
+def luck_of_layouts(ratios: pl.DataFrame, twins: pl.DataFrame) -> pl.DataFrame:
+    """The effect of layouts, one row per step, metric and dbms of a study that measures other layouts in each round.
+
+    `layouts` is the number of layouts. `spread` is the standard deviation of the ratios in percent, `noise` the
+    standard deviation of the base's ratios to its twin. `two_layouts` is the part of the spread that is not noise:
+    the root of `spread` squared minus `noise` squared."""
+    keys, spread = ["host", "step", "metric"], pl.col("ratio").log().std() * 100
+    noise = twins.group_by(keys).agg(noise=spread)
+    luck = ratios.group_by(*keys, "dbms", maintain_order=True).agg(
+        layouts=pl.col("layout").n_unique(), rounds=pl.len(), spread=spread
+    )
+    luck = luck.filter(pl.col("rounds") > 1).join(noise, on=keys, how="left", maintain_order="left")
+    return luck.with_columns(two_layouts=(pl.col("spread") ** 2 - pl.col("noise") ** 2).clip(0).sqrt())

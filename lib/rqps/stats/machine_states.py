@@ -1,10 +1,12 @@
-"""The state of the machine while a study was measured. A ratio holds for a state, so wherever numbers of two studies
-stand side by side, states that differ are named."""
+"""The machine of a study: the findings of the doctor about it, and its state meanwhile. A ratio holds for a state, so
+wherever numbers of two studies stand side by side, states that differ are named."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from rqps.measure.finding import LEVELS, Finding, machine_findings
+from rqps.store.manifest import Manifest
 from rqps.store.read import Study
 
 OTHER_ROOM, OTHER_CLOCK = 1.9, 1.1
@@ -61,3 +63,18 @@ def changed_state(first: Study, second: Study) -> str:
         return f"The state of the machine differs, and ratios depend on it: {states}." * one.differs(other)
     unknown = names[0] if other else names[1]
     return f"The state of the machine was not recorded in {unknown}." if one or other else ""
+
+
+def recorded_findings(study: Study) -> pl.DataFrame:
+    """The doctor's findings from the description of the machine in each host's first run: one row per host and
+    finding, the worst first, with `level`, `observed`, `effect` and `fix`."""
+    findings: list[tuple[Any, ...]] = []
+    for host, folder in study.runs.unique("host", keep="first", maintain_order=True).select("host", "folder").rows():
+        [text] = study.manifests.filter(folder=folder).collect()["manifest"]
+        run = Manifest.model_validate_json(text)
+        cpus = {*run.placement.server_cpus, *run.placement.client_cpus, *run.placement.observer_cpus}
+        # The run recorded `cpus_allowed` after it was bound to one CPU: its placement shows that more were allowed.
+        allowed = max(run.machine.get("cpus_allowed", 0), len(cpus))
+        findings += [(host, *finding) for finding in machine_findings({**run.machine, "cpus_allowed": allowed})]
+    findings.sort(key=lambda row: -LEVELS.index(row[2]))
+    return pl.DataFrame(findings, dict.fromkeys(("host", *Finding._fields), pl.String), orient="row")

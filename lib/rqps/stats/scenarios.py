@@ -8,11 +8,12 @@ from itertools import takewhile
 import polars as pl
 
 from rqps.engines import NO_SCENARIOS, Scenarios, facts_of
-from rqps.stats.comparison import relate, relate_pairs
+from rqps.stats.comparison import over_steps, relate, relate_pairs
 from rqps.stats.conditions import asked_options
 from rqps.stats.estimate import STUDENT
 from rqps.stats.metrics import COMPARED, CPU, INSTRUCTIONS, THROUGHPUT, measured, version_order, with_counts
 from rqps.stats.pairing import rounds_of_pairs
+from rqps.stats.summary import left_out
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
@@ -78,8 +79,9 @@ def scenario_rounds(study: Study) -> pl.DataFrame:
 @lru_cache(maxsize=2)  # most sections of a page use the result
 def scenario_costs(study: Study) -> pl.DataFrame:
     """The tidy frame of each scenario against others, for every metric with verdicts. Further columns are the
-    `version`, the cost that the scenario `added`, with its interval, and the ratio of `throughput`. The study's own
-    pairs are as in `relate`; all others are corrected for multiple comparisons together with them."""
+    `version`; the `release`, which is the version's number, or the build if several builds share a version; the cost
+    that the scenario `added`, with its interval; and the ratio of `throughput`. The study's own pairs are as in
+    `relate`; all others are corrected for multiple comparisons together with them."""
     paired = scenario_rounds(study)
     pair, row = ["host", "step", "base", "dbms"], ["host", "step", "base", "dbms", "metric"]
     added = STUDENT.estimate(paired, row, "difference")
@@ -89,11 +91,25 @@ def scenario_costs(study: Study) -> pl.DataFrame:
         relate_pairs(paired, relate(study)[1])
         .join(added, on=row, how="left", maintain_order="left")
         .join(names, on=["base", "dbms"], maintain_order="left")
-        .join(scenarios(study).select("dbms", "version"), on="dbms", maintain_order="left")
+        .join(_releases(study).drop("scenario"), on="dbms", maintain_order="left")
     )
     beside = {"estimate": "throughput", **{end: f"throughput_{end}" for end in ("low", "high", "verdict")}}
     throughput = compared.filter(metric=THROUGHPUT).rename(beside).select(*pair, *beside.values())
     return compared.join(throughput, on=pair, how="left", maintain_order="left")
+
+
+def scenario_means(study: Study) -> pl.DataFrame:
+    """The geometric mean of each scenario's CPU ratio to the engine's first base, over the steps that means are taken
+    over (see `left_out`). A scenario that was not measured in all these steps has no mean."""
+    rounds = scenario_rounds(study).filter(pl.col("against").is_in(recorder(study).BASES[:1]), metric=CPU)
+    means = over_steps(rounds, left_out(study)).join(_releases(study), on="dbms", maintain_order="left")
+    return means.filter(pl.col("steps") == pl.col("steps").max())
+
+
+def _releases(study: Study) -> pl.DataFrame:
+    number = pl.col("version").str.extract(r"^(\d+(?:\.\d+)+)")
+    release = pl.when(number.n_unique() == pl.col("build").n_unique()).then(number).otherwise("build")
+    return scenarios(study).select("dbms", "version", "scenario", release=release)
 
 
 def ranked(costs: pl.DataFrame, *, descending: bool = False) -> pl.DataFrame:

@@ -25,6 +25,13 @@ STATEMENTS = "questions"
 MEMORY = "perf_schema/memory_bytes"
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
 BASES: tuple[str, ...] = (OFF, DISABLED, DEFAULT)
+ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")
+"""Consumers on which all others depend, and which alone record nothing."""
+_SUBJECTS = {
+    DISABLED: "the performance schema with nothing enabled",
+    DEFAULT: "the default instruments",
+    ENABLED: "everything enabled",
+}
 BY_OPTION: Mapping[str, str] = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
 _WRITE_BELOW = {
     "performance_schema_instrument": 'instruments: {"wait/io/%": timed}',
@@ -113,12 +120,7 @@ _NOTHING = Scenario(
     kind="on",
     release=False,
     instruments=(Switch("%", "off"),),
-    consumers=(
-        Switch("%", False),
-        # All other consumers depend on these two, which alone record nothing.
-        Switch("global_instrumentation", True, optional=True),
-        Switch("thread_instrumentation", True, optional=True),
-    ),
+    consumers=(Switch("%", False), *(Switch(name, True, optional=True) for name in ALWAYS_ON)),
 )
 _STARTS = {
     "nothing": _NOTHING,
@@ -184,6 +186,16 @@ def named(name: str) -> Scenario:
     if name not in _named():
         raise RqpsError(f"unknown scenario {name!r}; {instead(name, names(), 'scenarios')}")
     return _named()[name]
+
+
+def subject_of(name: str) -> str:
+    """The name of a scenario as the subject of a sentence.
+
+    >>> subject_of("mdl-only"), subject_of("all-enabled")
+    ('recording metadata locks', 'everything enabled')
+    """
+    recorded = name.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
+    return _SUBJECTS.get(name, f"recording {recorded}")
 
 
 def scenario(spec: ScenarioSpec) -> Scenario:
