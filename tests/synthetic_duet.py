@@ -49,7 +49,7 @@ def write_duets(
 
 
 def _warned(facts: Manifest, shape: Shape, disturbed: bool) -> Manifest:
-    text = "other processes kept 80% of a CPU busy meanwhile"
+    text = "other processes kept 80 % of a CPU busy meanwhile"
     warnings = tuple(Warning_(kind="others", text=text, step=step) for step in shape.steps)
     return facts.model_copy(update={"warnings": warnings if disturbed else ()})
 

@@ -78,7 +78,9 @@ def test_plan_measures_the_disk_of_a_study_that_waits_for_it(house: House, monke
     assert "the disk" not in in_memory
     of_the_disk(house)
     output = command("plan", "demo", cwd=house.path).stdout
-    assert re.search(r"the disk reads 16 KB in \d+ µs and writes 16 KB in \d+ µs, past the page cache", output)
+    assert re.search(
+        r"the disk reads 16 KB in [\d.]+ [µm]s and writes 16 KB in [\d.]+ [µm]s, past the page cache", output
+    )
     assert re.search(r"under load, (\d+ min )?\d+ s waiting for the disk\n", output), output
     monkeypatch.setenv("RQPS_SCRATCH", "/dev/shm/rqps-test")
     refused = command("plan", "demo", cwd=house.path)

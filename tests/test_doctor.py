@@ -77,7 +77,7 @@ def test_a_busy_process_is_named_with_its_share(burner: Child) -> None:
     assert busy.share < activity.share + 0.1, "a tick or two are counted late"
     finding = other_processes(Activity(0.9, (busy._replace(share=0.9),)))
     assert finding.level == "warn"
-    assert f"use 90% of a CPU: {busy.name} ({burner.pid}) 90%" in finding.observed
+    assert f"use 90 % of a CPU: {busy.name} ({burner.pid}) 90 %" in finding.observed
 
 
 def test_processes_too_short_to_be_named_are_counted() -> None:
@@ -89,7 +89,7 @@ def test_processes_too_short_to_be_named_are_counted() -> None:
     named = sum(one.share for one in activity.busy)
     assert activity.share > 0.1
     finding = other_processes(Activity(named + 0.5, activity.busy))
-    assert "short-lived ones 50%" in finding.observed
+    assert "short-lived ones 50 %" in finding.observed
 
 
 @pytest.mark.usefixtures("burner")
@@ -121,7 +121,7 @@ def test_a_cpu_that_slows_down_while_the_others_work_shares_a_core() -> None:
     alone, slowed = (summarise(1, ends_ns, cpu_ns=ends_ns[-1], stolen_s=0) for ends_ns in pieces.values())
     finding = shared_core(alone, [replace(slowed, cpu=0), slowed])
     assert finding is not None
-    assert "CPU 1 takes 60% longer" in finding.observed
+    assert "CPU 1 takes 60 % longer" in finding.observed
     assert shared_core(alone, [replace(alone, cpu=0), alone]) is None
     assert shared_core(alone, [alone]) is None
 
@@ -235,11 +235,11 @@ BUSY = (Busy(1, "init", 0.02),)
 @pytest.mark.parametrize(
     ("finding", "level", "text"),
     [
-        (load(0.1, cpus=4), "ok", "0.10 over the last minute"),
+        (load(0.1, cpus=4), "ok", "0.1 over the last minute"),
         (load(1.0, cpus=4), "note", "on 4 CPUs"),
         (load(3.0, cpus=4), "warn", "wait until the machine is quiet"),
-        (other_processes(Activity(0.0, ())), "ok", "use 0% of a CPU"),
-        (other_processes(Activity(0.02, BUSY)), "ok", "use 2% of a CPU"),
+        (other_processes(Activity(0.0, ())), "ok", "use 0 % of a CPU"),
+        (other_processes(Activity(0.02, BUSY)), "ok", "use 2 % of a CPU"),
         (servers_of_ours({12: True, 34: False}), "warn", "kill 34"),
         (servers_of_ours({12: True}), "note", "1 running"),
         (servers_of_ours({}), "ok", "none running"),

@@ -245,4 +245,4 @@ def test_progress_reports_percent_and_time_left() -> None:
     progress = Progress(messages.append, "mine: downloading", 100_000_000, lambda: next(now))
     for done in (10_000_000, 50_000_000, 55_000_000, 100_000_000):
         progress.reach(done)
-    assert messages == ["mine: downloading: 50% of 100 MB, 5 s left", "mine: downloading: 100% of 100 MB, 0 s left"]
+    assert messages == ["mine: downloading: 50 % of 100 MB, 5 s left", "mine: downloading: 100 % of 100 MB, 0 s left"]

@@ -500,7 +500,7 @@ def test_imported_and_own_results_stand_side_by_side(tmp_path: Path) -> None:
     write_study(tmp_path / "data", Shape(dbms=ours, steps=("point-query_range=100", "update-index_range=100")))
     imported(tmp_path / "data", root, renames=dict(zip((OLD, NEW), ours, strict=True)))
     page, shared = two_studies("theirs", "synthetic", tmp_path / "data", tmp_path / "out")
-    assert shared == "2 dbms are in both, of 2 and 2; 2 steps are in both, of 2 and 2."
+    assert shared == "Both studies have the same 2 dbms. Both studies have the same 2 steps."
     text = html.unescape(re.sub(r"<[^>]+>", " ", page.read_text()))
     assert f"imported: {OLD}" in text
     assert "not known" in text

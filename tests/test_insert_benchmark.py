@@ -116,7 +116,7 @@ def test_the_redo_log_is_read_as_every_release_writes_it() -> None:
 def test_what_is_left_to_settle_is_reported_in_words() -> None:
     row = {"dirty_kb": 10.0, "buffer_pool_kb": 1000.0, "history_length": 100}
     assert innodb.left(row) == ""
-    assert innodb.left(row | {"dirty_kb": 25.0}).startswith("2.5% of the buffer pool is dirty, 1% may be")
+    assert innodb.left(row | {"dirty_kb": 25.0}).startswith("2.5 % of the buffer pool is dirty, 1 % may be")
     assert "1,234 transactions are not purged, 100 may be" in innodb.left(row | {"history_length": 1234})
 
 
@@ -208,7 +208,7 @@ def test_a_missed_rate_is_reported_with_what_was_left_undone() -> None:
     slow = [line(1, "insert", 0, {100: 12})]
     assert warned(slow, target_held=False, elapsed_s=30.0) == {
         "rate not held": "20 rows/s were inserted instead of 100; "
-        "the step ended after 30.0 s, at its limit of 30 s, with 600 of 1,000 rows"
+        "the step ended after 30 s, at its limit of 30 s, with 600 of 1,000 rows"
     }
     assert warned([line(1, "insert", 0, {100: 20})], target_held=False, elapsed_s=20.0) == {
         "rate not held": "50 rows/s were inserted instead of 100"
@@ -220,6 +220,6 @@ def test_what_else_is_reported_of_a_step() -> None:
     assert warned(lines, deleted=1000) == {}
     assert warned(lines, deleted=1200) == {}, "the server deletes rows of its own tables, too"
     assert warned(lines, deleted=990)["rows"].startswith("990 of 1,000 rows were deleted")
-    assert warned(lines, deleted=1000, retries=2)["retries"].startswith("4.8% of statements were refused")
+    assert warned(lines, deleted=1000, retries=2)["retries"].startswith("4.8 % of statements were refused")
     few = [line(1, "query", 0, {100: 4}).replace('"rows_found": 40', '"rows_found": 20')]
-    assert warned(few)["rows"] == "a query returned 5.0 rows on average instead of 10"
+    assert warned(few)["rows"] == "a query returned 5 rows on average instead of 10"

@@ -7,6 +7,7 @@ import pytest
 from live_load import Sysbenched, asked, logging_server
 from rqps.engines.mysql.instance import query
 from rqps.errors import RqpsError
+from rqps.numbers import in_percent
 
 pytestmark = pytest.mark.live
 
@@ -38,7 +39,7 @@ def test_a_transaction_that_met_a_deadlock_is_done_again(step: str, prepared: bo
     (warning,) = answer.warnings
     share = columns["retries"] / (columns["retries"] + columns["transactions"])
     assert (warning.kind, warning.step) == ("retries", step)
-    assert warning.text.startswith(f"{share:.1%} of transactions")
+    assert warning.text.startswith(f"{in_percent(share)} of transactions")
     assert sum(row["retries"] for row in answer.intervals) == columns["retries"]
 
 

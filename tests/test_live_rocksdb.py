@@ -387,7 +387,7 @@ def test_a_step_that_hangs(short: Path) -> None:
     with Driver(database, setup, step, DbBenchParameters(keys=20_000, seconds=60), **how(short)) as load:
         load.patience_s = 0.5
         load.wait_for_begin()
-        with pytest.raises(RqpsError, match=r"did not get to 'ended' within 0 s"):
+        with pytest.raises(RqpsError, match=r"did not get to 'ended' within 0.5 s"):
             load.wait_for_end()
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 LIBRARY = ROOT / "lib/rqps"
 ROOMS = (
     ("errors",),
-    ("terminal", "scratch", "keeper"),
+    ("terminal", "numbers", "scratch", "keeper"),
     ("notebook",),
     ("engines",),
     ("study",),
@@ -105,6 +105,19 @@ def test_one_module_decides_a_verdict() -> None:
     assert {str(path.relative_to(LIBRARY)) for path in MODULES if decides.search(path.read_text())} <= {
         "stats/verdict.py"
     }
+
+
+FORMATS_A_NUMBER = re.compile(r":[-+,<>^\d]*\.(?:\d+|\{\w+\})[efg%]\}")
+HAVE_FORMATS = {
+    "numbers.py": "where each kind of number has its format",
+    "show/claims.py": "the digits of a claim in JSON",
+    "show/flame/picture.py": "coordinates in SVG",
+}
+
+
+def test_one_module_formats_numbers() -> None:
+    formats = {str(path.relative_to(LIBRARY)) for path in MODULES if FORMATS_A_NUMBER.search(path.read_text())}
+    assert formats == HAVE_FORMATS.keys()
 
 
 def test_no_two_modules_share_a_name_and_none_is_a_riddle() -> None:

@@ -130,7 +130,7 @@ def test_by_ctrl_c_in_a_terminal_whose_live_line_fits(small_house: House) -> Non
     lines = [line for line in re.split(r"[\r\n]+|\^C", drawn) if line.startswith("run 1/1")]
     assert len(lines) > 1
     assert max(map(len, lines)) <= 60
-    assert re.match(r"run 1/1  my1.base round 1  \d+ s left, 0%  starting", lines[0])
+    assert re.match(r"run 1/1  my1.base round 1  \d+ s left, 0 %  starting", lines[0])
 
 
 def test_what_a_killed_rqps_left_is_cleared_away_by_the_next(house: House) -> None:

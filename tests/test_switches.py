@@ -158,12 +158,12 @@ def test_doubts_are_warnings() -> None:
     assert list(doubts(stacks, sure)) == []
     texts = [*doubts(stacks, sure._replace(running_s=4)), *doubts(stacks, sure._replace(recorded_share=0.5))]
     assert texts == [
-        "threads ran 3.00 s by their switches, but used 4.00 s of CPU meanwhile",
-        "only 50% of the measured time was recorded, since perf was not ready before",
+        "threads ran 3 s by their switches, but used 4 s of CPU meanwhile",
+        "only 50 % of the measured time was recorded, since perf was not ready before",
     ]
     lost = list(folded(off(8, 12, "S") + off(8, 14, "S")).stacks())
     assert list(doubts(lost, sure._replace(running_s=2))) == [
-        "20% of the threads' time is between switches that do not fit together"
+        "20 % of the threads' time is between switches that do not fit together"
     ]
 
 

@@ -124,7 +124,8 @@ def test_two_of_one_name_are_told_by_their_time(data: Path) -> None:
 def test_dbms_that_only_one_study_has_are_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(data, "more", shape=synthetic.Shape(dbms=(*SHAPE.dbms, "my3.base")))
     assert main(["report", "before", "more", "--data", str(data)]) == 0
-    shared = "2 dbms are in both, of 2 and 3, only in more my3.base; 2 steps are in both, of 2 and 2."
+    shared = "2 dbms are in both studies; before has 2 and more has 3. Only more has my3.base. Both studies have the "
+    shared += "same 2 steps."
     assert capsys.readouterr().out.startswith(shared)
     assert shared in (data / "report/before-more.html").read_text()
 

@@ -31,6 +31,7 @@ from rqps.measure.machine import read_state
 from rqps.measure.run import Measured, measure_steps
 from rqps.measure.serve import Serving, serving
 from rqps.notebook import LOGS
+from rqps.numbers import duration
 from rqps.schedule.run_folder import measuring
 from rqps.schedule.state import this_host
 from rqps.stats.metrics import COMPARED
@@ -38,7 +39,7 @@ from rqps.store.read import Study
 from rqps.store.schemas import CYCLES, IDENTITY, SLICES
 from rqps.study import PlacementKind, Run, read_runs_file, unfold
 from rqps.study.runs_file import ConfigSpec
-from rqps.terminal import Terminal, duration
+from rqps.terminal import Terminal
 from rqps.workloads import PARAMETERS
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 

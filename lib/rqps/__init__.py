@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 __all__ = ["Study", "__version__", "load", "load_levels", "load_run", "what_if"]
 
 # Altair, nbformat and papermill import jsonschema, which imports this package if it is installed. The package builds
-# a grammar of all URIs, which takes 1.3 s of CPU in each kernel and command. rqps never checks a URI with it.
+# a grammar of all URIs, which takes 1.3 s of CPU in each Jupyter kernel and command. rqps never checks a URI with it.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 

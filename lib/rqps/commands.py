@@ -175,10 +175,10 @@ def hosts(arguments: argparse.Namespace) -> Call:
 def plan(arguments: argparse.Namespace) -> Call:
     from rqps.engines import engine_of
     from rqps.engines.making.recipe import recipe_of
+    from rqps.numbers import duration
     from rqps.overview import option_files_lines, plan_text
     from rqps.schedule.state import Estimate, state, this_host
     from rqps.study import builds_of
-    from rqps.terminal import duration
 
     _, runs_file, data = _asked(arguments)
     hours = _hours(arguments)
@@ -223,9 +223,9 @@ def plan(arguments: argparse.Namespace) -> Call:
 def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tuple[str, float]:
     """A sentence about the occasions that a study still needs after the current one, and the seconds that they take,
     pauses included; an empty text and 0 if none is left."""
+    from rqps.numbers import counted, duration
     from rqps.schedule.state import Estimate, StudyFolder
     from rqps.study import Measured, on_host, unfold
-    from rqps.terminal import counted, duration
 
     own, now = on_host(runs_file, study, host), StudyFolder.of(data, study).measured(host).occasion
     spec = own.studies[study]
@@ -247,8 +247,8 @@ def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
     if a run depends on it; otherwise the text is empty."""
     from rqps.engines.cache import cache_dir
     from rqps.measure.device import measure_device
+    from rqps.numbers import duration_us, megabytes
     from rqps.schedule.run_folder import measuring
-    from rqps.terminal import megabytes
 
     if not asked and not any(run.disk_seconds() for run in runs):
         return "", 0.0
@@ -257,8 +257,8 @@ def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
             device = measure_device(Path(os.environ.get("RQPS_SCRATCH") or cache_dir()))
     except RqpsError as error:
         return f"the disk was not measured, so the time does not include waits for it: {error.message}", 0.0
-    read_us, write_us = (f"{seconds * 1e6:.0f} µs" for seconds in device[:2])
-    of_pages = f"the disk reads 16 KB in {read_us} and writes 16 KB in {write_us}, past the page cache"
+    read, write = (duration_us(seconds * 1e6) for seconds in device[:2])
+    of_pages = f"the disk reads 16 KB in {read} and writes 16 KB in {write}, past the page cache"
     words = f"{of_pages}; it writes {megabytes(round(device.bytes_per_s))} a second"
     return words, sum(run.disk_seconds(device) for run in runs)
 
@@ -506,8 +506,8 @@ def try_(arguments: argparse.Namespace) -> Call:
 
 
 def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: Path) -> Call:
+    from rqps.numbers import counted
     from rqps.schedule.tries import StatementTry, study_of_statement
-    from rqps.terminal import counted
 
     if len(arguments.steps) != 1 or not arguments.tables:
         fix = "give one statement in quotes, before the options, and a file with --tables"

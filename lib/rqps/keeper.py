@@ -3,8 +3,8 @@
 The keeper runs as a process of its own; `command()` below gives its command line. It uses only Python's standard
 library, since it starts with every server and every step. It pins the program to its CPUs, and has two modes:
 
-- `exec`: becomes the program, which Linux kills when its parent ends. Load generators and notebooks' kernels run so.
-- `guard`: stays beside the program and reads its own standard input, a pipe from the owner. When the pipe closes,
+- `exec`: becomes the program, which Linux kills when its parent ends. Load generators and Jupyter kernels run so.
+- `guard`: stays beside the program and reads its own standard input, a pipe from rqps. When the pipe closes,
   `guard` asks the program to stop (by SIGTERM, or another signal), and kills it if it does not stop. Then `guard`
   kills all processes that outlive the program, and removes its scratch folders. Servers run so, since they need time
   for a clean shutdown.
@@ -70,7 +70,7 @@ def _start(argv: list[str], cpus: list[int]) -> int:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)  # stdout of the keeper, a pipe to the owner, is for the keeper's reports alone
+        os.dup2(2, 1)  # the program writes to stderr: stdout is the pipe through which the keeper reports to rqps
         _become(argv, cpus, keeper)
     except OSError as error:
         print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
@@ -97,7 +97,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
     _report(f"pid {child}")
     while (code := _ended(child)) is None and not asked_to_stop:
         ready, _, _ = select.select([0, wakeup], [], [])
-        if 0 in ready and not os.read(0, 1):  # the owner closed the pipe
+        if 0 in ready and not os.read(0, 1):  # rqps closed the pipe
             break
         if wakeup in ready:
             os.read(wakeup, 64)
@@ -145,7 +145,7 @@ def _in_use(folder: str) -> IO[bytes] | None:
 
 
 def _report(line: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # the owner has ended
+    with contextlib.suppress(BrokenPipeError):  # rqps has ended
         os.write(1, f"{line}\n".encode())
 
 

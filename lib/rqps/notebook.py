@@ -1,6 +1,6 @@
-"""Executes a notebook: papermill runs in a thread, its kernel in a process that ends even if rqps is killed.
+"""Executes a notebook: papermill runs in a thread, the Jupyter kernel in a process that ends even if rqps is killed.
 
-The two communicate through Unix sockets in a private folder, so that no two kernels choose the same port.
+The two communicate through Unix sockets in a private folder, so that no two Jupyter kernels choose the same port.
 """
 
 import ast
@@ -23,8 +23,8 @@ import psutil
 
 from rqps import keeper
 from rqps.errors import RqpsError
+from rqps.numbers import counted
 from rqps.scratch import Scratch
-from rqps.terminal import counted
 
 if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
@@ -35,7 +35,7 @@ KERNEL_LOG = "kernel.log"
 PIDS = "pids.txt"
 """File in a notebook's folder: the ids of the processes that have to end with the notebook, one per line."""
 INTERRUPT_PATIENCE_S = 5.0
-QUIET = "--IPKernelApp.log_level=ERROR"  # a kernel warns at each start about things that do not matter here
+QUIET = "--IPKernelApp.log_level=ERROR"  # a Jupyter kernel warns at each start about things that do not matter here
 NO_HISTORY = "--HistoryManager.enabled=False"  # nobody typed these cells
 KERNEL = """\
 import rqps, runpy, sys
@@ -45,14 +45,15 @@ from ipykernel.iostream import IOPubThread
 IOPubThread._setup_pipe_in = lambda thread: setattr(thread, "_pipe_flag", False)
 runpy.run_module("ipykernel_launcher", run_name="__main__")
 """
-"""The program of a kernel. It imports rqps before a notebook imports Altair, because rqps stops Altair's jsonschema
-from importing a package that takes a second. Without its debugger, a kernel starts in 0.15 s in place of 0.21. The
-kernel's pipe for forked children is disabled: a port on loopback, to which every user of the machine could write."""
+"""The program of a Jupyter kernel. It imports rqps before a notebook imports Altair, because rqps stops Altair's
+jsonschema from importing a package that takes a second. Without its debugger, a kernel starts in 0.15 s in place of
+0.21. The kernel's pipe for forked children is disabled: a port on loopback, to which every user of the machine could
+write."""
 SOCKET = "kernel-ipc-5"
-"""The longest name of a socket that Jupyter creates beside a kernel's connection file. A notebook is refused if the
+"""The longest name of a socket that Jupyter creates beside its kernel's connection file. A notebook is refused if the
 path with this name is too long for a socket."""
 SHUTDOWN_PATIENCE_S = 1.0
-"""Seconds in which a kernel has to shut down. After half of this time it gets a SIGTERM: about one kernel in thirty
+"""Seconds in which a Jupyter kernel has to shut down. After half of this time it gets a SIGTERM: about one in thirty
 does not end, but waits for its own threads."""
 ANEW = """
 import polars
@@ -61,14 +62,14 @@ polars.Config.restore_defaults()
 renderer.enable()
 get_ipython().reset()
 """
-"""Code that runs between two notebooks in one kernel: the second finds no names or settings of the first."""
+"""Code that runs between two notebooks in one Jupyter kernel: the second finds no names or settings of the first."""
 LAST_LINES, LONGEST_WORDS = 5, 1000
-"""Maximum number of lines, and of characters, of a dead kernel's last messages in an error."""
+"""Maximum number of lines, and of characters, of a dead Jupyter kernel's last messages in an error."""
 
 
 class SharedKernel:
-    """A kernel that executes several read-only notebooks in turn: starting a kernel takes longer than many of these
-    notebooks. Before each notebook the kernel is reset. `variables` are added to the kernel's environment."""
+    """A Jupyter kernel that executes several read-only notebooks in turn: starting a kernel takes longer than many of
+    these notebooks. Before each notebook the kernel is reset. `variables` are added to its environment."""
 
     def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
         self.log = log
@@ -87,7 +88,7 @@ class SharedKernel:
         self._scratch.remove()
 
     def options(self, cwd: Path, started: Callable[["subprocess.Popen[bytes]"], None]) -> dict[str, Any]:
-        """The options with which papermill executes the next notebook in this kernel; `started` gets the kernel's
+        """The options with which papermill executes the next notebook in this Jupyter kernel; `started` gets its
         process."""
 
         def first(process: "subprocess.Popen[bytes]") -> None:
@@ -122,7 +123,7 @@ class Execution:
     `stop` at any moment.
 
     The notebook is written after each cell, so that an interrupted notebook is readable. With `only_reads` the
-    notebook is written at the end, and its kernel is killed then: a kernel takes half a second to shut down. A
+    notebook is written at the end, and its Jupyter kernel is killed then: to shut it down takes half a second. A
     `kernel` that several notebooks share is left running.
     """
 
@@ -153,7 +154,7 @@ class Execution:
         return bool(wait([self._ended], seconds).done)
 
     def stop(self) -> None:
-        """Stops the notebook: the current cell gets a KeyboardInterrupt, then the kernel is killed."""
+        """Stops the notebook: the current cell gets a KeyboardInterrupt, then the Jupyter kernel is killed."""
         self._stopping.set()
         self._signal(signal.SIGINT)
         if not self.wait(INTERRUPT_PATIENCE_S):
@@ -203,7 +204,7 @@ class Execution:
         # The folder may have been removed meanwhile.
         with suppress(FileNotFoundError), (self.folder / PIDS).open("a") as pids:
             pids.write(f"{kernel.pid}\n")
-        if self._stopping.is_set():  # `stop` was called while the kernel was starting
+        if self._stopping.is_set():  # `stop` was called while the Jupyter kernel was starting
             kernel.kill()
 
     def _signal(self, number: int) -> None:
@@ -300,8 +301,8 @@ def _kernel_class(
     started: Callable[["subprocess.Popen[bytes]"], None],
     variables: Mapping[str, str] | None = None,
 ) -> "type[AsyncKernelManager]":
-    """Makes a class of kernel managers, since papermill accepts a class but no object. The kernel runs this same
-    Python in a session of its own, with private sockets and a log."""
+    """Makes a class of managers of Jupyter kernels, since papermill accepts a class but no object. The kernel runs
+    this same Python in a session of its own, with private sockets and a log."""
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
@@ -315,7 +316,7 @@ def _kernel_class(
             # Jupyter's own kernel spec is not used: a kernel named python3 in the user's home may be another Python.
             spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET, NO_HISTORY]
             with log.open("ab") as words:
-                # Jupyter gives the kernel a session of its own, so that Ctrl-C in a terminal reaches only rqps.
+                # Jupyter gives its kernel a session of its own, so that Ctrl-C in a terminal reaches only rqps.
                 env = {**os.environ, **(variables or {})}
                 await super().start_kernel(**options | {"env": env}, cwd=str(cwd), stdout=words, stderr=words)
             assert isinstance(self.provisioner, LocalProvisioner)
@@ -327,8 +328,8 @@ def _kernel_class(
             return self.newest_client
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            # Without the keeper, a kernel notices late that its parent has ended, and never if it ended before the
-            # kernel's first check.
+            # Without the keeper, a Jupyter kernel notices late that its parent has ended, and never if it ended
+            # before the kernel's first check.
             return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel

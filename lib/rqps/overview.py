@@ -11,11 +11,12 @@ from rqps.engines import engine_of, facts_of
 from rqps.engines.compiled import in_short
 from rqps.engines.sources import how_compiled
 from rqps.measure.notes import UnderWay
+from rqps.numbers import counted, duration, megabytes
 from rqps.schedule.hours import Hours
 from rqps.schedule.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
 from rqps.study import BuildSpec, Option, Run, RunsFile, build_and_config, in_words, option_files
-from rqps.terminal import counted, duration, megabytes
+from rqps.terminal import in_columns
 from rqps.workloads import workload
 
 STATES = {
@@ -41,8 +42,7 @@ def plan_text(
     options, and the order of the runs. `disk` is a sentence on the disk, and the seconds that runs wait for it."""
     runs = [run_state.run for run_state in states]
     members = [member for run in runs for member in run.members]
-    width = max(map(len, servers))
-    sources = ["servers", *(f"  {build:{width}}  {words}" for build, words in servers.items())]
+    sources = ["servers", *(f"  {line}" for line in in_columns(list(servers.items()), align="<"))]
     wrong = [f"  {line}" for mistake in mistakes for line in mistake.splitlines()]
     stopped = ["mistakes that would stop `rqps run`", *wrong] if wrong else []
     parts = [
@@ -107,18 +107,15 @@ def _servers(builds: Mapping[str, BuildSpec]) -> str:
     """One line per build or version of the catalogue: engine, version, if it is fetched, size, source, and how it was
     compiled. The version is what the server reported or, before the build was started, what runs.yaml or the
     catalogue says."""
-    cells = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
+    lines = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
     for name, spec in builds.items():
         source = engine_of(spec).source(name, spec)
         size_bytes, version = source.size_bytes(), source.version or spec.version or "-"
         size = megabytes(size_bytes) if size_bytes else "-"
         title = facts_of(spec.engine).title
         how = in_short(how_compiled(source.program, source.sought)) if source.program else "-"
-        cells.append((name, title, version, "yes" if source.program else "no", size, source.words, how))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
-    )
+        lines.append((name, title, version, "yes" if source.program else "no", size, source.words, how))
+    return "\n".join(in_columns(lines, align="<"))
 
 
 def summary(states: Sequence[RunState]) -> str:

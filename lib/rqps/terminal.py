@@ -1,14 +1,16 @@
-"""Text for a terminal: sizes, shares and durations in words, a progress line, and occasional plain lines in a log."""
+"""Text for a terminal: tables in columns, a progress line, and occasional plain lines in a log."""
 
 import io
 import os
 import re
 import sys
 import time
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import NoReturn, TextIO
 
 SHARE_IN_A_LOG = 0.005
+GAP = "  "
+"""What stands between two columns of a table."""
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters: a terminal acts on them instead of showing them."""
 
@@ -86,72 +88,34 @@ def printable(text: str) -> str:
     return _OBEYED.sub("?", text)
 
 
-def megabytes(size_bytes: int) -> str:
+def in_columns(lines: Sequence[Sequence[str]], width: int = 0, align: str = ">") -> Iterator[str]:
+    """The lines of a text table. The first column is left-aligned, all others right-aligned unless `align` is `<`. A
+    line of one cell is a heading above the lines that follow. Columns that exceed `width` characters continue in
+    another block below; 0 means no limit.
+
+    >>> list(in_columns([["step", "n"], ["all rounds"], ["scan", "12"]]))
+    ['step   n', 'all rounds', 'scan  12']
     """
-    >>> megabytes(553508711), megabytes(40_000)
-    ('554 MB', '0.04 MB')
+    widths = [max(map(len, column)) for column in zip(*(line for line in lines if len(line) > 1), strict=True)]
+    for number, columns in enumerate(_blocks(widths, width)):
+        if number:
+            yield ""
+        for line in lines:
+            cells = (f"{line[at]:{align if at else '<'}{widths[at]}}" for at in columns)
+            yield line[0] if len(line) == 1 else GAP.join(cells).rstrip()
+
+
+def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Blocks of columns that fit into the width; each block repeats the first column.
+
+    >>> list(_blocks([4, 5, 5, 5], 18)), list(_blocks([4, 5, 5, 5], 0))
+    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
     """
-    return f"{size_bytes / 1e6:.0f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e6:.2g} MB"
-
-
-def counted(number: int, word: str) -> str:
-    """
-    >>> counted(1, "run"), counted(1600, "run")
-    ('1 run', '1,600 runs')
-    """
-    return f"{number:,} {word}{'s' * (number != 1)}"
-
-
-def percent(share: float) -> str:
-    """A difference in words.
-
-    >>> percent(0.0034), percent(0.02), percent(0.123), percent(1.4)
-    ('0.3 %', '2 %', '12 %', 'a factor of 2.4')
-    """
-    if share >= 1:
-        return f"a factor of {1 + share:.1f}" if share < 100 else "a factor of more than 100"
-    return f"{100 * share:.{0 if share >= 0.0995 else 1}f}".removesuffix(".0") + " %"
-
-
-def formatted(value: float, form: str) -> str:
-    """A number in a format, with a minus sign as wide as a plus; a number that rounds to zero has no sign.
-
-    >>> formatted(1234.56, "+,.1f"), formatted(-0.25, "+.2f"), formatted(-0.01, "+.1f")
-    ('+1,234.6', '−0.25', '0.0')
-    """
-    text = f"{value:{form}}".replace("-", "−")
-    return text if re.search("[1-9]", text) else text.lstrip("+−")
-
-
-def seconds(text: str) -> int:
-    """Reads a duration of hours, minutes and seconds.
-
-    >>> seconds("30m"), seconds("1h30m"), seconds("90s")
-    (1800, 5400, 90)
-    """
-    match = re.fullmatch(r"(?:(\d{1,3})h)?(?:(\d{1,4})m)?(?:(\d{1,5})s)?", text)
-    hours, minutes, rest = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
-    total = 3600 * hours + 60 * minutes + rest
-    if not total:
-        raise ValueError(f"{text!r} is not a time; write one such as 30m, 2h or 1h30m")
-    return total
-
-
-def moment(unix_s: float) -> str:
-    """The weekday and local time of a Unix time: `Mon 06:00`."""
-    return datetime.fromtimestamp(unix_s).astimezone().strftime("%a %H:%M")
-
-
-def duration(seconds: float) -> str:
-    """A duration in its two largest units.
-
-    >>> duration(12.3), duration(200), duration(8040), duration(570_000)
-    ('12 s', '3 min 20 s', '2 h 14 min', '6 d 14 h')
-    """
-    left = round(seconds)
-    parts: list[str] = []
-    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, length)
-        if count or parts or unit == "s":
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2])
+    block, taken = [0], widths[0]
+    for at, own in enumerate(widths[1:], start=1):
+        if width and len(block) > 1 and taken + len(GAP) + own > width:
+            yield block
+            block, taken = [0], widths[0]
+        block.append(at)
+        taken += len(GAP) + own
+    yield block

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rqps.errors import RqpsError, no_room
+from rqps.numbers import megabytes
 from rqps.scratch import Scratch
-from rqps.terminal import megabytes
 
 LITTLE_ROOM_BYTES = 100_000_000
 """Free space, in bytes, below which errors call a disk full: a server writes more than this when it starts."""

@@ -19,8 +19,8 @@ from rqps.errors import RqpsError
 from rqps.hosts.worker import CHECKOUT, checkout_files, versions
 from rqps.measure.doctor import LEAST_DISK_GB
 from rqps.measure.finding import KB_PER_GB, Finding, worst
+from rqps.numbers import duration, gigabytes
 from rqps.study import HostSpec
-from rqps.terminal import duration
 
 try:
     import asyncssh
@@ -159,7 +159,7 @@ class Looked:
         enough = spec.memory is None or memory_gb >= LEAST_MEMORY * spec.memory
         less = "" if enough else f", and runs.yaml says {spec.memory:g} GB"
         findings = [_finding("versions", not other, "; ".join(other) or same, name)]
-        findings.append(_finding("memory", enough, f"{memory_gb:.1f} GB{less}"))
+        findings.append(_finding("memory", enough, f"{gigabytes(memory_gb)}{less}"))
         doctor = [Finding(*finding_fields) for finding_fields in facts["doctor"]]
         return cls([*before, *findings], python, doctor, (facts["machine"], frozenset(facts["cpus"])))
 
@@ -196,7 +196,7 @@ async def look(
     findings = [
         _finding("machine", machine == MACHINE, machine),
         _finding("clock", abs(off_s) <= CLOCK_S, off if off_s else "right"),
-        _finding("room", free_gb >= LEAST_DISK_GB, f"{free_gb:.1f} GB free for {spec.path}"),
+        _finding("room", free_gb >= LEAST_DISK_GB, f"{gigabytes(free_gb)} free for {spec.path}"),
     ]
     every = dict(line.split("|") for line in others)
     wanted = versions()["Python"]

@@ -13,6 +13,7 @@ from rqps.engines import facts_of_all
 from rqps.measure.counters import cpu_ns, read_host
 from rqps.measure.finding import Finding
 from rqps.measure.noise import Noise, measure_noise
+from rqps.numbers import in_percent, percent, sized
 from rqps.scratch import PREFIX
 
 WATCH_S = 1.0
@@ -92,20 +93,20 @@ def load(load_1min: float, cpus: int) -> Finding:
     return Finding(
         "load",
         "warn" if per_cpu > 0.5 else "note" if per_cpu > 0.2 else "ok",
-        f"{load_1min:.2f} over the last minute, on {cpus} CPUs",
+        f"{sized(load_1min)} over the last minute, on {cpus} CPUs",
         "other programs take turns with the server and empty its caches",
         "wait until the machine is quiet, or end what keeps it busy",
     )
 
 
 def other_processes(others: Activity) -> Finding:
-    named = [f"{busy.name} ({busy.pid}) {busy.share:.0%}" for busy in others.busy[:4]]
+    named = [f"{busy.name} ({busy.pid}) {percent(busy.share)}" for busy in others.busy[:4]]
     unnamed = others.share - sum(busy.share for busy in others.busy)
-    named += [f"short-lived ones {unnamed:.0%}"] if unnamed > 0.1 else []
+    named += [f"short-lived ones {percent(unnamed)}"] if unnamed > 0.1 else []
     return Finding(
         "other processes",
         "warn" if others.share > 0.3 else "note" if others.share >= 0.1 else "ok",
-        f"use {others.share:.0%} of a CPU" + (f": {', '.join(named)}" if named and others.share >= 0.1 else ""),
+        f"use {percent(others.share)} of a CPU" + (f": {', '.join(named)}" if named and others.share >= 0.1 else ""),
         "they take turns with the server and empty its caches",
         "end them, or measure when they are done",
     )
@@ -131,7 +132,7 @@ def steal(noise: Collection[Noise]) -> Finding:
     return Finding(
         "steal",
         "warn" if most.stolen_share > 0.05 else "note",
-        f"{most.stolen_share:.0%} of CPU {most.cpu} went to other guests of this hardware",
+        f"{percent(most.stolen_share)} of CPU {most.cpu} went to other guests of this hardware",
         "throughput falls when the neighbours are busy; CPU time per operation is steadier",
         "measure at a quieter time, or on a machine of your own",
     )
@@ -145,10 +146,10 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
     return Finding(
         "noise floor",
         "bad" if worst.lost_share > 0.25 else "warn" if most > 0.05 else "note" if most > 0.02 else "ok",
-        f"equal work varies by {worst.spread:.1%} from one tenth of a second to the next on CPU {worst.cpu}; "
-        f"{worst.lost_share:.1%} of its time was lost ({worst.waited_share:.1%} to other processes, "
-        f"{worst.stolen_share:.1%} to other guests), at most {worst.longest_ms:.1f} ms at once",
-        f"the result of a short step varies by some {worst.spread:.0%} by chance",
+        f"equal work varies by {in_percent(worst.spread)} from one tenth of a second to the next on CPU {worst.cpu}; "
+        f"{in_percent(worst.lost_share)} of its time was lost ({in_percent(worst.waited_share)} to other processes, "
+        f"{in_percent(worst.stolen_share)} to other guests), at most {sized(worst.longest_ms)} ms at once",
+        f"the result of a short step varies by some {percent(worst.spread)} by chance",
         "quieten the machine (see the rest of this list); then longer steps and more rounds average over it",
     )
 
@@ -156,12 +157,12 @@ def noise_floor(noise: Collection[Noise]) -> Finding:
 def unlike_cpus(noise: Collection[Noise]) -> Finding | None:
     """Reports CPUs of different speed: many laptops have cores of two kinds."""
     fast, slow = (choose(noise, key=lambda cpu_noise: cpu_noise.piece_us) for choose in (min, max))
-    if slow.piece_us < 1.15 * fast.piece_us:
+    if (slower := slow.piece_us / fast.piece_us - 1) < 0.15:
         return None
     return Finding(
         "unlike CPUs",
         "warn",
-        f"CPU {slow.cpu} takes {slow.piece_us / fast.piece_us - 1:.0%} longer than CPU {fast.cpu} for equal work",
+        f"CPU {slow.cpu} takes {percent(slower)} longer than CPU {fast.cpu} for equal work",
         "throughput depends on where the kernel puts the server",
         f"let only CPUs of one kind be used: taskset -c {fast.cpu},… rqps run STUDY",
     )
@@ -176,7 +177,7 @@ def shared_core(alone: Noise, noise: Collection[Noise]) -> Finding | None:
     return Finding(
         "shared core",
         "warn",
-        f"CPU {alone.cpu} takes {slower:.0%} longer for equal work while the others work too",
+        f"CPU {alone.cpu} takes {percent(slower)} longer for equal work while the others work too",
         "other programs slow the server down, also on a CPU of its own, and no counter shows it",
         "leave the machine alone while it measures; compare CPU per operation only with that in mind",
     )

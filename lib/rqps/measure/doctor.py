@@ -19,6 +19,7 @@ from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
 from rqps.measure.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused, switches_refused
 from rqps.notebook import SOCKET
+from rqps.numbers import gigabytes
 from rqps.scratch import SOCKET_PATH_LIMIT, socket_of_any
 
 LEAST_DISK_GB, ENOUGH_DISK_GB = 3, 10
@@ -49,7 +50,7 @@ def disk_room(
     return Finding(
         name,
         "bad" if free_gb < least_gb else "warn" if free_gb < enough_gb else "ok",
-        f"{'only ' if free_gb < least_gb else ''}{free_gb:.1f} GB free in {directory}",
+        f"{'only ' if free_gb < least_gb else ''}{gigabytes(free_gb)} free in {directory}",
         "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
         "make room, or set RQPS_CACHE and RQPS_DATA to folders on a larger disk",
     )

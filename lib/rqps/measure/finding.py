@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from rqps.engines import facts_of_all
+from rqps.numbers import gigabytes
 
 Level = Literal["ok", "note", "warn", "bad"]
 HEADINGS: dict[Level, str] = {
@@ -209,7 +210,7 @@ def _memory(machine: Machine) -> Iterable[Finding]:
         yield Finding(
             "memory",
             "bad" if free_gb < LEAST_GB else "warn" if free_gb < ENOUGH_GB else "ok",
-            f"{free_gb:.1f} of {machine['memory_kb'] / KB_PER_GB:.1f} GB are free",
+            f"{gigabytes(free_gb)} of {gigabytes(machine['memory_kb'] / KB_PER_GB)} are free",
             "a dbms takes its cache and some 0.4 GB beside it; with less it reads from disk",
             f"end what takes memory, or give a dbms less in runs.yaml ({', '.join(filter(None, options))})",
         )
@@ -218,7 +219,7 @@ def _memory(machine: Machine) -> Iterable[Finding]:
     yield Finding(
         "swap",
         "warn" if used_gb > 0.1 else "ok",
-        f"{used_gb:.1f} GB in use" if used_gb > 0.1 else unused,
+        f"{gigabytes(used_gb)} in use" if used_gb > 0.1 else unused,
         "pages of the dbms may be written out and read back in the middle of a step",
         "as root, with enough free memory: swapoff -a; or sysctl vm.swappiness=1",
     )

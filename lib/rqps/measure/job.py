@@ -25,10 +25,10 @@ from rqps.measure.machine import nearest_existing
 from rqps.measure.notes import Notes
 from rqps.measure.recording import refuse_switches, sampled_event
 from rqps.notebook import LOGS, SOCKET
+from rqps.numbers import counted, gigabytes, megabytes
 from rqps.scratch import refuse_long, socket_of_any
 from rqps.store.manifest import Placement
 from rqps.study import Run
-from rqps.terminal import counted, megabytes
 from rqps.workloads import PARAMETERS, Workload, workload
 
 JOB = f"{LOGS}/job.json"
@@ -223,8 +223,8 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
     needed, servers = max(memory, default=(0, 0))
     if needed > (available := psutil.virtual_memory().available):
         raise RqpsError(
-            f"{runs[0].study}: {counted(servers, 'server')} at once take about {needed / 1e9:.1f} GB of memory, and "
-            f"{available / 1e9:.1f} GB are available here",
+            f"{runs[0].study}: {counted(servers, 'server')} at once take about {gigabytes(needed / 1e9)} of memory, "
+            f"and {gigabytes(available / 1e9)} are available here",
             fix="write `method: rounds` in runs.yaml to run one server at a time, or name fewer dbms, or smaller "
             "buffer pools"
             if servers > 1

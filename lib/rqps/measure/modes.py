@@ -26,6 +26,7 @@ from rqps.measure.stacks import Profiling, profiling
 from rqps.measure.step_counters import Counters, Sampler, read_counters, used_between, warnings_between
 from rqps.measure.threads import thread_names
 from rqps.measure.turns import Side, cycle_table, stopped, take_turns
+from rqps.numbers import in_percent, percent
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import COUNTERS, SLICES
 from rqps.workloads import Load, StoppableLoad
@@ -180,11 +181,11 @@ def _unknown(serving: Serving, step: str) -> Iterator[Warning_]:
 
 def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator[Warning_]:
     steal_s, busy_s = used["host_cpu_steal_s"], used["host_cpu_user_s"] + used["host_cpu_system_s"]
-    if steal_s > STEAL_WORTH_A_WARNING * (steal_s + busy_s):
-        text = f"{steal_s / (steal_s + busy_s):.0%} of the CPU time asked for went to other guests of the machine"
+    if steal_s > STEAL_WORTH_A_WARNING * (asked_s := steal_s + busy_s):
+        text = f"{percent(steal_s / asked_s)} of the CPU time asked for went to other guests of the machine"
         yield Warning_(kind="steal", text=text, step=step)
     if others > OTHERS_WORTH_A_WARNING:
-        text = f"other processes kept {others:.0%} of a CPU busy meanwhile, which slows the server down"
+        text = f"other processes kept {percent(others)} of a CPU busy meanwhile, which slows the server down"
         yield Warning_(kind="others", text=text, step=step)
 
 
@@ -227,7 +228,7 @@ def count(server: Opened, callgrind: Callgrind, load: Load, step: str) -> Observ
             fix="take a build that has its symbols: one that was not stripped",
         )
     share = incomplete(rows, counted)
-    text = f"{share:.1%} of the instructions are in stacks that do not begin with {counted.function}"
+    text = f"{in_percent(share)} of the instructions are in stacks that do not begin with {counted.function}"
     warning = Warning_(kind="instructions", text=text, step=step)
     return Observed(
         columns={"started_at": started_at, **used_between(first, last)},

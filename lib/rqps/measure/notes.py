@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rqps.notebook import PIDS, living
-from rqps.terminal import duration
+from rqps.numbers import duration
 
 DOING = "progress.txt"
 UNDER_WAY = ".under-way.json"

@@ -8,6 +8,7 @@ from rqps.measure.stack_text import Stack
 from rqps.measure.stacks import UNSEEN_TIME, Profile, Profiling, losses, nameless, read
 from rqps.measure.switches import Switches
 from rqps.measure.threads import Roles
+from rqps.numbers import percent, sized
 from rqps.store.manifest import Placement
 from rqps.store.schemas import CALLERS, LOST, READY, RUNNING, WAITING
 
@@ -58,11 +59,13 @@ def doubts(stacks: Sequence[Stack], counted: Counted) -> Iterator[str]:
     running_s, lost_s = (_seconds(stacks, [event]) for event in (RUNNING, LOST))
     all_s = _seconds(stacks, [RUNNING, READY, WAITING, LOST])
     if counted.running_s and abs(running_s - counted.running_s) > UNSURE_SHARE * max(counted.running_s, 1):
-        yield f"threads ran {running_s:.2f} s by their switches, but used {counted.running_s:.2f} s of CPU meanwhile"
+        by_switches, by_kernel = sized(running_s), sized(counted.running_s)
+        yield f"threads ran {by_switches} s by their switches, but used {by_kernel} s of CPU meanwhile"
     if lost_s > UNSURE_SHARE * all_s:
-        yield f"{lost_s / all_s:.0%} of the threads' time is between switches that do not fit together"
+        yield f"{percent(lost_s / all_s)} of the threads' time is between switches that do not fit together"
     if counted.recorded_share < 1 - UNSEEN_TIME:
-        yield f"only {counted.recorded_share:.0%} of the measured time was recorded, since perf was not ready before"
+        share = percent(counted.recorded_share)
+        yield f"only {share} of the measured time was recorded, since perf was not ready before"
     waits = [stack for stack in stacks if stack.event in (WAITING, READY)]
     yield from nameless(waits, sum(stack.samples for stack in waits), counted.program)
 

@@ -22,6 +22,7 @@ from rqps.measure.threads import (
     threads_table,
     used_by_threads,
 )
+from rqps.numbers import percent, sized
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS
 
@@ -190,21 +191,21 @@ def weaknesses(stacks: Sequence[Stack], folded: Folded, sampling: Sampling, expe
     used_s = expected.server_cpu_s * sampled_share
     wanted = used_s * sampling.samples_per_s
     if samples == 0:
-        used = f"the server used {expected.server_cpu_s:.3f} s of CPU"
+        used = f"the server used {sized(expected.server_cpu_s)} s of CPU"
         if wanted >= IDLE_SAMPLES:
             raise RqpsError(
                 f"no sample is of the server (process {expected.pid}), though {used} meanwhile",
                 fix="see that the server runs on the sampled CPUs (rqps plan shows the placement), and try again",
             )
-        yield f"no samples: {used} in {expected.elapsed_s:.1f} s, so it was idle or the step too short"
+        yield f"no samples: {used} in {sized(expected.elapsed_s)} s, so it was idle or the step too short"
         return
     if samples < FEW_SAMPLES:
         yield f"only {samples} samples: a longer step or more rounds would show more"
     if wanted >= FEW_SAMPLES and abs(samples / wanted - 1) > UNSEEN_CPU:
         seen_s = samples / sampling.samples_per_s
-        yield f"the samples stand for {seen_s:.2f} s of CPU, but the server used {used_s:.2f} s meanwhile"
+        yield f"the samples stand for {sized(seen_s)} s of CPU, but the server used {sized(used_s)} s meanwhile"
     if sampled_share < 1 - UNSEEN_TIME:
-        yield f"only {sampled_share:.0%} of the measured time was sampled, since perf was not ready before"
+        yield f"only {percent(sampled_share)} of the measured time was sampled, since perf was not ready before"
     yield from losses(folded)
     yield from nameless(stacks, samples, expected.program)
 
@@ -227,8 +228,8 @@ def nameless(stacks: Sequence[Stack], samples: int, program: str) -> Iterator[st
             nameless += stack.samples
     if own and nameless_own > STRIPPED_SHARE * own:
         yield (
-            f"{program} has no symbols: {nameless_own / own:.0%} of its frames have no name; "
+            f"{program} has no symbols: {percent(nameless_own / own)} of its frames have no name; "
             "install its debug symbols or use a build that was not stripped"
         )
     elif nameless > UNKNOWN_SHARE * samples:
-        yield f"{nameless / samples:.0%} of the samples are in functions without a name"
+        yield f"{percent(nameless / samples)} of the samples are in functions without a name"

@@ -23,6 +23,7 @@ import polars as pl
 
 from rqps.measure.counters import HostCounters, cpu_ns, cpu_of_all_ns, read_host, read_idle_ns
 from rqps.measure.step_counters import Counters, interval_row, read_counters
+from rqps.numbers import sized
 from rqps.store.schemas import COUNTERS, CYCLES
 from rqps.workloads import StoppableLoad
 
@@ -85,7 +86,7 @@ class Side:
         if self.ended or self._own_ns - self._sampled.at_ns >= 1e9:
             self._sample()
         if not self.ended and self._own_ns / 1e9 > self.load.patience_s:
-            raise self.load.failure(f"did not end within {self.load.patience_s:.0f} s of its own")
+            raise self.load.failure(f"did not end within {sized(self.load.patience_s)} s of its own")
 
     def go_on(self) -> None:
         """Lets the stopped server and its load continue."""

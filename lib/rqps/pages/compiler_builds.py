@@ -7,6 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import in_percent
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Nothing, Sentences, change_of, comparison, finding, joined, listed, phrase
 from rqps.stats.metrics import THROUGHPUT
@@ -132,7 +133,7 @@ def _of_layouts(rows: pl.DataFrame) -> Clause:
     parts, hidden = [], []
     known = rows.filter(pl.col("layouts") > 1, metric=THROUGHPUT).drop_nulls("reach")
     for row in known.sort("reach", descending=True, maintain_order=True).to_dicts():
-        written = f"{100 * (row['reach'] - 1):.1f} %"
+        written = in_percent(row["reach"] - 1)
         cell = {name: row[name] for name in ("host", "step", "metric", "dbms")}
         claims = [Claim(LUCK, cell, row["reach"], "reach", written=written)]
         parts += [Clause(f"{written} in {row['step']}", claims)] * (row["reach"] > 1)

@@ -8,6 +8,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps import stats
+from rqps.numbers import formatted
 from rqps.show import MUTED, Column, Row, by_host, coverage_of, interval_of, ratio, rounds_of, signs_of
 from rqps.show.table import spread, table, two_lines
 from rqps.show.words import first_of_many
@@ -129,4 +130,4 @@ def _digits(row: Row) -> int:
 
 
 def _number(value: float, digits: int) -> str:
-    return "0" if value == 0 else f"{value:.{digits}f}"
+    return "0" if value == 0 else formatted(value, f".{digits}f")

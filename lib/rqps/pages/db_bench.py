@@ -6,6 +6,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show, stats
+from rqps.numbers import formatted
 from rqps.published import read
 from rqps.published.quoted import SIGNS
 from rqps.show import Clause, Column, Nothing, Sentences, comparison, finding, inconclusive, listed, phrase, rounds_of
@@ -98,7 +99,7 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
         theirs = sorted(1 + sign * value / 100 for value in quoted["value"])
         about = SIGNS[quoted["sign"][0]] if quoted.height == 1 else ""
         row: dict[str, Any] = {"set-up": setup, "theirs": f"{me} / {base}"}
-        row["published"] = about + " to ".join(f"{value:.2f}" for value in theirs)
+        row["published"] = about + " to ".join(formatted(value, ".2f") for value in theirs)
         row["ours"] = f"{ours['release'][0]} / {releases(study)[study.card.base]}"
         rows.append(row | dict.fromkeys(AS_PUBLISHED.values()) | {cell["short"]: cell for cell in ours.to_dicts()})
     if not rows:

@@ -8,6 +8,7 @@ import polars as pl
 from great_tables import GT
 
 from rqps import show, stats
+from rqps.numbers import sized
 from rqps.pages import FirstPage
 from rqps.profile.breakdown import METRIC_OF, MICROSECONDS, Profile, profile_of
 from rqps.profile.footprint import by_function, density_of, split_of
@@ -69,7 +70,7 @@ def _work(study: Study, row: Row) -> Iterator[Clause]:
     parts = []
     for miss in density.to_dicts():
         of = cell | {"event": miss["event"]}
-        sides = {side: f"{miss[side]:.3g}" for side in ("base_value", "me_value")}
+        sides = {side: sized(miss[side]) for side in ("base_value", "me_value")}
         ends = [Clause(text, [Claim("misses", of, miss[side], side, written=text)]) for side, text in sides.items()]
         verb = "rise" if miss["ratio"] > 1 else "fall"
         parts.append(phrase("{} {} from {} to {}{}", miss["event"], verb, *ends, _where(study, of)))
@@ -84,7 +85,7 @@ def _where(study: Study, of: Mapping[str, str]) -> Clause:
     if rows["added"].sum() <= 0:
         return Clause("")
     most = rows.filter(pl.col("added") > 0).head(MOST_FUNCTIONS).to_dicts()
-    texts = [(row["function"], row["added"], f"+{row['added']:.3g}") for row in most]
+    texts = [(row["function"], row["added"], f"+{sized(row['added'])}") for row in most]
     claims = [
         Claim("misses_by_function", {**of, "function": name}, added, "added", written=text)
         for name, added, text in texts

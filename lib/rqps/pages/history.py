@@ -7,6 +7,7 @@ from operator import itemgetter
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import in_percent
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
 from rqps.show import Claim, Clause, Sentences, came_from, few_rounds, finding, listed, phrase
@@ -114,7 +115,7 @@ def _flat(study: Study) -> Iterator[Clause]:
     claims = [counted_rows("courses", 1, **course, course="flat") for course, _ in rows]
     claims.append(Claim("courses", coarsest, least, "resolves"))
     verb = "is" if flat.height == 1 else "are"
-    text = f"{listed(named)} {verb} flat: a change of {100 * least:.1f} % at the last release would have been named"
+    text = f"{listed(named)} {verb} flat: a change of {in_percent(least)} at the last release would have been named"
     yield finding(Clause(text, claims))
 
 

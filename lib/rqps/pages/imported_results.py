@@ -7,15 +7,14 @@ from dataclasses import replace
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import change, counted, difference
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Sentences, finding, listed, phrase
 from rqps.show.sentences import counted_rows
-from rqps.show.words import change
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.near_pairs import BEFORE_AND_AFTER, NEIGHBOURS, REPEATS
 from rqps.stats.summary import ALL_PARTS
 from rqps.store import Study
-from rqps.terminal import counted, percent
 
 MOST_NAMED = 3
 FRAME = "imported"
@@ -99,7 +98,7 @@ def _floor(study: Study) -> Iterator[Clause]:
         yield finding(_NONE)
         return
     nine, larger = rows["nine_of_ten"][0], rows.filter(pl.col("larger"))
-    floor = Claim(FRAME, {"all": "all"}, nine, "nine_of_ten", written=percent(nine - 1))
+    floor = Claim(FRAME, {"all": "all"}, nine, "nine_of_ten", written=difference(nine - 1))
     share = Clause(floor.written, [floor])
     counts = Clause(
         f"{larger.height} of {counted(rows.height, 'difference')}", [counted_rows(FRAME, larger.height, larger=True)]
@@ -124,7 +123,7 @@ def _named(study: Study) -> Iterator[Clause]:
         who = [short[base] if base == dbms else f"{short[base]} and {short[dbms]}" for base, dbms in named]
         more = f" and {len(who) - MOST_NAMED} more" if len(who) > MOST_NAMED else ""
         median = float(rows["size"].median()) - 1  # type: ignore[arg-type]
-        words.append(f"{because} ({', '.join(who[:MOST_NAMED])}{more}: {percent(median)} in the median step)")
+        words.append(f"{because} ({', '.join(who[:MOST_NAMED])}{more}: {difference(median)} in the median step)")
     if words:
         yield finding(f"The floor comes from near-A/A pairs: {listed(words)}")
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import change, formatted, in_percent
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, brackets, changes, finding, in_order, listed, phrase, rounds_of
-from rqps.show.words import change
+from rqps.show.words import reach_of
 from rqps.stats import relate_configs
 from rqps.stats.metrics import THROUGHPUT
 from rqps.store.manifest import read_study_card, studies, study_folder
@@ -47,7 +48,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     for rows in (full, others):
         highest = float(rows["percent"].max())  # type: ignore[arg-type]
         cells = {name: in_order(rows[name]) for name in ("step", "dbms")}
-        claim = Claim(FRAME, cells, highest, "percent", "highest", f"{highest:.0f}")
+        claim = Claim(FRAME, cells, highest, "percent", "highest", formatted(highest, ".0f"))
         most.append(Clause(f"{claim.written} %", [claim]))
     names = stats.short_names(page.study)
     text = "In {} up to {} of the redo log of {} is in use (of others, at most {}): from {} % on, InnoDB writes "
@@ -111,7 +112,7 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     sentences = []
     for _, missed in rates.filter(~pl.col("on_target")).group_by("host", "dbms", maintain_order=True):
         steps = [
-            f"{row['step']} {row['estimate']:,.0f} of {row['target']:,.0f} rows/s"
+            f"{row['step']} {formatted(row['estimate'], ',.0f')} of {formatted(row['target'], ',.0f')} rows/s"
             + ("" if row["low"] is None else brackets(row, ",.0f", rounds=False))
             for row in missed.to_dicts()
         ]
@@ -132,10 +133,10 @@ def rate_findings(rates: pl.DataFrame, seconds: pl.DataFrame) -> list[str]:
     elif stall:
         least, longest = share[0], stall[0]
         of_stall = brackets(longest, ".0f", after=f"{longest['dbms']} in {longest['step']}", rounds=False)
-        reach = "" if least["low"] is None else f" ({100 * least['low']:.1f}–{100 * least['high']:.1f})"
+        reach = "" if least["low"] is None else f" ({reach_of(least, in_percent)})"
         sentences.append(
-            f"At least {100 * least['estimate']:.1f} %{reach} of a step's seconds were on target (least: "
-            f"{least['dbms']} in {least['step']}); the longest stall is {longest['estimate']:.0f} s{of_stall}, "
-            f"{rounds_of(row['n'] for row in share)}."
+            f"At least {in_percent(least['estimate'])}{reach} of a step's seconds were on target (least: "
+            f"{least['dbms']} in {least['step']}); the longest stall is "
+            f"{formatted(longest['estimate'], '.0f')} s{of_stall}, {rounds_of(row['n'] for row in share)}."
         )
     return sentences

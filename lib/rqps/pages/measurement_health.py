@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from rqps.numbers import counted, difference, percent
 from rqps.pages import Reliability
 from rqps.show import Claim, Clause, Sentences, finding, joined, phrase, rounds_of
 from rqps.show.claims import Reading
@@ -13,7 +14,6 @@ from rqps.stats import health as health_of
 from rqps.stats.metrics import MOST_OUTSIDE, THROUGHPUT
 from rqps.store import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted, percent
 
 FRAME = "health"
 HEADS = {
@@ -45,7 +45,7 @@ def in_a_sentence(health: Health) -> Clause:
 
 def _share(kind: str, ratio: float, column: str = "estimate", reading: Reading = "value") -> Clause:
     """The distance of a ratio from 1 as a percentage, with a claim by which it is checked."""
-    written = percent(abs(ratio - 1))
+    written = difference(abs(ratio - 1))
     rows = {"kind": kind, "yes": True} if reading == "highest" else {"kind": kind}
     return Clause(written, [Claim(FRAME, rows, ratio, column, reading, written)])
 
@@ -76,7 +76,7 @@ def advice(health: Health) -> str:
         return f"Measure {ROUNDS_FOR_A_VERDICT} rounds or more; {again} measures what is missing."
     if health.belief == "coarse" and health.noise_floor is not None:
         needed = round(max(health.steps["rounds"]) * (health.noise_floor / verdict.COARSE) ** 2)
-        start = f"To resolve more: about {needed} rounds would resolve {percent(verdict.COARSE)}, or fewer with"
+        start = f"To resolve more: about {needed} rounds would resolve {difference(verdict.COARSE)}, or fewer with"
         if needed > verdict.MOST_ROUNDS_WORTH_NAMING:
             start = "More rounds alone are not enough: take"
         duets = "" if health.is_duet else "duets where the steps can be sliced (method: duet), "
@@ -104,7 +104,7 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
         of_hosts = counted(steps.height, "step") + (f" of {hosts} hosts" if hosts > 1 else "")
         able, _, claims = _counts(health, "resolved")
         floor = _share("resolved", 1 + health.noise_floor, reading="highest")
-        finest = "" if health.finest is None else percent(health.finest)
+        finest = "" if health.finest is None else difference(health.finest)
         least = f" ({finest} in the comparison that resolves most)" * (finest not in ("", floor))
         where = Clause(f"{able} of {of_hosts}", claims)
         yield False, phrase("the noise floor is {} in {}{}", floor, where, least)

@@ -9,15 +9,15 @@ import polars as pl
 
 from rqps import show
 from rqps.engines.mysql.perf_schema import fits
+from rqps.numbers import formatted
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, finding, phrase
-from rqps.show.answer import in_columns
 from rqps.show.claims import Reading
 from rqps.stats.metrics import CPU, INSTRUCTIONS
 from rqps.stats.scenario_parts import as_tree
 from rqps.stats.scenarios import events_per_statement, scenario_costs, with_events
 from rqps.store.read import Study, load_levels
-from rqps.terminal import formatted
+from rqps.terminal import in_columns
 
 NOT_DIVIDED = "This study has no measured parts: with `measure_parts_of`, `rqps run` measures them after all rounds."
 FRAME = "instruments"
@@ -49,7 +49,7 @@ def largest(costs: pl.DataFrame) -> Clause:
     )
 
     def amount(row: Row, of: dict[str, Any], reading: Reading = "highest") -> Clause:
-        number = f"{row[column]:{form}}"
+        number = formatted(row[column], form)
         return Clause(
             f"{number} {unit}", [Claim(FRAME, {"step": row["step"], **of}, row[column], column, reading, number)]
         )
@@ -57,7 +57,7 @@ def largest(costs: pl.DataFrame) -> Clause:
     all_enabled = first.row(0, named=True)
 
     def share(row: Row) -> str:
-        return f" ({100 * row[column] / all_enabled[column]:.0f} %)"
+        return f" ({formatted(100 * row[column] / all_enabled[column], '.0f')} %)"
 
     all_adds = phrase("Of the {} that {part} adds to {step}", amount(all_enabled, {"level": 0}), **all_enabled)
     parts = first.filter(pl.col("level") > 0)
@@ -122,9 +122,9 @@ def instrument_text(costs: pl.DataFrame) -> str:
         return NOT_DIVIDED
     lines = [["part", "added, µs/o", "instructions", "events", "ns each", "i. each"]]
     for (step,), rows in costs.group_by("step", maintain_order=True):
-        lines += [[text, *[""] * 5] for text in ("", str(step))]
+        lines += [[""], [str(step)]]
         lines += map(_line, rows.to_dicts())
-    return "\n".join(in_columns(lines, 0))
+    return "\n".join(in_columns(lines))
 
 
 def _line(row: Row) -> list[str]:
@@ -134,9 +134,9 @@ def _line(row: Row) -> list[str]:
         f"{'  ' * row['level']}{row['part']}",
         f"{sign} {formatted(row['added'], '+.2f')} ({reach}) n={row['n']}",
         "–" if counted is None else formatted(counted, "+,.0f"),
-        "–" if events is None else f"{events:,.1f}",
-        "?" if row["each_ns"] is None else f"{row['each_ns']:,.0f}",
-        "–" if counted is None or not events else f"{counted / events:,.0f}",
+        "–" if events is None else formatted(events, ",.1f"),
+        "?" if row["each_ns"] is None else formatted(row["each_ns"], ",.0f"),
+        "–" if counted is None or not events else formatted(counted / events, ",.0f"),
     ]
 
 

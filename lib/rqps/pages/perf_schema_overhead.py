@@ -9,13 +9,13 @@ import polars as pl
 
 from rqps import show, stats
 from rqps.engines.mysql.perf_schema import DEFAULT, ENABLED, OFF, subject_of
+from rqps.numbers import counted
 from rqps.pages import FirstPage
 from rqps.show import Clause, amount, change_of, changes, finding, in_order, joined, listed, phrase
 from rqps.show.sentences import CELL, CHANGED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT
 from rqps.stats.scenarios import ranked, scenario_costs, scenario_means
 from rqps.store.read import Study
-from rqps.terminal import counted
 
 FRAME, MEANS = "scenarios", "scenario means"
 """The names of the frames from which the numbers in this page's sentences are recomputed."""

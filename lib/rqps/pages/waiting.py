@@ -7,13 +7,13 @@ from dataclasses import replace
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import formatted
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
 from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, time_of_clients
 from rqps.show import Claim, Clause, Nothing, Row, Sentences, few_rounds, finding, joined, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
-from rqps.terminal import formatted
 
 FRAME = "time_of_clients"
 LEAST_SHARE = 0.01

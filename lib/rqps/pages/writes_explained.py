@@ -7,12 +7,11 @@ from dataclasses import replace
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import change, formatted
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, Sentences, few_rounds, finding, joined, listed, phrase, rounds_of
-from rqps.show.words import change
 from rqps.stats.writes import LEAST_KB, written
 from rqps.store import Study
-from rqps.terminal import formatted
 
 FRAME = "written"
 LEAST_SHARE = 0.01
@@ -50,7 +49,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     wholes = of.filter(role="whole")
     widest = float(wholes["spread"].max())  # type: ignore[arg-type]
     cells = {"role": "whole"} | {name: wholes[name].unique().to_list() for name in ("host", "step")}
-    claim = Claim(FRAME, cells, widest, "spread", "highest", f"{widest:.1f}")
+    claim = Claim(FRAME, cells, widest, "spread", "highest", formatted(widest, ".1f"))
     spread = Clause(rounds := rounds_of(of["rounds"]))
     if widest:
         spread = Clause(f"{rounds}, which differ by up to {claim.written} %", [claim])

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.numbers import formatted
 from rqps.published.figures import FILES, KINDS, Check, Host, Published
-from rqps.terminal import formatted
 
 COLUMNS = ("source", "place", "says", "evidence", "kind", "difference", "rounding", "found")
 SENTENCES = ("source", "place", "says", "evidence", "difference", "rounding")

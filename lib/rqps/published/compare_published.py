@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.numbers import formatted, memory
 from rqps.published.checks import view
 from rqps.published.figures import Published
 from rqps.published.versions import Pair, nearest, pairs_of, server
@@ -213,7 +214,8 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     if study.card.imported:  # its parameters are unknown, but its steps tell clients and seconds
         threads = _all(map(str, sorted(study.steps["clients"].unique())))
         lengths = study.steps["elapsed_s"].drop_nulls().sort()
-        seconds = " to ".join(dict.fromkeys(f"{value:.0f}" for value in (*lengths[:1], *lengths[-1:]))) or NOT_SAID
+        ends = (formatted(value, ".0f") for value in (*lengths[:1], *lengths[-1:]))
+        seconds = " to ".join(dict.fromkeys(ends)) or NOT_SAID
     rows = parameters.get("table_rows")
     size = f"{rows:,}" if isinstance(rows, int) else NOT_SAID
     first = ", the secondary index made before them" if parameters.get("index_first") else ""
@@ -237,7 +239,7 @@ def machine(conditions: pl.DataFrame) -> str:
     """CPU, memory and hypervisor of the machine that the `conditions` describe."""
     machines = conditions.filter(kind="machine")
     known: dict[str, Any] = dict(machines.select("name", "value").unique("name").iter_rows())
-    memory = f"{int(known['memory_kb']) / 1024**2:.0f}G RAM" if known.get("memory_kb") else ""
+    size = f"{memory(int(known['memory_kb']))} RAM" if known.get("memory_kb") else ""
     cpus = f"{known['cpus']} CPUs" if known.get("cpus") else ""
     virtual = f"a virtual machine ({known['hypervisor']})" if known.get("hypervisor") else ""
-    return ", ".join(part for part in (known.get("cpu_model"), cpus, memory, virtual) if part) or "not described"
+    return ", ".join(part for part in (known.get("cpu_model"), cpus, size, virtual) if part) or "not described"

@@ -18,6 +18,7 @@ from rqps import __version__
 from rqps.engines import ENGINES
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError, instead
+from rqps.numbers import counted
 from rqps.published.readers import WORKLOAD, Result, Unread, build_and_config_in, one_line, readers, version_in
 from rqps.published.readers.mytools_summaries import without_summaries
 from rqps.published.readers.sysbench_text import OTHER_STEPS
@@ -27,7 +28,7 @@ from rqps.store.schemas import TABLES
 from rqps.store.write import atomically
 from rqps.study import build_and_config
 from rqps.study.runs_file import LONGEST_NAME
-from rqps.terminal import Terminal, counted
+from rqps.terminal import Terminal
 from rqps.workloads.sysbench.steps import in_tables
 
 MOST_FILES = 1_000_000

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from rqps.numbers import formatted, sized
 from rqps.show import Row, by_host, coverage_of, in_order, rounds_of
 from rqps.show.words import Folded
 from rqps.stats import absolute, compare, rounds, tidy, usable
 from rqps.stats.metrics import HOST_CPU_S, SHOWN_BY_VMSTAT, vmstat_averages
 from rqps.stats.over_time import seconds_of
 from rqps.store.read import Study
+from rqps.terminal import in_columns
 
 ON_TARGET = 0.95
 """The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
@@ -160,9 +162,7 @@ def columns_text(study: Study) -> Folded:
         lines = [[*PUBLISHED, "tag"], *_lines(of_step, None)]
         if relative := list(_lines(ratios.filter(host=host, step=step), 2)):
             lines += [[f"relative to {base}"], *relative]
-        widths = [max(len(line[at]) for line in lines if len(line) > 1) + 2 for at in range(len(PUBLISHED))]
-        padded = [[*map(str.ljust, line[:-1], widths), line[-1]] for line in lines]
-        texts[str(step)] = "\n".join("".join(line).rstrip() for line in padded)
+        texts[str(step)] = "\n".join(in_columns(lines, align="<"))
     return Folded(note, texts)
 
 
@@ -171,7 +171,7 @@ def _lines(rows: pl.DataFrame, digits: int | None) -> Iterator[list[str]]:
         of_metric = {row["metric"]: row for row in of_dbms.iter_rows(named=True)}
         cells = {name: of_metric.get(name) for name in PUBLISHED}
         forms = {name: f".{_DIGITS.get(name, 3) if digits is None else digits}f" for name in PUBLISHED}
-        yield [*(format(row["estimate"], forms[name]) if row else "-" for name, row in cells.items()), str(dbms)]
+        yield [*(formatted(row["estimate"], forms[name]) if row else "-" for name, row in cells.items()), str(dbms)]
         if any(reaches := [_reach(row) for row in cells.values()]):
             yield [*reaches, ""]
 
@@ -186,7 +186,8 @@ def _reach(row: Row | None) -> str:
     median, low, high = row["estimate"], row["low"], row["high"]
     if low == high:
         return "±0"
-    return f"±{100 * max(high - median, median - low) / median:.1f}%" if median else f"..{high:.3g}"
+    half = max(high - median, median - low)
+    return f"±{formatted(100 * half / median, '.1f')}%" if median else f"..{sized(high)}"
 
 
 def seconds_on_target(study: Study) -> pl.DataFrame:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from rqps.numbers import formatted
 from rqps.published.compare_published import machine
 from rqps.published.figures import Published
 from rqps.published.quoted import SIGNS, response_times
@@ -146,7 +147,7 @@ def _lookups(published: Published) -> Iterator[_Printed]:
             continue
         low = (me["value"] - me["half"]) / (base["value"] + base["half"])
         high = (me["value"] + me["half"]) / (base["value"] - base["half"])
-        quotient = f"{me['value'] / base['value']:.2f} ({low:.2f}–{high:.2f})"
+        quotient = "{} ({}–{})".format(*(formatted(size, ".2f") for size in (me["value"] / base["value"], low, high)))
         place = f"{me['printed']} / {base['printed']}, {me['release']} / {base['release']}"
         yield _Printed("", (me["minor"], me["on"]), (base["minor"], base["on"]), compared, quotient, place)
 

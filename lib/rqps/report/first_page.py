@@ -13,6 +13,7 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from rqps import stats
+from rqps.numbers import counted, difference, formatted, memory
 from rqps.pages import FirstPage, Reliability
 from rqps.profile.pair import ASSUMED
 from rqps.report.claimed import KERNEL_CPU, decided_frame, differences
@@ -24,7 +25,6 @@ from rqps.show.words import NOT_COMPARED
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, USER_CPU
 from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted, formatted, percent
 from rqps.workloads import does
 
 MOST_STEPS = 10
@@ -119,7 +119,7 @@ def _cpu_split(study: Study, row: Row, short: Mapping[str, str]) -> Clause:
     change = amount(cpu, form, "µs", frame="differences")
     where = f"{row['step']} on {short[row['dbms']]}"
     if cpu["verdict"] in ("same", "unsure"):
-        same = f"unchanged within {percent(study.card.smallest_effect)}"
+        same = f"unchanged within {difference(study.card.smallest_effect)}"
         says = same if cpu["verdict"] == "same" else "inconclusive"
         return finding(phrase("{}: CPU per operation is {}: {}", where, says, change))
     before = formatted(cpu["base_estimate"], form.lstrip("+"))
@@ -149,7 +149,7 @@ def _conclusiveness(overall: Overall) -> Clause:
     least = Clause("")
     for size in judged.filter(pl.col("verdict").is_in(list(CHANGED)), metric=THROUGHPUT).sort("size").head(1)["size"]:
         of_changes = {**of, "metric": THROUGHPUT, "verdict": list(CHANGED)}
-        claim = Claim("decided", of_changes, size, "size", "lowest", percent(size - 1))
+        claim = Claim("decided", of_changes, size, "size", "lowest", difference(size - 1))
         least = Clause(f"the smallest decided change of throughput is {claim.written}", [claim])
     of_all = f"{overall.without.capitalize()}, all" if overall.without else "All"
     every = Clause(f"{of_all} comparisons are conclusive{' by throughput or by cost' * by_cost}", none)
@@ -160,7 +160,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     """A line with the seconds per step, table rows, machines, method, and number of decided comparisons."""
     seconds = study.steps["elapsed_s"].drop_nulls()
     low, high = (float(seconds.quantile(share) or 0) for share in (0.1, 0.9))
-    low_s, high_s = (f"{value:.0f}" if value >= 10 else f"{value:.2g}" for value in (low, high))
+    low_s, high_s = (formatted(value, ".0f" if value >= 10 else ".2g") for value in (low, high))
     length = f"{low_s} to {high_s} s a step" if high > 1.2 * low else f"{high_s} s a step"
     length = "imported" if seconds.is_empty() else f"imported, {length}" if study.card.imported else length
     asked = study.conditions.filter(pl.col("kind") == "parameter", pl.col("name").is_in(ROWS))
@@ -172,7 +172,7 @@ def _measured_on(study: Study, rounds: pl.DataFrame, decided: pl.DataFrame) -> s
     cycles: list[int] = rounds["cycles"].drop_nulls().to_list()
     how = "in random order" if rounds.filter(pl.col("duet") != "").is_empty() else "in turns"
     if cycles:
-        how = f"of duets (all dbms take turns, {median(cycles):.0f} times a step)"
+        how = f"of duets (all dbms take turns, {round(median(cycles))} times a step)"
     undecided = decided.filter(verdict="unsure").height
     by_time = decided.filter(pl.col("metric") != INSTRUCTIONS)
     measured = rounds_of((decided if by_time.is_empty() else by_time)["n"]) + f" {how}" * (not study.card.imported)
@@ -186,5 +186,5 @@ def _machine(known: dict[str, str]) -> str:
     """A machine in words, such as `virtual machine, 2 CPUs (AMD EPYC), 24 GB`."""
     kind = "virtual machine" if known.get("virtualised") == "True" or known.get("hypervisor") else "machine"
     model = f" ({known['cpu_model']})" if known.get("cpu_model") else ""
-    memory = f", {int(known['memory_kb']) / 1024**2:.0f} GB" if known.get("memory_kb") else ""
-    return f"{kind}, {known.get('cpus', '?')} CPUs{model}{memory}"
+    size = f", {memory(int(known['memory_kb']))}" if known.get("memory_kb") else ""
+    return f"{kind}, {known.get('cpus', '?')} CPUs{model}{size}"

@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from rqps.numbers import counted, duration, memory
 from rqps.show import rounds_of
 from rqps.store.read import Study
-from rqps.terminal import counted, duration
 
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
@@ -142,7 +142,7 @@ def _listed(value: Any) -> str:
 def _machine(conditions: pl.DataFrame) -> str:
     known: dict[str, str] = dict(conditions.filter(kind="machine").select("name", "value").unique("name").rows())
     if "memory_kb" in known:
-        known["memory_kb"] = f"{int(known['memory_kb']) / 1024**2:.0f} GB"
+        known["memory_kb"] = memory(int(known["memory_kb"]))
     return "; ".join(f"{title} {known[name]}" for name, title in MACHINE.items() if name in known) or "not described"
 
 

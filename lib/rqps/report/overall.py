@@ -7,6 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import change, counted, formatted
 from rqps.show import (
     Claim,
     Clause,
@@ -32,11 +33,10 @@ from rqps.show.sentences import (
     counted_rows,
     in_one,
 )
-from rqps.show.words import change, change_interval, smallest_effect, verdict_words
+from rqps.show.words import change_interval, smallest_effect, verdict_words
 from rqps.stats.metrics import CPU, THROUGHPUT
 from rqps.stats.summary import ALL_PARTS, OVER_ALL
 from rqps.store.read import Study
-from rqps.terminal import counted
 
 MOST_NAMED = 4
 """Maximum number of dbms or steps that a list names; if there are more, their number is given."""
@@ -251,7 +251,7 @@ class Overall:
             half,
             "half",
             "highest",
-            f"{100 * (half - 1):.1f} points",
+            f"{formatted(100 * (half - 1), '.1f')} points",
         )
         return Clause(f"{kind}± {claim.written}, {rounds_of(rows['n'])}", [claim])
 

@@ -9,11 +9,11 @@ import polars as pl
 from markupsafe import Markup
 
 from rqps import stats
+from rqps.numbers import formatted, sized
 from rqps.report.profiles import Links
 from rqps.report.render import json_in_html, render
 from rqps.show import Row, by_host, in_order, number_of, verdict_words
 from rqps.show.flame import address
-from rqps.show.words import sized
 from rqps.stats import SIDES, relate_configs, short_names
 from rqps.store.read import Study
 
@@ -124,7 +124,7 @@ def _round(
     return {
         "round": number,
         "cells": [
-            [sized(row["base_value"]), sized(row["me_value"]), f"{row['ratio']:.4f}"]
+            [sized(row["base_value"]), sized(row["me_value"]), formatted(row["ratio"], ".4f")]
             if (row := by_metric.get(metric))
             else ["–"] * 3
             for metric in metrics

@@ -19,6 +19,7 @@ from rqps import stats
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.notebook import KERNEL_LOG, LOGS, RESULT, Execution, SharedKernel, check_parameters
+from rqps.numbers import duration, megabytes
 from rqps.published.figures import FOLDER as PUBLISHED
 from rqps.report.first_page import Answer, answer, reliability
 from rqps.report.index import facts_of, run_rows
@@ -35,7 +36,7 @@ from rqps.store.packed import SUFFIX
 from rqps.store.packing import lacks_statements, pack
 from rqps.store.read import Study, load, load_levels
 from rqps.study import in_words
-from rqps.terminal import Terminal, duration, megabytes
+from rqps.terminal import Terminal
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks" / "analysis"
 INVESTIGATE = NOTEBOOKS.parent / "investigate"
@@ -71,7 +72,8 @@ class Progress:
 
 
 class Reader(NamedTuple):
-    """The kernel that executes the notebooks of a report one after the other, and the process that draws charts."""
+    """The Jupyter kernel that executes the notebooks of a report one after the other, and the process that draws the
+    charts."""
 
     kernel: SharedKernel
     pictures: Path
@@ -80,7 +82,7 @@ class Reader(NamedTuple):
 
 @contextmanager
 def reading(folder: Path) -> Iterator[Reader]:
-    """Starts a process that draws charts, and prepares a kernel, which starts with the first notebook."""
+    """Starts a process that draws charts, and prepares a Jupyter kernel, which starts with the first notebook."""
     logs, pictures = folder / LOGS, folder / "pictures"
     for made in (logs, pictures):
         made.mkdir(parents=True)

@@ -26,8 +26,8 @@ _CHANGED = pl.col("verdict").is_in(["slower", "faster"])
 def two_studies(
     first: str, second: str, data: Path | str | None = None, out: Path | str | None = None
 ) -> tuple[Path, str]:
-    """Write a page on two studies, given by name or path, to `out/FIRST-SECOND.html`. Returns the page's path, and a
-    sentence on the dbms and steps that both studies have."""
+    """Write a page on two studies, given by name or path, to `out/FIRST-SECOND.html`. Returns the page's path, and
+    sentences on the dbms and steps that both studies have."""
     root = data_folder(data).resolve()
     studies = load(first, root), load(second, root)
     compared = [by_host(stats.relate(study)[1]) for study in studies]
@@ -64,18 +64,22 @@ def pages_beside(study: str, data: Path, pages: Path) -> list[tuple[str, str]]:
 
 
 def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:
-    """A sentence on the dbms and steps that both studies have, and on those that only one study has."""
+    """Sentences on the dbms and steps that both studies have, and on those that only one study has."""
     parts = []
-    for column, what in (("dbms", "dbms"), ("step", "steps")):
+    for column, several in (("dbms", "dbms"), ("step", "steps")):
         ours, theirs = (in_order(study.steps[column]) for study in studies)
         both = [name for name in ours if name in theirs]
-        text = f"{len(both)} {what} are in both, of {len(ours)} and {len(theirs)}"
+        what, are = (column, "is") if len(both) == 1 else (several, "are")
+        if len(both) == len(ours) == len(theirs):
+            parts.append(f"Both studies have the same {len(both)} {what}.")
+            continue
+        sizes = f"{names[0]} has {len(ours)} and {names[1]} has {len(theirs)}"
+        parts.append(f"{len(both) or 'No'} {what} {are} in both studies; {sizes}.")
         for study, every in zip(names, (ours, theirs), strict=True):
             if own := [name for name in every if name not in both]:
                 more = f" and {len(own) - MOST_NAMED} more" if len(own) > MOST_NAMED else ""
-                text += f", only in {study} {', '.join(own[:MOST_NAMED])}{more}"
-        parts.append(text)
-    return f"{'; '.join(parts)}."
+                parts.append(f"Only {study} has {', '.join(own[:MOST_NAMED])}{more}.")
+    return " ".join(parts)
 
 
 def _names(studies: tuple[Study, Study]) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from rqps.engines import Say
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead, no_room
+from rqps.numbers import counted, duration, formatted, percent
 from rqps.profile import function_changes
 from rqps.schedule.candidates import in_order
 from rqps.schedule.change_search import COVERAGES, Change, Level, Pair, Search, between, likely_range
@@ -32,7 +33,6 @@ from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS, holds_for
 from rqps.store.manifest import CARD
 from rqps.store.read import load
 from rqps.study import RunsFile, StudySpec, build_and_config, study_of, unfold
-from rqps.terminal import counted, duration, formatted
 from rqps.workloads import workload
 
 ROUNDS, MOST_ROUNDS = 4, 24
@@ -356,7 +356,7 @@ class Bisection:
         line += size.certainty(not wider if ranges else None)
         for coverage, (low, high) in list(wider.items())[:1]:
             line += f"\n    one of {self.title(low + 1)} to {self.title(high)} brought it, with a probability of"
-            line += f" {100 * coverage:.0f} %: a server may be slower in one hour than in the next"
+            line += f" {percent(coverage)}: a server may be slower in one hour than in the next"
         counts = load(self.study, self.data, mode="instructions")
         of_step = counts.steps.filter(step=self.step)
         names = (self.dbms[at], self.dbms[until])
@@ -434,5 +434,8 @@ def bisection(
     asked = runs_file.with_study(study, own, name, builds=builds)
     if not counts and not asked.studies[name].duet:
         reason = only.not_sliced or "its study asks for method: rounds"
-        raise RqpsError(f"{study}: {step} can't be measured in duets: {reason}", fix="give --count")
+        raise RqpsError(
+            f"{study}: {step} can't be measured in duets: {reason}",
+            fix="add --count, which compares counted instructions",
+        )
     return Bisection(asked, name, step, dbms, counts, data, runner, say, checkout, commits, another)

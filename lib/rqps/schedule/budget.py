@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rqps.errors import RqpsError
+from rqps.numbers import duration
 from rqps.schedule.state import FIRST_GUESS_S, Estimate, StudyFolder, run_state
 from rqps.schedule.watch import Watcher
 from rqps.study import Measured, Run, RunsFile, StudySpec, has_twin, unfold
-from rqps.terminal import duration
 
 if TYPE_CHECKING:
     from rqps.stats import InterimAnalyses

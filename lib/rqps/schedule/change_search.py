@@ -13,7 +13,7 @@ from statistics import pvariance
 from typing import NamedTuple
 
 from rqps.engines import Say
-from rqps.terminal import counted, formatted
+from rqps.numbers import counted, formatted
 
 MOST_UNDECIDED = 2
 """The search for one change ends after this number of undecided candidates, whose levels are half way between the

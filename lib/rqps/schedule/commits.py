@@ -17,8 +17,8 @@ from rqps.engines.cache import cache_dir, locked, made_once, short_key
 from rqps.engines.making import Making, make_it
 from rqps.engines.making.recipe import Recipe, recipe_of
 from rqps.errors import RqpsError
+from rqps.numbers import duration
 from rqps.schedule.training import JOBS
-from rqps.terminal import duration
 
 LAST_LINES = 5
 """Number of lines of a build's log that its error message shows."""

@@ -8,10 +8,10 @@ from datetime import date, datetime, timedelta
 from datetime import time as clock
 
 from rqps.errors import RqpsError
+from rqps.numbers import duration, moment
 from rqps.schedule.state import Estimate
 from rqps.schedule.watch import Watcher
 from rqps.study import Run
-from rqps.terminal import duration, moment
 
 _DAY = timedelta(days=1)
 _FORM = re.compile(r"(\d\d:\d\d(?::\d\d)?)-(\d\d:\d\d(?::\d\d)?)")

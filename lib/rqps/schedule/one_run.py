@@ -73,7 +73,7 @@ def job_of(
         raise RqpsError(f"{run.dbms}: {run.absent}", fix="name another dbms")
     with run_folder.measuring(name):  # raises an error if another run is being measured
         run_folder.clear_stale(place, print)
-        # An earlier execution of the cell in this kernel may have left this folder.
+        # An earlier execution of the cell in this Jupyter kernel may have left this folder.
         run_folder.remove_own(place.partial(run.unit))
         refuse_mixture(place, [run], {*spec.hosts} - {this_host()})
         if run_state(place, run).state == "done":

@@ -12,9 +12,9 @@ from rqps.engines.sources import digest_of
 from rqps.engines.sources.copies import copy_of
 from rqps.errors import RqpsError
 from rqps.measure.job import git_revision, member_folder
+from rqps.numbers import moment
 from rqps.store.manifest import CARD, BuildVersion, StudyCard, finished, read_manifest, read_study_card
 from rqps.study import Run, RunsFile, build_and_config
-from rqps.terminal import moment
 
 Versions = tuple[BuildVersion, ...]
 """Versions of builds on one host; the versions of one build are in order, oldest first."""

@@ -17,6 +17,7 @@ from rqps.measure import placement
 from rqps.measure.job import Ready, git_revision, make_ready
 from rqps.measure.notes import noted
 from rqps.notebook import LOGS, Execution, check_parameters, wait_until_gone
+from rqps.numbers import duration, moment
 from rqps.schedule import rebuilds, run_folder
 from rqps.schedule.budget import Budget
 from rqps.schedule.hours import Hours
@@ -26,7 +27,6 @@ from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, WhatIf, read_study_card
 from rqps.store.write import write_study_card
 from rqps.study import ROUNDS_FOR_A_VERDICT, Measured, Run, RunsFile, StudySpec, on_host, study_of, unfold
-from rqps.terminal import duration, moment
 
 _ALONE = Lock()
 """Lock for preparing a study's folder, since each host of a study has its own thread in this process."""

@@ -10,9 +10,10 @@ from types import FrameType
 from typing import Any
 
 from rqps.measure.notes import UnderWay
+from rqps.numbers import duration, percent
 from rqps.schedule.state import PARTIAL, Estimate
 from rqps.study import Run, in_words
-from rqps.terminal import Terminal, duration
+from rqps.terminal import Terminal
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POLL_S = 0.5
@@ -145,7 +146,7 @@ class Watcher:
             share = 1 - left_s / max(self._ends - self._all_began, 1.0)
         left = duration(left_s)
         # The time left comes first, since a narrow terminal cuts off the end.
-        self.terminal.show(f"{self._head()}  {left} left, {share:.0%}  {what}", share, at_once=at_once)
+        self.terminal.show(f"{self._head()}  {left} left, {percent(share)}  {what}", share, at_once=at_once)
 
     def _head(self) -> str:
         return f"{self._host}{self._of_the_run()}"

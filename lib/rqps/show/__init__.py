@@ -7,6 +7,7 @@
 [True, True, True]
 """
 
+from rqps.numbers import duration_us, in_percent, ratio, sized
 from rqps.show import renderer
 from rqps.show.answer import answer_text, watch_text
 from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
@@ -70,16 +71,12 @@ from rqps.show.words import (
     Text,
     by_host,
     coverage_of,
-    duration_us,
     in_order,
-    in_percent,
     interval_of,
     legend_of,
     medians_of,
-    ratio,
     rounds_of,
     signs_of,
-    sized,
     smallest_effect,
     verdict_words,
 )

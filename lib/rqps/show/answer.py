@@ -11,11 +11,12 @@ from itertools import chain
 import polars as pl
 
 from rqps.errors import RqpsError, instead
-from rqps.show.words import NOT_COMPARED, Row, by_host, coverage_of, in_order, rounds_of, signs_of, sized
+from rqps.numbers import formatted, sized
+from rqps.show.words import NOT_COMPARED, Row, by_host, coverage_of, in_order, rounds_of, signs_of
 from rqps.stats import COMPARED, THROUGHPUTS, TITLES, holds_for
 from rqps.study import ROUNDS_FOR_A_VERDICT
+from rqps.terminal import GAP, in_columns
 
-GAP = "  "
 MANY_DBMS = 6
 """If a study has more dbms than this, and more than twice as many dbms as steps, dbms are rows and steps are
 columns."""
@@ -94,7 +95,7 @@ def watch_text(study: str, watched: pl.DataFrame, unacknowledged: pl.DataFrame, 
         of_changes = rows.filter(state="changed")
         if of_changes.height:
             cells = _change_cells(of_changes)
-            shown = as_markdown(cells) if markdown else in_columns(cells, 0)
+            shown = as_markdown(cells) if markdown else in_columns(cells)
             above = [title, *([""] * markdown)] if title else []
             parts.append("\n".join([*above, *shown]))
     return "\n\n".join(parts)
@@ -160,34 +161,8 @@ def ratio_in_words(row: Row | None) -> str:
     if row is None:
         return "–"
     sign = (signs_of(row["metric"]) | {"unsure": "~"})[row["verdict"]]
-    half = "" if row["low"] is None else f" ± {(row['high'] - row['low']) / 2:.3f}"
-    return f"{sign} {row['estimate']:.3f}{half}"
-
-
-def in_columns(cells: Cells, width: int) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for number, columns in enumerate(_blocks(widths, width)):
-        if number:
-            yield ""
-        for line in cells:
-            placed = (f"{line[at]:>{widths[at]}}" if at else f"{line[at]:{widths[at]}}" for at in columns)
-            yield GAP.join(placed).rstrip()
-
-
-def _blocks(widths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Blocks of columns that fit into the width; each block repeats the first column.
-
-    >>> list(_blocks([4, 5, 5, 5], 18)), list(_blocks([4, 5, 5, 5], 0))
-    ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
-    """
-    block, taken = [0], widths[0]
-    for at, own in enumerate(widths[1:], start=1):
-        if width and len(block) > 1 and taken + len(GAP) + own > width:
-            yield block
-            block, taken = [0], widths[0]
-        block.append(at)
-        taken += len(GAP) + own
-    yield block
+    half = "" if row["low"] is None else f" ± {formatted((row['high'] - row['low']) / 2, '.3f')}"
+    return f"{sign} {formatted(row['estimate'], '.3f')}{half}"
 
 
 def as_markdown(cells: Cells) -> Iterator[str]:

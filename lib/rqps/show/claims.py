@@ -20,6 +20,7 @@ from typing import Any, Literal, Self
 import polars as pl
 
 from rqps.errors import RqpsError
+from rqps.numbers import formatted
 
 Reading = Literal["value", "count", "lowest", "highest", "sum"]
 DIGITS, FEW = 8, 1e-6
@@ -135,11 +136,11 @@ def _problems(sentence: str, claim: Claim, frame_of: Callable[[str], pl.DataFram
     if is_ is None:
         yield f"the frame {claim.frame} has no {what}"
     elif not math.isclose(is_, claim.number, rel_tol=FEW, abs_tol=FEW):
-        yield f"{what} is {is_:.6g}, not {claim.number:.6g}"
+        yield f"{what} is {formatted(is_, '.6g')}, not {formatted(claim.number, '.6g')}"
     if claim.written and claim.written not in sentence:
         yield f"does not say {claim.written!r}"
     elif claim.written and not _agrees(claim.written, claim.number):
-        yield f"{claim.written!r} is not {claim.number:.6g}"
+        yield f"{claim.written!r} is not {formatted(claim.number, '.6g')}"
 
 
 def _agrees(written: str, number: float) -> bool:

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from rqps.numbers import digits_of, formatted
 from rqps.profile.breakdown import INSTRUCTIONS, METRIC_OF, MICROSECONDS, Profile
 from rqps.profile.components import OTHER
 from rqps.show.claims import Claim, Clause, Reading, joined, phrase
 from rqps.show.flame import difference_of, figure
 from rqps.show.sentences import added, comparison, listed
-from rqps.show.words import Row, digits_of, rounds_of
+from rqps.show.words import Row, rounds_of
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import formatted
 
 UNSAID = 0.2
 """Maximum share of the difference that sentences leave unnamed: they name parts, the largest first, until no more

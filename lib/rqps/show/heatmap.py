@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from rqps.numbers import formatted, ratio
 from rqps.show.rows import BETWEEN, with_rows
 from rqps.show.sentences import finding, verdict_counts
 from rqps.show.theme import COLOURS, INK, LIMITS, PALE, titled
@@ -20,7 +21,6 @@ from rqps.show.words import (
     interval_of,
     legend_of,
     own_warnings,
-    ratio,
     rounds_of,
     short_dbms,
     short_steps,
@@ -148,7 +148,7 @@ def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
     number = pl.col("estimate").map_elements(ratio, pl.String)
-    short = pl.col("estimate").map_elements("{:.2f}".format, pl.String).replace("1.00", "~1")
+    short = pl.col("estimate").map_elements(lambda value: formatted(value, ".2f"), pl.String).replace("1.00", "~1")
     reach = pl.struct("low", "high", "estimate").map_elements(interval_of, pl.String)
     mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
     return by_host(numbers, names).with_columns(

@@ -6,6 +6,7 @@ import altair as alt
 import polars as pl
 
 from rqps import stats
+from rqps.numbers import formatted, in_percent
 from rqps.show.rows import MOST_POINTS, slim
 from rqps.show.sentences import comparison, finding
 from rqps.show.theme import INK, MUTED, SERIES, colours, dbms_colours, numbers, titled
@@ -48,7 +49,7 @@ def throughput(series: pl.DataFrame) -> Any:
     of_line = lines.group_by("step", "dbms").agg((pl.col("estimate").std() / pl.col("estimate").mean()).alias("cv"))
     worst = of_line.drop_nulls("cv").sort("cv", "step", "dbms", descending=[True, False, False]).row(0, named=True)
     claim = (
-        f"From second to second throughput varies by at most {100 * worst['cv']:.1f} % of its mean ({worst['step']}, "
+        f"From second to second throughput varies by at most {in_percent(worst['cv'])} of its mean ({worst['step']}, "
         f"{worst['dbms']})."
     )
     how = f"Median of {rounds_of(lines['n'])}, in a band from the lowest to the highest; the warm-up is left out."
@@ -76,7 +77,8 @@ def counters(series: pl.DataFrame) -> Any:
     busy = dbms.select(pl.col("value").median()).item()
     claim = "No counters were recorded."
     if busy is not None:
-        claim = f"{'A' if several else 'The'} dbms had {busy:.2f} CPUs busy, in the median of the seconds."
+        cpus = formatted(busy, ".2f")
+        claim = f"{'A' if several else 'The'} dbms had {cpus} CPUs busy, in the median of the seconds."
     how = "One row per second from the system's own counters; n is one run, so there is no interval."
     if several:
         how += " In a duet the counters of client and host are of all its dbms together."
@@ -159,7 +161,8 @@ def duet(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame) -> Any:
     how = (
         f"Above, {CYCLES_SHOWN} cycles of round {first['round']}: in each all dbms have the load, one after the "
         f"other and back; gaps are slices of others. In the middle the ratio of each cycle of that round, and "
-        f"that of its totals, {first['ratio']:.3f}. Below, the ratio of each round, their mean, and its interval."
+        f"that of its totals, {formatted(first['ratio'], '.3f')}. Below, the ratio of each round, their mean, and "
+        "its interval."
     )
     panels = [
         panel.properties(width=DUET_WIDTH_PX, height=PANEL_HEIGHT_PX) for panel in (above, middle, alt.layer(*below))

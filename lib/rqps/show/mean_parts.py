@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from rqps.numbers import change, counted, formatted
 from rqps.show.claims import Claim, Clause, joined, phrase
 from rqps.show.sentences import CELL, CHANGED, IN_WORDS, claim_of, counted_rows, listed, with_changes
-from rqps.show.words import Row, change, change_interval
+from rqps.show.words import Row, change_interval
 from rqps.stats.summary import MEANS, OVER_ALL
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted
 
 MOST_LEFT, MOST_LEFT_IF_SAME = 1 / 3, 1 / 2
 """A sentence says that one step makes most of a mean's change if, without that step, at most this share of the change
@@ -120,7 +120,7 @@ def _most(alike: pl.DataFrame) -> Clause:
         return Clause("")
     up = alike["way"][0] == "up"
     row = alike.sort("points", descending=up, maintain_order=True).row(0, named=True)
-    written = f"{row['points']:+.1f}".replace("-", "−")
+    written = formatted(row["points"], "+.1f")
     of_release = {name: row[name] for name in ("host", "metric", "dbms", "way")} | {"step": alike["step"].to_list()}
     claim = Claim("changes", of_release, row["points"], "points", "highest" if up else "lowest", written)
     return Clause(f" (most: {row['step']} {written})", [claim])

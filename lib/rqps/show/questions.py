@@ -1,5 +1,5 @@
 """Selection lists that choose one of many questions, and below them all results for the chosen question. The lists
-work with and without a kernel."""
+work in JupyterLab and on a page without a Jupyter kernel."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rqps.numbers import sized
 from rqps.show.flame import PARTS_STYLE, Drawing, claim_of, figure_of, how_of, parts_table, shared_names, tree_of
 from rqps.show.flame.frames import Tree, names_of, packed_json
 from rqps.show.table import cut
-from rqps.show.words import Row, in_order, on_host, sized
+from rqps.show.words import Row, in_order, on_host
 from rqps.stats.metrics import TITLES
 
 STYLE = """

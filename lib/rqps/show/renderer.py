@@ -35,7 +35,7 @@ MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 EMBEDDED = {"embed_options": {"actions": False, "renderer": "svg"}}
 PICTURES = "RQPS_PICTURES"
-"""Environment variable of a kernel: the folder where the kernel leaves its charts for another process to draw."""
+"""Environment variable of a Jupyter kernel: the folder where it leaves its charts for another process to draw."""
 _NUMBERS = count()
 
 
@@ -134,8 +134,8 @@ def _left(fixed: dict[str, Any], folder: Path) -> str:
 
 @contextmanager
 def drawn_beside(folder: Path, log: Path) -> Iterator[Callable[[str], None]]:
-    """Starts a process that draws the charts which kernels leave in a folder. Yields a function that waits until all
-    charts of a notebook are drawn."""
+    """Starts a process that draws the charts that Jupyter kernels leave in a folder. Yields a function that waits
+    until all charts of a notebook are drawn."""
     program = [sys.executable, "-I", drawing.__file__, str(folder)]
     with (
         log.open("wb") as words,

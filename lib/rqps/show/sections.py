@@ -9,7 +9,8 @@ import polars as pl
 from great_tables import GT
 
 from rqps import stats
-from rqps.show.answer import Cells, as_markdown, in_columns, ratio_in_words
+from rqps.numbers import ratio
+from rqps.show.answer import Cells, as_markdown, ratio_in_words
 from rqps.show.lines import counters, throughput
 from rqps.show.table import Column, absolute_table, cut, ratio_colour, spread, table, two_lines, unbroken
 from rqps.show.words import (
@@ -21,12 +22,12 @@ from rqps.show.words import (
     interval_of,
     legend_of,
     on_host,
-    ratio,
     signs_of,
     verdict_words,
 )
 from rqps.stats import COMPARED, THROUGHPUTS, TITLES
 from rqps.store import Study
+from rqps.terminal import in_columns
 
 LONGEST_VALUE = 24
 MANY_ALIKE = 3
@@ -211,7 +212,7 @@ def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool
             if of_metric["metric"].null_count() == of_metric.height:
                 continue
             cells = _cells(of_metric)
-            shown = as_markdown(cells) if markdown else in_columns(cells, 0)
+            shown = as_markdown(cells) if markdown else in_columns(cells)
             parts.append("\n".join([f"{TITLES.get(metric, metric)} of {build} as it was rebuilt", *shown]))
             parts.append(_newest_version(of_metric))
     return "\n\n".join(filter(None, parts))

@@ -14,16 +14,14 @@ from typing import Any
 
 import polars as pl
 
+from rqps.numbers import change, counted, digits_of, formatted, in_percent, ratio
 from rqps.show.claims import Claim, Clause, joined, phrase
 from rqps.show.words import (
     MOST_NAMED,
     Row,
-    change,
     change_interval,
-    digits_of,
     in_order,
     interval_of,
-    ratio,
     rounds_of,
     smallest_effect,
 )
@@ -31,7 +29,6 @@ from rqps.stats.layouts import MEAN
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, VERDICTS
 from rqps.study import ROUNDS_FOR_A_VERDICT
-from rqps.terminal import counted, formatted
 
 CHANGED = {"slower": "regressed", "faster": "improved"}
 REGRESSED = {verdict: (word, word) for verdict, word in CHANGED.items()}
@@ -106,7 +103,7 @@ def by_layout_alone(row: Row, frame: str = "compared") -> Clause:
 
 
 def _by_layout(row: Row, frame: str) -> Clause:
-    written = f"± {100 * (row['by_layout'] - 1):.1f} %"
+    written = f"± {in_percent(row['by_layout'] - 1)}"
     return Clause(written, [claim_of(row, written, "by_layout", frame)])
 
 
@@ -325,7 +322,7 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> 
     'throughput −24.0 % from 5.6 to 9.7, as a drift from release to release'
     """
     of_base = course["first"] == course["base"]
-    written = change(course["estimate"]) if of_base else _signed(course["points"])
+    written = change(course["estimate"]) if of_base else formatted(course["points"], "+.1f")
     total = Clause(written, [claim_of(course, written, "estimate" if of_base else "points", "courses")])
     what = {CPU: "CPU per operation", INSTRUCTIONS: "instructions per operation"}.get(course["metric"], "throughput")
     unit = "" if of_base else f" points of {names[course['base']]}"
@@ -346,20 +343,16 @@ def with_changes(head: str, course: Row, changes: Sequence[Row], at: Callable[[R
     largest = sorted(changes, key=lambda row: -abs(row["points"]))[: MOST_CHANGES if many else None]
     parts: list[str] = []
     for row in (row for row in changes if row in largest):
-        points = _signed(row["points"])
+        points = formatted(row["points"], "+.1f")
         parts.append(at(row, Clause(points, [claim_of(row, points, "points", "changes")]), not parts))
     if many:
         smaller = [row for row in changes if row not in largest]
-        points = _signed(sum(row["points"] for row in smaller))
+        points = formatted(sum(row["points"] for row in smaller), "+.1f")
         parts.append(Clause(f"{points} in {len(smaller)} smaller changes"))
     rest = course["points"] - sum(row["points"] for row in changes)
     if abs(rest) >= LEAST_REST:
-        parts.append(Clause(f"{_signed(rest)} elsewhere"))
+        parts.append(Clause(f"{formatted(rest, '+.1f')} elsewhere"))
     return phrase("{}: {}", head, joined(", ", parts))
-
-
-def _signed(points: float) -> str:
-    return f"{points:+.1f}".replace("-", "−")
 
 
 def added(row: Row) -> str:

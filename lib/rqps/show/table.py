@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 from great_tables import GT, html, loc, style
 
+from rqps.numbers import change, formatted, ratio
 from rqps.show.sentences import steps_of_means
 from rqps.show.theme import COLOURS, FONTS, GRID, INK, MUTED, colour_of, ink_on
 from rqps.show.words import (
@@ -16,7 +17,6 @@ from rqps.show.words import (
     Nothing,
     Sentences,
     by_host,
-    change,
     change_interval,
     coverage_of,
     first_of_many,
@@ -26,16 +26,15 @@ from rqps.show.words import (
     legend_of,
     medians_of,
     own_warnings,
-    ratio,
     reach_of,
     rounds_of,
     signs_of,
 )
 from rqps.stats import THROUGHPUTS, metric_of
 from rqps.stats.metrics import REGISTRY, THROUGHPUT
+from rqps.terminal import in_columns
 
 Cell = Mapping[str, Any]
-TEXT_WIDTH = 24
 MOST_EXPLAINED = 4
 ABSOLUTE = {metric.name: metric.column for metric in REGISTRY if metric.column}
 """Maps metrics to the columns of the table of absolute values, named as in the published tables."""
@@ -280,15 +279,13 @@ def ratio_text(compared: pl.DataFrame, metric: str = "") -> str:
         )
         for row in rows.iter_rows(named=True)
     }
-    width = max([TEXT_WIDTH, *(len(cell) + 2 for cell in cells.values())])
-    lines = [f"Relative to: {rows['base'][0]}"]
-    lines += [f"col-{number} : {name}" for number, name in enumerate(dbms, 1)]
-    lines += ["", "".join(f"col-{number}".ljust(width) for number in range(1, len(dbms) + 1)) + "step"]
-    groups = groups_of(rows)
+    columns = {f"col-{number}": name for number, name in enumerate(dbms, 1)}
+    legend = [f"Relative to: {rows['base'][0]}", *(f"{column} : {name}" for column, name in columns.items()), ""]
+    lines, groups = [[*columns, "step"]], groups_of(rows)
     for number, (group, steps) in enumerate(groups.items()):
-        lines += [""] * (number > 0) + [group] * (len(groups) > 1)
-        lines += ["".join(cells.get((step, name), "-").ljust(width) for name in dbms) + step for step in steps]
-    return "\n".join(lines)
+        lines += [[""]] * (number > 0) + [[group]] * (len(groups) > 1)
+        lines += [[*(cells.get((step, name), "-") for name in dbms), step] for step in steps]
+    return "\n".join([*legend, *in_columns(lines, align="<")])
 
 
 def absolute_table(absolute: pl.DataFrame) -> GT:
@@ -303,7 +300,7 @@ def absolute_table(absolute: pl.DataFrame) -> GT:
 
     def cell(row: Cell) -> str:
         form = ",.0f" if row["metric"] == THROUGHPUT or row["estimate"] >= 100 else ",.2f"
-        number = f"{row['estimate']:{form}}"
+        number = formatted(row["estimate"], form)
         return number if row["low"] is None else two_lines(number, interval_of(row, form), muted=True)
 
     what = f"Medians, below them the {coverage_of(rows['coverage'])}"
@@ -357,5 +354,5 @@ def with_interval(form: Callable[[float], str]) -> Callable[[Cell], str]:
 
 
 def _written(form: str | Callable[[Any], str], values: list[Any]) -> list[Any]:
-    write = form if callable(form) else lambda value: format(value, form)
+    write = form if callable(form) else lambda value: formatted(value, form)
     return ["–" if value is None else write(value) for value in values] if form else values

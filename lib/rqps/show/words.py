@@ -1,10 +1,5 @@
-"""Formats numbers, verdicts, warnings and names in the same way for tables, charts and sentences.
+"""Formats intervals, verdicts, warnings and names in the same way for tables, charts and sentences."""
 
-`ratio` formats a ratio, `change` a ratio that is shown as a cost or a gain in percent, `in_percent` a share,
-`duration_us` a duration, and `sized` any other number.
-"""
-
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,17 +9,15 @@ from typing import Any
 
 import polars as pl
 
+from rqps.numbers import change, difference, form_of_ratio, formatted
 from rqps.show.claims import as_item
 from rqps.stats import THROUGHPUTS, most_changed
-from rqps.terminal import formatted, percent
 
 SIGNS = {"slower": "▼", "faster": "▲", "same": "=", "unsure": "?"}
 COST_SIGNS = {"slower": "▲", "faster": "▼", "same": "=", "unsure": "?"}
 MOST_NAMED, MOST_SENTENCES = 3, 5
 MOST_STEPS = 100
 """Maximum number of steps in one table or heat map; of more steps, only those that changed most are shown."""
-NEAR_1 = 0.05
-"""A ratio that differs from 1 by less than this is written with three decimals instead of two."""
 
 NOT_COMPARED = "Nothing was compared here: no round has both its base and another dbms with such a number."
 
@@ -103,28 +96,6 @@ class Folded:
         return f"<p>{escape(self.note)}</p>{''.join(parts)}"
 
 
-def ratio(value: float) -> str:
-    """A ratio as text with two decimals, near 1 with three: 0.996 would otherwise be shown as 1.00.
-
-    >>> ratio(0.996), ratio(0.62), ratio(1.25)
-    ('0.996', '0.62', '1.25')
-    """
-    return f"{value:{_form_of(value)}}"
-
-
-def _form_of(value: float) -> str:
-    return ".3f" if abs(value - 1) < NEAR_1 else ".2f"
-
-
-def change(value: float) -> str:
-    """A ratio as a change in percent.
-
-    >>> change(1.359), change(0.9831)
-    ('+35.9 %', '−1.7 %')
-    """
-    return f"{formatted(100 * (value - 1), '+.1f')} %"
-
-
 def change_interval(row: Row) -> str:
     """The interval of a ratio as changes in percent.
 
@@ -150,7 +121,7 @@ def interval_of(row: Row, form: str = "", of: str = "") -> str:
         return "no interval"
     names = (f"{of}_estimate", of) if of else ("estimate",)
     middle = next((row[name] for name in names if name in row), (low + high) / 2)
-    form = form or _form_of(middle)
+    form = form or form_of_ratio(middle)
     return f"{formatted(low, form)}{' to ' if form.startswith('+') else '–'}{formatted(high, form)}"
 
 
@@ -189,18 +160,10 @@ def medians_of(rows: pl.DataFrame) -> str:
     return f"Medians of {rounds_of(rows['n'])}, below them the {coverage_of(rows['coverage'])}."
 
 
-def digits_of(error: float) -> int:
-    """Number of decimals that an error justifies: one significant digit of the error, or two if the first is 1 or 2.
-
-    >>> [digits_of(error) for error in (26.1, 3.4, 1.1, 0.31, 0.29, 0.0)]
-    [0, 0, 1, 1, 2, 3]
-    """
-    return min(3, max(0, -math.floor(math.log10(max(error, 1e-9) / 3) + 0.0001)))
-
-
 def reach_of(row: Row, form: Callable[[float], str]) -> str:
     """An interval whose ends are formatted by `form`; if both ends have the same unit, the unit is written once.
 
+    >>> from rqps.numbers import duration_us
     >>> [reach_of({"low": low, "high": 1400.0}, duration_us) for low in (1200.0, 900.0, 1400.0, None)]
     ['1.2–1.4 ms', '900 µs–1.4 ms', '±0', 'no interval']
     """
@@ -211,34 +174,6 @@ def reach_of(row: Row, form: Callable[[float], str]) -> str:
         return "±0"
     number, _, unit = low.partition(" ")
     return f"{number}–{high}" if unit and high.endswith(f" {unit}") else f"{low}–{high}"
-
-
-def sized(value: float) -> str:
-    """A number of any size with about three significant digits.
-
-    >>> sized(1234.5), sized(12.345), sized(0.012345), sized(0)
-    ('1,234', '12.3', '0.0123', '0')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{float(f'{value:.3g}'):g}"
-
-
-def in_percent(value: float) -> str:
-    """
-    >>> in_percent(1.0), in_percent(0.9837)
-    ('100 %', '98.4 %')
-    """
-    return f"{100 * value:.4g} %" if round(value, 4) in (0, 1) else f"{100 * value:.1f} %"
-
-
-def duration_us(value: float) -> str:
-    """
-    >>> duration_us(87.4), duration_us(1234.0), duration_us(1234567.0)
-    ('87.4 µs', '1.23 ms', '1.23 s')
-    """
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} µs"
 
 
 def signs_of(metric: str) -> dict[str, str]:
@@ -262,7 +197,7 @@ def legend_of(compared: pl.DataFrame) -> str:
 
 def smallest_effect(compared: pl.DataFrame) -> str:
     """The smallest effect that matters in these comparisons, in words."""
-    return percent(compared["smallest_effect"][0])
+    return difference(compared["smallest_effect"][0])
 
 
 def in_order(values: Iterable[str]) -> list[str]:

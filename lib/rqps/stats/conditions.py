@@ -8,6 +8,7 @@ import polars as pl
 
 from rqps.engines import facts_of
 from rqps.engines.compiled import UNKNOWN, in_short
+from rqps.numbers import sized
 from rqps.stats.metrics import USABLE, version_order
 from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
@@ -34,7 +35,7 @@ def all_warnings(study: Study) -> pl.DataFrame:
     # In steps with queries, the target is the rate of the concurrent inserts; if they miss it, the run itself has a
     # warning.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
-    rates = (pl.col(name).round(1) for name in ("operations_per_s", "target_per_s"))
+    rates = (pl.col(name).map_elements(sized, pl.String) for name in ("operations_per_s", "target_per_s"))
     differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
     counted = ("base", "settings")
     measured, of_round = steps.filter(USABLE), ["host", "step", "round"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rqps.numbers import difference, duration, percent
 from rqps.stats import verdict
 from rqps.stats.comparison import compare
 from rqps.stats.estimate import STUDENT
@@ -20,7 +21,6 @@ from rqps.stats.pairing import rounds
 from rqps.store.manifest import CARD
 from rqps.store.read import load
 from rqps.study import ROUNDS_FOR_A_VERDICT, StudySpec
-from rqps.terminal import duration, percent
 
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
 """Numbers of rounds after which the verdicts of a dbms are computed."""
@@ -81,9 +81,9 @@ class InterimAnalyses:
         count = sum(width <= self.spec.smallest_effect for width in tellable)
         by = "by the spread of earlier rounds" if known else f"if rounds spread by {percent(USUAL_SPREAD)}, as usual"
         if not count:
-            half = percent(tellable[len(tellable) // 2])
+            half = difference(tellable[len(tellable) // 2])
             return f"which resolve {half} in half of the {len(tellable)} steps, {by}"
-        return f"which resolve {percent(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
+        return f"which resolve {difference(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
 
     def outcome(self, round_s: float) -> str:
         """A phrase on the comparisons that are decided, the time that the others would take, and the steps that gave

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from rqps.engines import facts_of
+from rqps.numbers import in_percent
 from rqps.store.read import Study
 
 LAYOUT = "layout"
@@ -37,10 +38,10 @@ def _rows(engine: str, steps: set[str]) -> Iterator[tuple[str, str, str, str, fl
 
 
 def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """The compared frame with two more columns: `by_layout`, as in `known_layouts`, null if both sides are one
-    program; and `within_layout`, true if the verdict is a change of at most this size. Rows without a step are means
-    over all steps. If the frame has warnings, a change within the effect of a layout gets a warning of the kind
-    `LAYOUT`."""
+    """The compared frame with two more columns: `by_layout`, the change that another order of functions alone makes
+    (from `known_layouts`; null if both sides are one program), and `within_layout`, true if the verdict is a change
+    of at most this size. Rows without a step are means over all steps. If the frame has warnings, a change within the
+    effect of a layout gets a warning of the kind `LAYOUT`."""
     programs = study.runs.select("host", "dbms", "engine", "build_digest").unique(["host", "dbms"])
     of_base = programs.select("host", base="dbms", of_base="build_digest")
     step = pl.col("step") if "step" in compared.columns else pl.lit(MEAN).alias("step")
@@ -54,8 +55,8 @@ def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
     is_change, size = pl.col("verdict").is_in(["slower", "faster"]), pl.col("estimate").log().abs()
     within = (is_change & (size <= pl.col("by_layout").log())).fill_null(False)
     marked = compared.with_columns(rows["by_layout"]).with_columns(within_layout=within)
-    percent = ((pl.col("by_layout") - 1) * 100).round(1)
-    text = pl.format(f"{LAYOUT}: another order of functions alone changes it by up to ± {{}} %", percent)
+    reach = (pl.col("by_layout") - 1).map_elements(in_percent, pl.String)
+    text = pl.format(f"{LAYOUT}: another order of functions alone changes it by up to ± {{}}", reach)
     more = {"warnings": pl.lit(LAYOUT), "explained": text} if "warnings" in compared.columns else {}
     is_within = pl.when("within_layout")
     return marked.with_columns(is_within.then(pl.concat_list(name, of)).otherwise(name) for name, of in more.items())

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from rqps.measure.finding import LEVELS, Finding, machine_findings
+from rqps.numbers import formatted
 from rqps.store.manifest import Manifest
 from rqps.store.read import Study
 
@@ -30,7 +31,8 @@ class MachineState(NamedTuple):
         '4 of the 32 MB of last-level cache, clock 2.6 GHz'
         """
         of = "" if self.cache_mb is None else f"of the {self.cache_mb:g} "
-        return f"{self.room_mb:.2g} {of}MB of last-level cache, clock {self.clock_ghz:.1f} GHz"
+        room, clock = formatted(self.room_mb, ".2g"), formatted(self.clock_ghz, ".1f")
+        return f"{room} {of}MB of last-level cache, clock {clock} GHz"
 
     def differs(self, other: "MachineState") -> bool:
         """True if the room in the cache or the clock differs.

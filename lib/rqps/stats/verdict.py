@@ -10,6 +10,7 @@ from typing import Literal
 
 import polars as pl
 
+from rqps.numbers import formatted, percent
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 VERDICTS = ("slower", "faster", "same", "unsure")
@@ -63,14 +64,14 @@ def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
     >>> method(1)
     'The verdict is decided by the interval of 99 % of the one comparison.'
     """
-    coverage = f"{100 * coverage_of_each(comparisons - differ, looks):.4g} %"
+    coverage = f"{formatted(100 * coverage_of_each(comparisons - differ, looks), '.4g')} %"
     if comparisons == 0:
         return "Nothing is compared, so there is no verdict."
     if comparisons == 1:
         return f"The verdict is decided by the interval of {coverage} of the one comparison."
     when = f" in each of {looks} looks" if looks > 1 else ""
     without = f"; the {differ:,} that surely differ are no risk to the others (Holm, 1979)" if differ else ""
-    together = f"so that all hold together at {100 * COVERAGE:.0f} %{when}{without}"
+    together = f"so that all hold together at {percent(COVERAGE)}{when}{without}"
     return f"Verdicts are decided by the interval of {coverage} of each of {comparisons:,} comparisons, {together}."
 
 

@@ -111,8 +111,8 @@ class Packed:
             self._as_packed(name)
 
     def _as_packed(self, name: str) -> str | Path | bytes:
-        """The source of a file. Its digest is checked on first use, except in an object store, which checks digests
-        itself."""
+        """The place or the bytes from which polars reads a file of the packed study. The file's digest is checked on
+        first use, except in an object store, which checks digests itself."""
         source = self.source(name)
         if name not in self._checked and not isinstance(source, str):
             digest, was = _digest(source), self.files[name][1]

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from rqps.numbers import memory
 from rqps.store.manifest import Manifest, leaves
 from rqps.store.schemas import IDENTITY, Columns
 from rqps.study import Mode
@@ -94,10 +95,10 @@ def machine_of(facts: Mapping[str, Any]) -> str:
     >>> machine_of({"cpu_model": "AMD EPYC", "cpu_family": "25", "cpu_model_number": "17"})
     'AMD EPYC (family 25, model 17)'
     """
-    memory, kernel, cpu = facts.get("memory_kb"), facts.get("kernel"), facts.get("cpu_model")
+    memory_kb, kernel, cpu = facts.get("memory_kb"), facts.get("kernel"), facts.get("cpu_model")
     numbers = [f"{word} {facts[name]}" for word, name in CPU_NUMBERS.items() if name in facts]
     cpu = f"{cpu} ({', '.join(numbers)})" if cpu and numbers else cpu
-    known = (cpu, memory and f"{memory / 1024**2:.0f} GB", kernel and f"kernel {kernel}")
+    known = (cpu, memory_kb and memory(memory_kb), kernel and f"kernel {kernel}")
     return ", ".join(str(value) for value in known if value)
 
 

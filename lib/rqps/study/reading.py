@@ -279,7 +279,7 @@ def _wrong_type(kind: str, value: Any, written: str | None) -> str:
     if kind in ("int_type", "float_type", "int_from_float", "int_parsing"):
         if isinstance(value, str) and written and _LIKE_A_NUMBER.fullmatch(written):
             number = float(written)
-            plain = f"{number:.0f}" if number.is_integer() else f"{number:g}"
+            plain = str(int(number)) if number.is_integer() else f"{number:g}"
             return f"{written!r} is text to YAML, where a number is due; write {plain}"
         return f"is {shown}; a {'whole ' if kind.startswith('int') else ''}number is due"
     if kind == "string_type" and isinstance(value, bool | int | float):

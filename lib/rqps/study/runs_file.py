@@ -30,7 +30,7 @@ from pydantic.json_schema import SkipJsonSchema
 from rqps.engines import NO_SCENARIOS, FileLine, Option, Scenarios, Strict, facts_of, facts_of_all, option_name
 from rqps.engines.asked import BuildSpec, Connections
 from rqps.errors import RqpsError, instead
-from rqps.terminal import seconds
+from rqps.numbers import seconds
 
 T = TypeVar("T")
 LONGEST_NAME = 76
@@ -286,7 +286,7 @@ def _share(value: Any) -> float:
         raise ValueError(f"{str(value)!r} is not a percentage; write one such as 2% or 0.5%")
     share = float(match[1]) / 100
     if not SHARES[0] <= share <= SHARES[1]:
-        raise ValueError(f"{value} is out of reach; write {SHARES[0]:.1%} to {SHARES[1]:.0%}")
+        raise ValueError(f"{value} is out of reach; write {100 * SHARES[0]:g}% to {100 * SHARES[1]:g}%")
     return share
 
 

@@ -12,6 +12,7 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInf
 from rqps.engines import Option, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.errors import RqpsError, instead
+from rqps.numbers import seconds
 from rqps.study.runs_file import (
     USUAL_DEVICE,
     DeviceSpeed,
@@ -22,7 +23,6 @@ from rqps.study.runs_file import (
     resolve,
     resolve_scenario,
 )
-from rqps.terminal import seconds
 
 Mode = Literal["throughput", "health", "stacks", "waits", "instructions"]
 """The purpose of a run. Sampling and counting slow a run down, so throughput is compared only in mode `throughput`.

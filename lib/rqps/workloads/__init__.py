@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 
 from rqps.errors import RqpsError
+from rqps.numbers import counted
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
-from rqps.terminal import counted
 
 _FOLDERS = {
     path.parent.name.replace("_", "-"): path.parent.name

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rqps.numbers import in_percent
 from rqps.store.manifest import Warning_
 
 BUCKETS_PER_DOUBLING = 32
@@ -165,7 +166,7 @@ def retries_warning(step: str, what: str, retries: int, done: int) -> Iterator[W
     share = retries / max(1, retries + done)
     if share > RETRIES_WORTH_A_WARNING:
         text = (
-            f"{share:.1%} of {what} were refused, because of a deadlock or a lock wait timeout, and repeated: "
-            f"{retries:,} retries for {done:,} completed {what}"
+            f"{in_percent(share)} of {what} were refused, because of a deadlock or a lock wait timeout, and "
+            f"repeated: {retries:,} retries for {done:,} completed {what}"
         )
         yield Warning_(kind="retries", text=text, step=step)

@@ -15,6 +15,7 @@ from typing import Any, Self
 from rqps import keeper
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
+from rqps.numbers import sized
 from rqps.workloads import How
 
 DATABASE = "rqps"
@@ -126,7 +127,7 @@ class LoadGenerator:
         deadline = time.monotonic() + patience_s
         while not self.came_to(moment, threads):
             if time.monotonic() > deadline:
-                raise self.failure(f"did not get to {moment!r} within {patience_s:.0f} s")
+                raise self.failure(f"did not get to {moment!r} within {sized(patience_s)} s")
             self._heard.wait(LOOK_S)
             self._heard.clear()
 

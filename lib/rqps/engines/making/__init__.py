@@ -28,7 +28,7 @@ from rqps.engines.making.recipe import Part, Recipe, mismatches, parts_of, recip
 from rqps.engines.sources import Sought
 from rqps.engines.sources.fetching import SECONDS_BETWEEN_LOOKS, size_bytes
 from rqps.errors import NO_ROOM, RqpsError
-from rqps.terminal import counted, duration, megabytes
+from rqps.numbers import counted, duration, in_percent, megabytes, percent
 
 MADE, LOG = "made.json", "make.log"
 SECONDS_BETWEEN_LINES = 10.0
@@ -229,11 +229,11 @@ class _Maker:
             self._run(self._target(*linked.target), self._build, "link")
             (program,) = self._build.glob(linked.file)
             share = order.share_in_order(asked, functions(program))
-            what = f"{share:.1%} of {len(asked)} functions follow the function that they should follow"
+            what = f"{in_percent(share)} of {len(asked)} functions follow the function that they should follow"
             if share < order.LEAST_SHARE:
                 raise RqpsError(
                     f"builds.{self._name}: the linker ignored the order of layout {making.spec.layout}: {what}, and "
-                    f"{order.LEAST_SHARE:.0%} have to",
+                    f"{percent(order.LEAST_SHARE)} have to",
                     fix="take a recipe whose linker orders functions, such as [clang, o2, sections], with lld",
                 )
             self._say(f"{self._name}: layout {making.spec.layout}, {what}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from rqps.engines.mysql.instance import Connection, query
 from rqps.engines.mysql.reports import is_55, read_status, read_variables
+from rqps.numbers import in_percent, percent
 
 EAGER = {
     "innodb_io_capacity_max": 20_000,
@@ -39,7 +40,7 @@ def left(debt: Mapping[str, Any]) -> str:
     if share <= MOST_DIRTY_SHARE and unpurged <= MOST_UNPURGED:
         return ""
     return (
-        f"{share:.1%} of the buffer pool is dirty, {MOST_DIRTY_SHARE:.0%} may be; "
+        f"{in_percent(share)} of the buffer pool is dirty, {percent(MOST_DIRTY_SHARE)} may be; "
         f"{unpurged:,} transactions are not purged, {MOST_UNPURGED} may be"
     )
 

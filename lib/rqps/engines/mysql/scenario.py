@@ -22,6 +22,7 @@ from rqps.engines.mysql.perf_schema import (
 )
 from rqps.engines.mysql.reports import Known
 from rqps.errors import RqpsError
+from rqps.numbers import gigabytes
 
 _AT_START = {"timed": "ON", "counted": "COUNTED", "off": "OFF"}
 _NEVER_TIMED = ("memory", "error")
@@ -201,7 +202,7 @@ def refuse_too_large(options: Mapping[str, str], known: Known, dbms: str, availa
     largest = max(needed, key=lambda name: needed[name])
     most = int(int(options[largest]) * available / sum(needed.values()))
     raise RqpsError(
-        f"{dbms}: {largest}={options[largest]} takes {needed[largest] / 1e9:.1f} GB of memory at the server's start, "
-        f"and {available / 1e9:.1f} GB are left on this machine",
+        f"{dbms}: {largest}={options[largest]} takes {gigabytes(needed[largest] / 1e9)} of memory at the server's "
+        f"start, and {gigabytes(available / 1e9)} are left on this machine",
         fix=f"ask for {most} at most, or run it on a larger machine",
     )

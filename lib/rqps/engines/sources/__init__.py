@@ -21,7 +21,7 @@ from rqps.engines.sources.archives import check_digest, unpack
 from rqps.engines.sources.copies import copy_build
 from rqps.engines.sources.fetching import Progress, by_maven, by_npm, by_url, size_bytes
 from rqps.errors import RqpsError
-from rqps.terminal import megabytes
+from rqps.numbers import megabytes
 
 BESIDE_PATH = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
 """Folders that are searched after those on PATH, since ordinary users have no sbin folder on PATH."""

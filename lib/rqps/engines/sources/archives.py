@@ -22,7 +22,7 @@ from typing import IO, BinaryIO, ClassVar, Self
 
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
-from rqps.terminal import megabytes
+from rqps.numbers import megabytes
 
 MOST_BYTES = 12_000_000_000
 MOST_MEMBERS = 100_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rqps.engines.cache import cache_dir, made_once, sha256
 from rqps.errors import RqpsError
-from rqps.terminal import megabytes
+from rqps.numbers import megabytes
 
 LEFT_BY_COMPILERS = ("*.o", "*.a", "*CMakeFiles/*", "*.git/*")
 MOST_COPIES, MOST_BYTES = 10, 4_000_000_000

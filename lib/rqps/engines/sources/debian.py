@@ -19,7 +19,7 @@ from rqps.engines import Say
 from rqps.engines.cache import cache_dir, locked, made_once
 from rqps.engines.sources.fetching import Progress, run_client
 from rqps.errors import RqpsError
-from rqps.terminal import megabytes
+from rqps.numbers import megabytes
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 PACKAGES = "packages.txt"

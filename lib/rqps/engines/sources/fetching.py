@@ -17,7 +17,7 @@ from rqps.engines.asked import LATEST
 from rqps.engines.cache import cache_dir, locked
 from rqps.engines.sources.archives import CHUNK_BYTES
 from rqps.errors import RqpsError
-from rqps.terminal import duration, megabytes
+from rqps.numbers import duration, gigabytes, megabytes, percent
 
 SECONDS_BETWEEN_LOOKS = 0.3
 SECONDS_BETWEEN_LINES = 3.0
@@ -72,7 +72,7 @@ class Progress:
             return "waiting for the first bytes"
         if not self.total:
             return megabytes(self._done)
-        text = f"{min(self._done / self.total, 1.0):.0%} of {megabytes(self.total)}"
+        text = f"{percent(min(self._done / self.total, 1.0))} of {megabytes(self.total)}"
         began_at, began_with = self._began
         if self._done - began_with < self.total / 50:
             return text
@@ -119,7 +119,8 @@ def run_client(
     last = "\n  ".join(errors or [line for line in lines if line][-LAST_LINES:])
     free_gb = shutil.disk_usage(work).free / 1e9
     raise RqpsError(
-        f"{name} failed (exit status {client.returncode}), with {free_gb:.1f} GB free in {work.parent}:\n  {last}",
+        f"{name} failed (exit status {client.returncode}), with {gigabytes(free_gb)} free in {work.parent}:\n"
+        f"  {last}",
         fix=f"see that the network, {name}'s own settings (mirror, proxy) and the disk are fine, then try again",
     )
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from rqps.numbers import sized
 from rqps.published.readers import Result, Unread, name_of, number, one_line, text_of, version_in
 from rqps.published.readers.mytools_sysbench import step_of
 from rqps.published.readers.sysbench_text import step_columns
@@ -120,7 +121,7 @@ def _contradiction(rows: Sequence[tuple[str, float]], folder: Mapping[str, float
         if len(moved) >= FEWEST_SHIFTED and moved[0] == wrong[0]:
             return f"its rows are shifted from {first} on: they have the numbers of the step {where}"
     was = folder[first]
-    says = f"{rate:,.0f}, and its folder {f'{was:,.0f}' if was else 'has no such step'}"
+    says = f"{sized(rate)}, and its folder {sized(was) if was else 'has no such step'}"
     return f"contradicts its folder in {len(wrong)} of {len(rows)} steps, first {first}: the summary says {says}"
 
 

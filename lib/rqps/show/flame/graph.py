@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import polars as pl
 
+from rqps.numbers import formatted
 from rqps.show.flame.frames import Tree, packed, packed_json, tree_of
 from rqps.show.flame.picture import LOOK, figure, svg, with_error, xml
 from rqps.show.words import Sentences
@@ -31,7 +32,7 @@ _PICTURE = "max-width:100%;min-width:640px;height:auto"
 
 @dataclass(frozen=True)
 class Drawing:
-    """HTML with its own script, for JupyterLab and for a page; it needs no kernel and no network."""
+    """HTML with its own script, for JupyterLab and for a page; it needs no Jupyter kernel and no network."""
 
     claim: str
     how: str
@@ -79,7 +80,7 @@ def claim_of(tree: Tree, base: str, me: str, unit: str) -> str:
     if not tree.sign(0):
         return f"{sides}: no difference beyond the error of ± {figure(error)}."
     more = "more" if by > 0 else "less"
-    percent = f", {100 * abs(by) / tree.base_total[0]:.0f} %" if tree.base_total[0] else ""
+    percent = f", {formatted(100 * abs(by) / tree.base_total[0], '.0f')} %" if tree.base_total[0] else ""
     return f"{sides}: {with_error(abs(by), error).removeprefix('+')} {more}{percent}."
 
 

@@ -6,10 +6,10 @@ from html import escape
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from rqps.numbers import digits_of, formatted
 from rqps.show.flame.frames import Tree
 from rqps.show.theme import COLOURS, FONTS, INK, MUTED, PICTURE_WIDTH_PX
-from rqps.show.words import COST_SIGNS, digits_of
-from rqps.terminal import formatted
+from rqps.show.words import COST_SIGNS
 
 # The shade shows the difference as a share of the base's cost of the whole operation: under 1 %, 1 to 5 %, over 5 %.
 _MORE, _LESS = (COLOURS[2], COLOURS[1], COLOURS[0]), (COLOURS[4], COLOURS[5], COLOURS[6])
@@ -49,7 +49,8 @@ def with_error(value: float, error: float) -> str:
     if error <= 0:
         return figure(value, signed=True)
     digits = digits_of(error)
-    return f"{formatted(value, f'+,.{digits}f') if round(value, digits) else '0'} ± {error:,.{digits}f}"
+    number = formatted(value, f"+,.{digits}f") if round(value, digits) else "0"
+    return f"{number} ± {formatted(error, f',.{digits}f')}"
 
 
 def figure(value: float, *, signed: bool = False) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from rqps.engines.rocksdb.engine import Database
 from rqps.engines.rocksdb.flags import plain
 from rqps.errors import RqpsError
+from rqps.numbers import sized
 from rqps.workloads import How
 from rqps.workloads.db_bench.parameters import OPERATIONS, DbBenchParameters
 from rqps.workloads.db_bench.steps import Setup, Step
@@ -174,7 +175,7 @@ class DbBench(_Process):
         deadline = time.monotonic() + self.patience_s
         while not self._gone():
             if time.monotonic() > deadline:
-                raise self.failure(f"did not end within {self.patience_s:.0f} s")
+                raise self.failure(f"did not end within {sized(self.patience_s)} s")
             time.sleep(LOOK_S)
 
     def _gone(self) -> bool:

@@ -10,10 +10,10 @@ from typing import Any, Unpack
 
 from rqps.engines.rocksdb.engine import Database, PreparedLibrary, locate
 from rqps.errors import RqpsError
+from rqps.numbers import megabytes, sized
 from rqps.store.manifest import Warning_
 from rqps.store.schemas import STEPS
 from rqps.study import BuildSpec
-from rqps.terminal import megabytes
 from rqps.workloads import Answer, How, Workload
 from rqps.workloads.answers import by_second, interval_rows, latency_rows, read_seconds, step_columns, total
 from rqps.workloads.db_bench import db_bench_output
@@ -148,7 +148,7 @@ def _answer(step: str, described: Step, columns: dict[str, Any], load: Driver) -
         target, done = described.writes_beside / BYTES_OF_A_ROW, written.operations / elapsed_s
         columns |= {"target_per_s": target, "target_held": done >= RATE_HELD * target}
         if done < RATE_HELD * target:
-            text = f"{done:,.0f} rows/s were written beside it instead of {target:,.0f}"
+            text = f"{sized(done)} rows/s were written beside it instead of {sized(target)}"
             warnings.append(Warning_(kind="target", text=text, step=step))
     kinds = {CLIENT: described.name, WRITER: WRITES}
     named = [replace(part, kind=kinds[part.kind]) for part in by_second(seconds)]

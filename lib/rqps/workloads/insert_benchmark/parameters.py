@@ -38,24 +38,26 @@ class InsertBenchmarkParameters(Parameters):
     """The published version of the benchmark: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
-    """Steps of the form, in its order and beginning with l.i0 and l.x; all steps if not given."""
+    """Steps of the form, in its order and beginning with l.i0 (the load) and l.x (the secondary indexes); all steps
+    if not given."""
     clients: Count = 1
     shared_table: bool = False
     """If true, all clients use one table; otherwise each client has its own table."""
     load_rows: Count = 1_000_000
-    """Rows that each client inserts in l.i0."""
+    """Rows that each client inserts in l.i0, into tables without secondary indexes."""
     index_rows: Count | None = None
-    """Rows that each client inserts in l.x, before the indexes are created; as many as in a transaction of l.i0 if
-    not given."""
+    """Rows that each client inserts in l.x, before that step creates the secondary indexes; as many as in a
+    transaction of l.i0 if not given."""
     write_rows: Annotated[int, Field(ge=SMALLER_WRITES)] = 100_000
     """Rows that each client inserts in l.i1 and l.i2 together: four fifths in l.i1, and one fifth in l.i2, in smaller
     transactions. If the form has no l.i2, l.i1 inserts all of them."""
     load_rows_per_transaction: Count = 100
-    """Rows per transaction in l.i0 and l.x."""
+    """Rows per transaction in l.i0, which loads tables in the order of their primary key, and in l.x, which then
+    creates their secondary indexes."""
     write_rows_per_transaction: Count = 50
-    """Rows per transaction in l.i1, inserted and deleted."""
+    """Rows per transaction in l.i1, of inserts and of deletes."""
     small_write_rows_per_transaction: Count = 5
-    """Rows per transaction in l.i2."""
+    """Rows per transaction in l.i2, which is l.i1 with smaller transactions."""
     background_rows_per_transaction: Count = 50
     """Rows per transaction in the steps with queries."""
     rates: tuple[Count, ...] = Field(default=(100, 500, 1000), strict=False, json_schema_extra={"minItems": 1})

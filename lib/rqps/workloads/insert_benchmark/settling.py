@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from rqps.engines.sources.fetching import size_bytes
+from rqps.numbers import sized
 from rqps.store.manifest import Warning_
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
 from rqps.workloads.insert_benchmark.steps import KEY
@@ -69,6 +70,6 @@ def settle(server: Any, parameters: InsertBenchmarkParameters, step: str) -> tup
     before["waited_s"] = time.monotonic() - begun
     if not left:
         return [*rows, before], []
-    when = f"{'after the published wait of' if fixed else 'within'} {wait_s:.0f} s"
+    when = f"{'after the published wait of' if fixed else 'within'} {sized(wait_s)} s"
     text = f"the debt of earlier steps was not worked off {when}: {left}"
     return [*rows, before], [Warning_(kind="not settled", text=text, step=step)]

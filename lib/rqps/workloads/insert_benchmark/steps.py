@@ -77,7 +77,8 @@ def does(name: str, _: object = None) -> str:
 
 
 def part(asked: Sequence[str], known: Sequence[str]) -> None:
-    """Raises a ValueError unless the requested steps are known, in order, and begin with l.i0 and l.x."""
+    """Raises a ValueError unless the requested steps are known, in order, and begin with l.i0 (the load) and l.x (the
+    secondary indexes)."""
     for name in asked:
         if name not in known:
             raise ValueError(f"unknown step {name!r}; {instead(name, known, 'steps')}")

@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
+from rqps.numbers import sized
 from rqps.store.manifest import Warning_
 from rqps.workloads import Answer, Checked, How, Workload
 from rqps.workloads.answers import (
@@ -212,13 +213,12 @@ def warnings_of(
     """The warnings of a finished step; `deleted` are the rows that the server reports as deleted."""
     if columns["target_held"] is False:
         inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
-        text = (
-            f"{inserted / columns['elapsed_s']:,.0f} rows/s were inserted instead of {columns['target_per_s']:,.0f}"
-        )
+        rates = (sized(rate) for rate in (inserted / columns["elapsed_s"], columns["target_per_s"]))
+        text = "{} rows/s were inserted instead of {}".format(*rates)
         if inserted < due:
             text += (
-                f"; the step ended after {columns['elapsed_s']:.1f} s, at its limit of "
-                f"{parameters.limit_s:.0f} s, with {inserted:,} of {due:,} rows"
+                f"; the step ended after {sized(columns['elapsed_s'])} s, at its limit of "
+                f"{sized(parameters.limit_s)} s, with {inserted:,} of {due:,} rows"
             )
         yield Warning_(kind="rate not held", text=text, step=step.name)
     statements = sum(second.transactions for second in done(seconds))
@@ -232,7 +232,7 @@ def warnings_of(
         asked.transactions
         and (found_per_query := asked.rows_found / asked.transactions) < FEWEST_FOUND * parameters.query_rows
     ):
-        text = f"a query returned {found_per_query:.1f} rows on average instead of {parameters.query_rows}"
+        text = f"a query returned {sized(found_per_query)} rows on average instead of {parameters.query_rows}"
         yield Warning_(kind="rows", text=text, step=step.name)
 
 

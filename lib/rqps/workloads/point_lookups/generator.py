@@ -18,6 +18,7 @@ from rqps.engines.mysql.instance import Server, query
 from rqps.engines.sources import catalogue
 from rqps.engines.sources.programs import answer_of, library_environment
 from rqps.errors import RqpsError
+from rqps.numbers import formatted, sized
 from rqps.store.manifest import Warning_
 from rqps.study import BuildSpec
 from rqps.workloads import Answer, How
@@ -188,13 +189,14 @@ class Generator(LoadGenerator):
             )
         if report.elapsed_s < SHORTEST_REPORTED_S:
             text = (
-                f"the queries took {report.elapsed_s:.3f} s, too short for mysqlslap's whole milliseconds; "
+                f"the queries took {sized(report.elapsed_s)} s, too short for mysqlslap's whole milliseconds; "
                 "the time is from our clock, with a few ms for mysqlslap's shell: ask for more queries"
             )
             yield "short", text
         elif abs(self.elapsed_s - report.elapsed_s) > CLOCKS_DIFFER_S + CLOCKS_DIFFER_SHARE * report.elapsed_s:
+            theirs, ours = (formatted(elapsed_s, ".3f") for elapsed_s in (report.elapsed_s, self.elapsed_s))
             text = (
-                f"mysqlslap reports {report.elapsed_s:.3f} s, and our clock {self.elapsed_s:.3f} s: "
+                f"mysqlslap reports {theirs} s, and our clock {ours} s: "
                 "its shell had to wait for a CPU, or the clock was set"
             )
             yield "clock", text

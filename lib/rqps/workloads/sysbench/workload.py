@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from rqps.engines.sources.programs import sysbench
 from rqps.errors import RqpsError
+from rqps.numbers import sized
 from rqps.workloads import Answer, Checked, How, Workload
 from rqps.workloads.load_generator import DATABASE
 from rqps.workloads.sysbench import generator
@@ -127,7 +128,7 @@ def flush(server: Any, parameters: SysbenchParameters) -> None:
                     return
                 if time.monotonic() - begun > limit_s:
                     raise RqpsError(
-                        f"flush of {server.name}: not done within {limit_s:.0f} s: {left}",
+                        f"flush of {server.name}: not done within {sized(limit_s)} s: {left}",
                         fix="set flush_seconds in the study's parameters to a higher number",
                     )
                 time.sleep(SECONDS_BETWEEN_LOOKS)
