@@ -45,7 +45,7 @@ def test_weaknesses_are_warnings(stacks: list[Stack], expected: Expected, folded
 
 
 def test_a_profile_of_something_else_is_an_error() -> None:
-    with pytest.raises(RqpsError, match=r"no sample is of the server \(process 7\), though .* used 1\.000 s of CPU"):
+    with pytest.raises(RqpsError, match=r"no sample is of the server \(process 7\), though .* used 1 s of CPU"):
         list(weaknesses([], Folded(), SAMPLING, BUSY))
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn, TextIO
 
 SHARE_IN_A_LOG = 0.005
 GAP = "  "
-"""What stands between two columns of a table."""
+"""The space between two columns of a table."""
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters: a terminal acts on them instead of showing them."""
 

@@ -96,10 +96,9 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
         if ours.is_empty():
             continue
         sign = -1 if metric == "throughput lost" else 1
-        theirs = sorted(1 + sign * value / 100 for value in quoted["value"])
+        theirs = " to ".join(formatted(value, ".2f") for value in (1 + sign * quoted["value"] / 100).sort())
         about = SIGNS[quoted["sign"][0]] if quoted.height == 1 else ""
-        row: dict[str, Any] = {"set-up": setup, "theirs": f"{me} / {base}"}
-        row["published"] = about + " to ".join(formatted(value, ".2f") for value in theirs)
+        row: dict[str, Any] = {"set-up": setup, "theirs": f"{me} / {base}", "published": about + theirs}
         row["ours"] = f"{ours['release'][0]} / {releases(study)[study.card.base]}"
         rows.append(row | dict.fromkeys(AS_PUBLISHED.values()) | {cell["short"]: cell for cell in ours.to_dicts()})
     if not rows:
@@ -131,7 +130,7 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
 
     large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
-    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench has no status
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench reports no status
     rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
     rows = [
         ("base", "6.0.2", releases(study)[study.card.base]),

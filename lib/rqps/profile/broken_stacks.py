@@ -144,7 +144,7 @@ class _Known:
         if role not in self._trunks:
             stacks = self._whole[role].unique() if role in self._whole else pl.DataFrame()
             paths = [_path(stack) for stack in stacks.iter_rows(named=True)]
-            # Frames that the first and the last path in order share are in all paths.
+            # In sorted paths, the frames that the first and the last path begin with are in all of them.
             outer = zip(min(paths), max(paths), strict=False) if paths else ()
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
