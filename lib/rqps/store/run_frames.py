@@ -44,7 +44,11 @@ RUNS: Columns = {
     "folder": pl.String,  # the path of the run's folder; for a packed study, relative to the study
 }
 OF_MODE: Columns = {name: RUNS[name] for name in ("mode", "twin", "host", "unit", "dbms")}
-CPU_NUMBERS = {"family": "cpu_family", "model": "cpu_model_number", "stepping": "cpu_stepping"}
+CPU_FACTS = {
+    **{"family": "cpu_family", "model": "cpu_model_number", "stepping": "cpu_stepping"},
+    **{"microcode": "microcode", "flags": "cpu_flags_sha256"},
+}
+"""Facts by which CPUs of one name are different machines, by the word for each."""
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
 WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
 
@@ -88,15 +92,16 @@ def by_machine(runs: Runs) -> Runs:
 
 def machine_of(facts: Mapping[str, Any]) -> str:
     """CPU, memory and kernel, which identify a host whatever its name. Virtual machines may give CPUs of several
-    generations one name, so the numbers of family and model, where they are known, are part of it.
+    generations one name, so the numbers of family and model, the microcode and a digest of the CPU's flags are part
+    of it, where they are known.
 
     >>> machine_of({"cpu_model": "AMD EPYC", "memory_kb": 24684084, "kernel": "6.1", "load_1min": 0.7})
     'AMD EPYC, 24 GB, kernel 6.1'
-    >>> machine_of({"cpu_model": "AMD EPYC", "cpu_family": "25", "cpu_model_number": "17"})
-    'AMD EPYC (family 25, model 17)'
+    >>> machine_of({"cpu_model": "AMD EPYC", "cpu_family": "25", "cpu_model_number": "17", "microcode": "0xa101144"})
+    'AMD EPYC (family 25, model 17, microcode 0xa101144)'
     """
     memory_kb, kernel, cpu = facts.get("memory_kb"), facts.get("kernel"), facts.get("cpu_model")
-    numbers = [f"{word} {facts[name]}" for word, name in CPU_NUMBERS.items() if name in facts]
+    numbers = [f"{word} {facts[name]}" for word, name in CPU_FACTS.items() if name in facts]
     cpu = f"{cpu} ({', '.join(numbers)})" if cpu and numbers else cpu
     known = (cpu, memory_kb and memory(memory_kb), kernel and f"kernel {kernel}")
     return ", ".join(str(value) for value in known if value)
