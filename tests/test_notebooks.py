@@ -134,10 +134,11 @@ def shows(notebooks: list[Path], data: Path) -> "subprocess.CompletedProcess[str
     specification."""
     # rqps is imported before nbval, which would have the grammar made here, too.
     pytest_without_grammar = [sys.executable, "-m", "pytest", "-qrpfE", "--override-ini=addopts=", "-p", "rqps"]
-    nbval = ["-p", "no:cacheprovider", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
+    nbval = ["-p", "packed_outputs", "-p", "no:cacheprovider"]
+    nbval += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
     return subprocess.run(
         [*pytest_without_grammar, *nbval, *map(str, notebooks)],
-        cwd=ROOT,
+        cwd=ROOT / "tests",  # where `packed_outputs` is
         env={**os.environ, "RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py"), "TZ": "UTC"},
         capture_output=True,
         text=True,
