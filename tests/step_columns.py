@@ -15,6 +15,7 @@ def step_columns(workload: str, steps: Iterable[str]) -> dict[str, dict[str, Any
     results = {}
     for step in steps:
         results[step] = {"kind": step, "range": None, "group": "Other steps", "writes": False, "storage_engine": None}
+        results[step]["kind_after_writes"] = None
         with suppress(ValueError):
             results[step] |= known(step)
     order = _in_tables(results) if workload == "sysbench" else list(results)
@@ -25,6 +26,7 @@ def _sysbench(step: str) -> dict[str, Any]:
     step_found = sysbench.find(step.partition("@")[0])
     return {
         "kind": step_found.kind,
+        "kind_after_writes": step_found.kind_after_writes,
         "range": step_found.range_size,
         "group": step_found.group,
         "writes": step_found.writes,

@@ -1,5 +1,6 @@
 """Made-up studies of performance schema scenarios, in which the cost of every single event is known."""
 
+import json
 import math
 import random
 from collections.abc import Iterable, Mapping
@@ -7,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import synthetic
-from rqps.engines.mysql.perf_schema import Scenario, Switch, decides, named
+from rqps.engines.mysql.perf_schema import EVENTS, KEY, MEMORY, Scenario, Switch, decides, named
 from rqps.store import write_study_card
+from rqps.store.manifest import ASKED
 from rqps.study import MODES, Mode
 
 OFF_US, ON_US = 10.0, 10.2
@@ -119,13 +121,14 @@ def _write_run(
         step["operations_per_s"] = step["clients"] * 1e6 / (us + 10)
         step["server_cpu_s"] = us * 10_000 / 1e6
     status = [row for row in rows["status"] if row["name"] != "questions"]
-    counted = {"questions": 10_000, **{f"perf_schema/{n}": int(10_000 * MADE_UP[n][0]) for n in server.enabled()}}
+    counted: dict[tuple[str, str | None], int] = {("questions", None): 10_000}
+    counted |= {(EVENTS, name): int(10_000 * MADE_UP[name][0]) for name in server.enabled()}
     taken = "230000000" if server.scenario.kind == "on" else "0"
     for step_name in shape.steps:
-        values = [("before", name, "7") for name in counted]
-        values += [("after", name, str(7 + count)) for name, count in counted.items()]
-        for moment, name, value in (*values, ("after", "perf_schema/memory_bytes", taken)):
-            status.append({"step": step_name, "moment": moment, "name": name, "value": value})
+        values = [("before", key, "7") for key in counted]
+        values += [("after", key, str(7 + count)) for key, count in counted.items()]
+        for moment, (name, of), value in (*values, ("after", (MEMORY, None), taken)):
+            status.append({"step": step_name, "moment": moment, "name": name, "object": of, "value": value})
     rows["status"] = status
     rows["settings"] += [
         {"kind": "instrument", "name": name, "value": "YES" if name in server.enabled() else "NO", "timed": "YES"}
@@ -138,6 +141,9 @@ def _write_run(
     rows["settings"].append({"kind": "timer", "name": "CYCLE overhead", "value": str(20 + number), "timed": None})
     if mode == "instructions":
         rows["instructions"] = [_counted(step, server) for step in shape.steps]
+    run = folder / f"run={facts.run}"
+    run.mkdir(parents=True, exist_ok=True)
+    (run / ASKED).write_text(json.dumps({KEY: server.scenario.asked()}))
     synthetic.write_rows(folder, facts, rows)
 
 

@@ -84,7 +84,8 @@ def test_all_that_was_recorded_stands_in_one_table(study: Study) -> None:
 
 
 def test_trees_are_those_before_and_after_a_step(study: Study) -> None:
-    size = study.status.filter(pl.col("name") == "level7_kb", step="byrx.fillseq", dbms=OLD, moment="after").collect()
+    of_level = {"name": "level_kb", "object": "7", "step": "byrx.fillseq", "dbms": OLD, "moment": "after"}
+    size = study.status.filter(**of_level).collect()
     megabytes = size["value"].cast(pl.Float64).median() / 1024  # type: ignore[operator]
     assert f"L7 {megabytes:.1f}" in shown_by('name="trees"')
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from live_server import run_of
-from rqps.engines import LATCH, OS_WAITS, SPIN_ROUNDS, SPIN_WAITS, Start
+from rqps.engines import OS_WAITS, SPIN_ROUNDS, SPIN_WAITS, CountOf, Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.engine import prepare
 from rqps.engines.mysql.reports import waits_for_latches
@@ -28,17 +28,17 @@ Spin rounds per wait: 30.00 mutex, 30.00 RW-shared, 30.00 RW-excl
 def test_a_kind_has_spins_and_sleeps_and_latches_of_one_name_are_one() -> None:
     rows = [("InnoDB", "log0log.cc:775", "os_waits=4"), ("InnoDB", "log0log.cc:775", "os_waits=3")]
     assert waits_for_latches(OF_56, rows) == {
-        "latch.os_waits.all": "14",
-        "latch.spin_waits.all mutex": "120",
-        "latch.spin_rounds.all mutex": "3600",
-        "latch.os_waits.all mutex": "7",
-        "latch.spin_waits.all rw-shared": "12",
-        "latch.spin_rounds.all rw-shared": "360",
-        "latch.os_waits.all rw-shared": "5",
-        "latch.spin_waits.all rw-excl": "1",
-        "latch.spin_rounds.all rw-excl": "30",
-        "latch.os_waits.all rw-excl": "0",
-        "latch.os_waits.log0log.cc:775": "7",
+        ("os_waits", "all"): "14",
+        ("spin_waits", "all mutex"): "120",
+        ("spin_rounds", "all mutex"): "3600",
+        ("os_waits", "all mutex"): "7",
+        ("spin_waits", "all rw-shared"): "12",
+        ("spin_rounds", "all rw-shared"): "360",
+        ("os_waits", "all rw-shared"): "5",
+        ("spin_waits", "all rw-excl"): "1",
+        ("spin_rounds", "all rw-excl"): "30",
+        ("os_waits", "all rw-excl"): "0",
+        ("os_waits", "log0log.cc:775"): "7",
     }
 
 
@@ -48,29 +48,29 @@ def test_later_releases_count_what_they_are_asked_to() -> None:
         ("InnoDB", "LOG_SYS", "spins=9,waits=1,calls=5"),
     ]
     assert waits_for_latches("RW-sx spins 3, rounds 90, OS waits 1", rows) == {
-        "latch.spin_waits.all rw-sx": "3",
-        "latch.spin_rounds.all rw-sx": "90",
-        "latch.os_waits.all rw-sx": "1",
-        "latch.os_waits.rwlock: dict0dict.cc:2687": "2",
-        "latch.spin_rounds.log_sys": "9",
-        "latch.os_waits.log_sys": "1",
-        "latch.spin_waits.log_sys": "5",
+        ("spin_waits", "all rw-sx"): "3",
+        ("spin_rounds", "all rw-sx"): "90",
+        ("os_waits", "all rw-sx"): "1",
+        ("os_waits", "rwlock: dict0dict.cc:2687"): "2",
+        ("spin_rounds", "log_sys"): "9",
+        ("os_waits", "log_sys"): "1",
+        ("spin_waits", "log_sys"): "5",
     }
 
 
 def test_counts_are_per_operation_as_means_of_the_rounds() -> None:
     """The step's warm-up is as long as the step, so 10 operations were twice as many between the readings."""
-    counts = {
-        "latch.spin_waits.all mutex": (10, 50),
-        "latch.os_waits.log.cc:1": (None, 20),
-        "latch.spin_waits.b": (5, 5),
+    counts: dict[tuple[str, str | None], tuple[int | None, int]] = {
+        ("spin_waits", "all mutex"): (10, 50),
+        ("os_waits", "log.cc:1"): (None, 20),
+        ("spin_waits", "b"): (5, 5),
     }
-    counts |= {"latch.os_waits.idle": (3, 3), "questions": (0, 9)}
+    counts |= {("os_waits", "idle"): (3, 3), ("questions", None): (0, 9)}
     runs = [{"host": "vm", "run": f"a{number}", "dbms": "a.x", "round": number, "step": "scan"} for number in (1, 2)]
     rows = [
-        {**run, "name": name, "moment": moment, "value": str(value)}
+        {**run, "name": name, "object": latch, "moment": moment, "value": str(value)}
         for run in runs
-        for name, values in counts.items()
+        for (name, latch), values in counts.items()
         for moment, value in zip(("before", "after"), values, strict=True)
         if value is not None
     ]
@@ -107,12 +107,12 @@ def test_each_release_counts_the_waits_for_single_latches(dbms: str, short: Path
                 load.wait_until_gone()
             after = watch.end(1)
     grew = {
-        name.removeprefix(LATCH): int(count) - int(before.get(name, 0))
-        for name, count in after.items()
-        if name.startswith(LATCH)
+        key: int(count) - int(before.get(key, 0))
+        for key, count in after.items()
+        if isinstance(key, CountOf) and key.name in (SPIN_WAITS, SPIN_ROUNDS, OS_WAITS)
     }
-    assert grew[f"{OS_WAITS}.all"] > 0
-    single = {name: count for name, count in grew.items() if ".all" not in name}
-    counted = {name.partition(".")[0] for name, count in single.items() if count > 0}
+    assert grew[CountOf(OS_WAITS, "all")] > 0
+    single = {key: count for key, count in grew.items() if not key.object.startswith("all")}
+    counted = {key.name for key, count in single.items() if count > 0}
     assert counted == ({OS_WAITS} if dbms == "my5624.latches" else {SPIN_WAITS, SPIN_ROUNDS, OS_WAITS})
     assert min(grew.values()) >= 0

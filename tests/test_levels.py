@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 import synthetic_scenarios as made_up
 import yaml
-from rqps.engines.mysql.perf_schema import class_of
+from rqps.engines.mysql.perf_schema import class_of, split
 from rqps.errors import RqpsError
 from rqps.pages import perf_schema_instruments as page
 from rqps.schedule.levels import file_of_level, levels_file, run_levels
-from rqps.stats.scenarios import costly, events_per_statement, parts_by_kind, recorded_events, split_by_name
+from rqps.stats.scenarios import costly, events_per_statement, parts_by_kind, recorded_events
 from rqps.store import load
 from rqps.store.read import load_levels
 from rqps.study import RunsFile, read_runs_file, study_of, unfold
@@ -162,8 +162,8 @@ def test_the_parts_of_a_kind_follow_from_its_events(tmp_path: Path) -> None:
     assert next(iter(events)) == "wait/synch/mutex/innodb/trx_mutex"
     assert len(parts_by_kind(events, class_of)) == 6
     mutexes = {name: count for name, count in events.items() if "mutex" in name}
-    assert [len(part) for part in split_by_name(mutexes, most=4)] == [1, 1]
-    assert split_by_name({"transaction": 1.0}) == []
+    assert [len(part) for part in split(mutexes, most=4)] == [1, 1]
+    assert split({"transaction": 1.0}, most=4) == []
 
 
 def test_instructions_decide_what_is_costly_where_they_were_counted() -> None:

@@ -299,14 +299,12 @@ def test_tables_of_each_server_and_its_events(threads: int, tmp_path: Path) -> N
         assert steps["host_cpu_user_s"].is_null().all(), "the host worked for both"
     silent, events = (
         pl.read_parquet(results[f"my8033.{config}"] / "status.parquet")
-        .filter(pl.col("name").str.starts_with("perf_schema/"), pl.col("name") != "perf_schema/memory_bytes")
+        .filter(name="events")
         .with_columns(pl.col("value").cast(pl.Int64))
         for config in ("silent", "events")
     )
     assert not any(silent["value"])
-    statements = events.filter(name="perf_schema/statement/com/Execute").sort(
-        "step", "moment", descending=[False, True]
-    )
+    statements = events.filter(object="statement/com/Execute").sort("step", "moment", descending=[False, True])
     steps = pl.read_parquet(results["my8033.events"] / "steps.parquet")
     for step, transactions in steps.select("step", "transactions").iter_rows():
         *before, after = statements.filter(step=step)["value"].to_list()

@@ -11,12 +11,12 @@ from pathlib import Path
 import pymysql
 import pytest
 from live_server import run_of
-from rqps.engines import Start
+from rqps.engines import CountOf, Start, Status
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.events import by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
-from rqps.engines.mysql.perf_schema import Scenario, ScenarioSpec, absent, named, names, scenario
+from rqps.engines.mysql.perf_schema import EVENTS, Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.engines.mysql.reports import check_connections, read_setup, schema_rows
 from rqps.engines.mysql.scenario import Realised, realise, updates
 from rqps.errors import RqpsError
@@ -91,12 +91,12 @@ def step(server: MeasuredServer, name: str, folder: Path, threads: int = 1) -> d
     return events_between(before, after)
 
 
-def events_between(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, int]:
+def events_between(before: Status, after: Status) -> dict[str, int]:
     return by_kind(
         {
-            name.removeprefix("perf_schema/"): int(count) - int(before.get(name, 0))
-            for name, count in after.items()
-            if name.startswith("perf_schema/") and name != "perf_schema/memory_bytes"
+            key.object: int(count) - int(before.get(key, 0))
+            for key, count in after.items()
+            if isinstance(key, CountOf) and key.name == EVENTS
         }
     )
 

@@ -254,23 +254,24 @@ def test_of_many_that_changed_as_much_the_number_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "step", "work"),
+    ("workload", "row", "work"),
     [
-        ("sysbench", "point-query@16", "point queries"),
-        ("sysbench", "read-only.pre_range=10", "range queries with aggregation"),
-        ("sysbench", "of-somebody-else", None),
-        ("insert-benchmark", "l.i2", "inserts in small transactions"),
-        ("insert-benchmark", "q100.2", "range queries"),
-        ("db-bench", "iodir.readrandom", "direct reads"),
-        ("db-bench", "byrx.fwdrangewhilewriting", "reads from the block cache"),
-        ("db-bench", "byrx.overwrite", "overwrites"),
-        ("point-lookups", "heap.pk@4", "heap by primary key"),
-        ("own", "point-query", None),
-        ("imported", "point-query", None),
+        ("sysbench", {"kind": "point-query"}, "point queries"),
+        ("sysbench", {"kind": "read-only.pre"}, "range queries with aggregation"),
+        ("sysbench", {"kind": "of-somebody-else"}, None),
+        ("insert-benchmark", {"kind": "l.i2"}, "inserts in small transactions"),
+        ("insert-benchmark", {"kind": "q"}, "range queries"),
+        ("insert-benchmark", {"kind": "of-somebody-else"}, None),
+        ("db-bench", {"kind": "readrandom", "group": "iodir"}, "direct reads"),
+        ("db-bench", {"kind": "fwdrangewhilewriting", "group": "byrx"}, "reads from the block cache"),
+        ("db-bench", {"kind": "overwrite", "group": "byrx"}, "overwrites"),
+        ("point-lookups", {"kind": "pk", "storage_engine": "heap"}, "heap by primary key"),
+        ("own", {"kind": "point-query"}, None),
+        ("imported", {"kind": "point-query"}, None),
     ],
 )
-def test_a_step_has_one_kind_of_work_or_none(workload: str, step: str, work: str | None) -> None:
-    assert work_of(workload, step) == work
+def test_a_step_has_one_kind_of_work_or_none(workload: str, row: dict[str, str], work: str | None) -> None:
+    assert work_of(workload, row) == work
 
 
 def test_means_say_which_part_of_the_steps_they_are_over(folder: Path) -> None:

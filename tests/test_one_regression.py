@@ -160,7 +160,7 @@ def test_counters_that_changed_alike_stand_by_name() -> None:
         for number in (1, 2, 3)
     ]
     rows = [
-        {**run, "name": f"counter-{scale:02}", "moment": moment, "value": str(value)}
+        {**run, "name": f"counter-{scale:02}", "object": None, "moment": moment, "value": str(value)}
         for run in runs
         for scale in range(1, 31)
         for moment, value in (("before", 0), ("after", scale * (run["round"] + 7 * (run["dbms"] == "b.x"))))
@@ -199,7 +199,8 @@ def test_levels_are_compared_as_levels_and_what_follows_no_operation_is_left_out
             grown["innodb_data_writes"] = 1 + operations % 3 + 400 * me
             for name, growth in grown.items():
                 values = {"before": 5, "after": 5 + growth}
-                status += [{**run, "name": name, "moment": at, "value": str(value)} for at, value in values.items()]
+                key = {**run, "name": name, "object": None}
+                status += [{**key, "moment": at, "value": str(value)} for at, value in values.items()]
             of_step = {"operations": operations, "errors": 0, "operations_per_s": 5.0, "elapsed_s": 2.0}
             steps.append({**run, **of_step, "warmup_s": 0.0, "engine": "mysql"})
     compared = stats.status_changes(pl.DataFrame(status), pl.DataFrame(steps), [("a.x", "b.x")])

@@ -118,7 +118,7 @@ def texts(sql: str, **how: Any) -> list[str]:
 def test_a_step_is_explained_by_its_statements() -> None:
     steps = {"one": "SELECT 1", "day": {"mix": {"one": 8, "log": 1}}, "log": {"file": "slow.log"}}
     names = ("one", "day", "log", "log.select-orders-1a2b3c4d", "other")
-    assert [does("own", name, {"steps": steps}) for name in names] == [
+    assert [does("own", {"step": name}, {"steps": steps}) for name in names] == [
         *("SELECT 1", "A mix of 8 x one, 1 x log", "Statements of slow.log", "Statements of slow.log", "")
     ]
 

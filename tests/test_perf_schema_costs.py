@@ -177,7 +177,7 @@ def test_steps_are_joined_by_their_name_without_the_clients(tmp_path: Path, note
     steps = ("read-write@1", "read-write@4")
     sweep = Notebook("perf_schema_overhead", rqps.load("synthetic", data=made_up.write(tmp_path, steps=steps)))
     series = sweep["series"]
-    assert set(series["load"]) == {"read-write"}
+    assert set(series["kind"]) == {"read-write"}
     assert sorted(set(series["clients"])) == [1, 4]
     assert series.height == 2 * len(made_up.NAMES)
     assert "with 1 client, " in sweep.html

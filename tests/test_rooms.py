@@ -139,11 +139,14 @@ def test_docstrings_say_what_a_thing_is_or_does() -> None:
 
 
 READS_A_NAME = re.compile(
-    r"""\b(?:run|unit|dbms|base|metric|study)(?:["'][\])]+)?(?:\.\w+)?\.(?:r?partition|r?split|startswith|endswith|remove\w+)\(|"""
-    r"""col\("(?:run|unit|dbms|instead_of|study|mode|side|metric)"\)\.str\.(?!join)|"-if-"|build_and_config\(|"""
+    r"""(?:\b(?:run|unit|dbms|base|metric|study|step|scenario)(?:["'][\])]+)?|\bkind["'][\])]+)(?:\.\w+)?"""
+    r"""\.(?:r?partition|r?split|startswith|endswith|remove\w+)\(|"""
+    r"""col\("(?:run|unit|dbms|instead_of|study|mode|side|metric|step|kind|scenario)"\)\.str\.(?!join|replace\()|"""
+    r""""-if-"|build_and_config\(|"""
     r"""["']/["'] (?:not )?in (?:\w+\.)?run\b"""
 )
-"""Code that takes a run's id, a dbms or a metric apart: what they stand for is in columns and fields."""
+"""Code that takes a run's id, a dbms, a metric, a step or a scenario apart: what they stand for is in columns and
+fields."""
 WORDS_OF_ENGINES = re.compile(
     r"mysql|mariadb|innodb|myisam|performance_schema|perf_schema|rocksdb|db_bench|postgres|pgsql|\bpg_|binlog|buffer_pool",
     re.IGNORECASE,
@@ -161,7 +164,7 @@ OF_AN_ENGINE = (
 """Folders and files that are about an engine, or about studies of one that others published."""
 NAMES_AN_ENGINE = {
     "store/schemas.py": "a column of the table that only the insert benchmark has",
-    "store/manifest.py": "the engine of older manifests, which named none",
+    "store/older.py": "the engine of older manifests, which named none, and its counters in older tables",
     "workloads/sysbench/parameters.py": "the engines that it can load",
     "workloads/sysbench/lua/dialect.lua": "the drivers of sysbench",
     "workloads/insert_benchmark/parameters.py": "the engines that it can load",
@@ -181,26 +184,29 @@ def test_an_engines_words_stand_where_they_belong() -> None:
 
 
 READS_NAMES = {
-    "study/unfold.py": "a dbms as runs.yaml writes it",
+    "study/runs_file.py": "a dbms as runs.yaml writes it",
     "study/mistakes.py": "the same, where it may be wrong",
-    "store/manifest.py": "the ids of older manifests",
+    "schedule/tries.py": "a dbms as a command names it",
+    "schedule/one_run.py": "a dbms as a parameter of a run notebook names it",
+    "experiment.py": "a dbms as a cell names it",
+    "store/older.py": "older manifests and tables",
     "published/quoted.py": "names that others gave",
-    "published/importing.py": "names that others gave",
+    "published/compare_published.py": "names that others gave",
+    "published/readers/mytools_inserts.py": "names that others gave",
+    "workloads/db_bench/db_bench_output.py": "a list of benchmarks, as an option of db_bench has it",
     "show/theme.py": "a hue by build and a shade by config: it says nothing",
 }
-HAVE_NO_COLUMNS = ("study", "schedule", "experiment", "overview", "commands")
-"""Rooms that have a dbms as runs.yaml writes it, before there are runs: they ask `build_and_config`."""
+READ_NAMES_OF_OTHERS = ["published_results.ipynb"]
 
 
 def test_only_the_doors_take_a_name_apart() -> None:
     sources = {str(path.relative_to(LIBRARY)): path.read_text() for path in MODULES}
-    asked = {path for path in sources if Path(path).parts[0].removesuffix(".py") in HAVE_NO_COLUMNS}
-    sources |= {path: sources[path].replace("build_and_config(", "") for path in asked}
     assert {path for path, source in sources.items() if READS_A_NAME.search(source)} == READS_NAMES.keys()
 
 
-def test_no_notebook_takes_a_name_apart() -> None:
-    assert [name for name, source in cells_of_notebooks().items() if READS_A_NAME.search(source)] == []
+def test_no_notebook_takes_a_name_of_ours_apart() -> None:
+    named = [name for name, source in cells_of_notebooks().items() if READS_A_NAME.search(source)]
+    assert named == READ_NAMES_OF_OTHERS
 
 
 NAMES_NOTHING = {"each", "found", "there", "said", "told", "whole", "kept"}

@@ -12,7 +12,8 @@ from rqps import stats
 from rqps.errors import RqpsError
 from rqps.stats import all_warnings
 from rqps.store import Placement, load_run, read_manifest, write_manifest, write_study_card, write_table
-from rqps.store.manifest import MANIFEST, SEAL, sealed, studies
+from rqps.store.manifest import MANIFEST, SCHEMA_VERSION, SEAL, sealed, studies
+from rqps.store.packing import pack
 from rqps.store.schemas import STEPS, TABLES
 from synthetic import Shape, card, manifest, write_run, write_study
 
@@ -155,7 +156,9 @@ def test_another_schema_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RqpsError, match=r"steps\.parquet: schema version 99"):
         rqps.load("synthetic", data=tmp_path)
     path = run / "manifest.json"
-    path.write_text(path.read_text().replace('"schema_version": 6', '"schema_version": 99, "news": 1'))
+    path.write_text(
+        path.read_text().replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": 99, "news": 1')
+    )
     with pytest.raises(RqpsError, match=r"manifest\.json: schema version 99"):
         read_manifest(run)
 
@@ -172,6 +175,49 @@ def test_runs_of_the_version_before_say_who_was_up_together(sample: str) -> None
     assert set(in_duets["mode"]) <= {"throughput", "health"}
     assert (runs["twin"] == (runs["side"].fill_null(runs["dbms"]) != runs["dbms"])).all()
     assert set(runs.filter("twin")["mode"]) <= {"health", "throughput"}
+
+
+OLD_COUNTERS = {
+    "latch.os_waits.log0log.cc:775": ("os_waits", "log0log.cc:775"),
+    "latch.spin_waits.all mutex": ("spin_waits", "all mutex"),
+    "perf_schema/wait/io/file/sql/binlog": ("events", "wait/io/file/sql/binlog"),
+    "file_bytes_written.sql/binlog": ("file_bytes_written", "sql/binlog"),
+    "level7_kb": ("level_kb", "7"),
+    "perf_schema/memory_bytes": ("perf_schema/memory_bytes", None),
+    "questions": ("questions", None),
+}
+
+
+def test_older_tables_get_the_columns_that_their_names_stood_for(tmp_path: Path) -> None:
+    run = write_study(tmp_path, rounds=1) / "raw/study=synthetic/run=r01@my1.base@here"
+    status = {"step": "point-query", "moment": "after", "name": [*OLD_COUNTERS], "value": "1"}
+    steps = pl.read_parquet(run / "steps.parquet").drop("kind_after_writes").head(1)
+    steps = pl.concat([steps, steps.with_columns(step=pl.lit("scan.pre"), kind=pl.lit("scan.pre"))])
+    for name, rows in (("status", pl.DataFrame(status)), ("steps", steps)):
+        rows.write_parquet(run / f"{name}.parquet", metadata={"rqps_schema_version": "6"})
+    (run / "manifest.json").write_text(json.dumps(without_digests(run / "manifest.json")))
+    [folder] = pack("synthetic", tmp_path / "packed", tmp_path)
+    for place in (tmp_path / "raw/study=synthetic", folder):
+        study = rqps.load(place)
+        counters = study.status.filter(pl.col("run") == "r01@my1.base@here")
+        assert counters.select("name", "object").collect().rows() == list(OLD_COUNTERS.values())
+        assert counters.select("object").collect()["object"].null_count() == 2
+        [latch] = counters.filter(name="os_waits").select("object", "value").collect().rows()
+        assert latch == ("log0log.cc:775", "1")
+        [instrument] = counters.filter(object="wait/io/file/sql/binlog").select("name").collect().rows()
+        assert instrument == ("events",)
+        kinds = study.steps.filter(pl.col("run") == "r01@my1.base@here").select("kind", "kind_after_writes").rows()
+        assert kinds == [("point-query", None), ("scan.pre", "scan")]
+
+
+def test_samples_name_the_object_of_each_counter() -> None:
+    of_latches = rqps.load("insert-releases-cpu", data=ROOT / "data")
+    latches = stats.latch_waits(of_latches.status, of_latches.steps)
+    assert {"all", "all rw-shared"} <= set(latches["latch"])
+    events = rqps.load("ps-scenarios", data=ROOT / "data").status.filter(name="events").collect()
+    assert events["object"].str.starts_with("wait/").any()
+    names = events["name"].unique().to_list() + of_latches.status.collect()["name"].unique().to_list()
+    assert [name for name in names if name.startswith(("latch.", "perf_schema/", "file_bytes_written."))] == []
 
 
 @pytest.mark.parametrize("file", ["steps.parquet", "manifest.json"])
@@ -215,7 +261,7 @@ def test_a_frame_of_another_shape_is_refused(tmp_path: Path, change: pl.DataFram
 
 
 def test_a_column_without_a_value_takes_its_type_from_the_schema(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"step": ["a"], "moment": ["before"], "name": ["uptime"], "value": [None]})
+    frame = pl.DataFrame({"step": ["a"], "moment": ["before"], "name": ["uptime"], "object": [None], "value": [None]})
     written = pl.read_parquet(write_table(tmp_path, "status", frame))
     assert written.schema == TABLES["status"]
 

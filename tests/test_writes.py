@@ -13,10 +13,11 @@ import pytest
 import rqps
 from live_server import run_of
 from rqps import stats
-from rqps.engines import PROCESS_BYTES, Start
+from rqps.engines import PROCESS_BYTES, CountOf, Start
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.instance import query
+from rqps.engines.mysql.written_bytes import FILE_BYTES
 from rqps.engines.postgres.dialect import STATISTICS_LATE_S
 from rqps.measure.job import loaded_data
 from rqps.pages import writes_explained
@@ -35,7 +36,7 @@ BEFORE = {
     "innodb_dblwr_pages_written": 0.0,
 }
 AFTER = {**BEFORE, "redo_lsn": 100 + 5 * KB, "innodb_pages_written": 3.0, "innodb_dblwr_pages_written": 2.0}
-DATA, DOUBLEWRITE = "file_bytes_written.innodb/innodb_data_file", "file_bytes_written.innodb/innodb_dblwr_file"
+DATA, DOUBLEWRITE = (CountOf(FILE_BYTES, f"innodb/innodb_{kind}_file") for kind in ("data", "dblwr"))
 MOST_UNEXPLAINED = 0.05
 
 
@@ -59,7 +60,7 @@ def test_a_release_that_does_not_count_the_filling_of_files_has_their_growth() -
 
 def test_other_files_are_named_by_what_they_are_for() -> None:
     files = {"innodb/innodb_temp_file": 7, "sql/binlog": 3, "sql/slow_log": 1, "innodb/innodb_log_file": 9}
-    after = {**AFTER, DATA: 64 * KB, **{f"file_bytes_written.{name}": value * KB for name, value in files.items()}}
+    after = {**AFTER, DATA: 64 * KB, **{CountOf(FILE_BYTES, name): value * KB for name, value in files.items()}}
     parts = growth("mysql", {**BEFORE, DATA: 0.0}, after)
     assert [parts[name] for name in ("temporary files", "binary log", "other files")] == [7, 3, 1]
 

@@ -275,10 +275,8 @@ def _rebuilt(runs_file: "RunsFile", study: str, data: Path) -> list[RqpsError]:
 def _sources(runs_file: "RunsFile", study: str) -> "dict[str, Source]":
     """Maps each build of a study to its source. Raises RqpsError for a version that no source has."""
     from rqps.engines import engine_of
-    from rqps.study import build_and_config
 
-    builds = {build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms}
-    specs = {build: runs_file.builds[build] for build in sorted(builds)}
+    specs = {build: runs_file.builds[build] for build in sorted(runs_file.studies[study].builds)}
     return {build: engine_of(spec).source(build, spec) for build, spec in specs.items()}
 
 
@@ -385,15 +383,14 @@ def run(arguments: argparse.Namespace) -> Call:
 def _checkout(arguments: argparse.Namespace, runs_file: "RunsFile") -> "Checkout | None":
     """The checkout of --checkout, with the command or the recipe that builds its commits; None without the option."""
     from rqps.schedule.commits import Checkout
-    from rqps.study import build_and_config
 
     if bool(arguments.make) + bool(arguments.recipe) != bool(arguments.checkout):
         fix = "--checkout FOLDER with --make 'make install …', or with --recipe gcc o2"
         raise RqpsError("--checkout goes with either --make or --recipe", fix=fix)
     if not arguments.checkout:
         return None
-    base, _ = build_and_config(runs_file.studies[arguments.study].base)
-    engine = runs_file.builds[base].engine
+    spec = runs_file.studies[arguments.study]
+    engine = runs_file.builds[spec.named[spec.base].build].engine
     return Checkout(arguments.checkout, arguments.make, _say, tuple(arguments.recipe), engine)
 
 

@@ -173,10 +173,12 @@ def _as_name(text: str) -> str:
 
 def _renamed(runs_file: RunsFile, card: StudyCard, dbms: str) -> str | None:
     """The current name of a config in runs.yaml that had another name when the study was measured."""
-    spec, place = runs_file.studies.get(card.study), card.dbms.index(dbms)
-    now = spec.dbms[place] if spec and len(spec.dbms) == len(card.dbms) else ""
-    build, config = build_and_config(now)
-    return config if build == build_and_config(dbms)[0] else None
+    spec = runs_file.studies.get(card.study)
+    if spec is None or len(spec.dbms) != len(card.dbms):
+        return None
+    now = spec.dbms[card.dbms.index(dbms)]
+    build, config = spec.named[now]
+    return config if build == build_and_config(dbms).build else None
 
 
 def _valid(model: type[Model], values: Mapping[str, object], at: str) -> Model:

@@ -15,7 +15,7 @@ from rqps.numbers import counted, duration, megabytes
 from rqps.schedule.hours import Hours
 from rqps.schedule.state import Estimate, RunState
 from rqps.store.manifest import PACKED_RUNS, finished_runs, studies, study_folder
-from rqps.study import BuildSpec, Option, Run, RunsFile, build_and_config, in_words, option_files
+from rqps.study import BuildSpec, Option, Run, RunsFile, in_words, option_files
 from rqps.terminal import in_columns
 from rqps.workloads import workload
 
@@ -60,7 +60,8 @@ def plan_text(
 
 def option_files_lines(runs_file: RunsFile, study: str) -> Iterator[str]:
     """Yields the files that a study's configs take options from, with each line that rqps does not take unchanged."""
-    configs = dict.fromkeys(build_and_config(dbms)[1] for dbms in runs_file.studies[study].dbms)
+    spec = runs_file.studies[study]
+    configs = dict.fromkeys(spec.named[dbms].config for dbms in spec.dbms)
     for config, file in option_files(runs_file.configs, configs):
         taken = sum(line.taken for line in file.lines)
         yield f"{file.path}, from which configs.{config} takes {taken} of {counted(len(file.lines), 'option')}"

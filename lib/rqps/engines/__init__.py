@@ -132,13 +132,24 @@ class Start:
     """The maximum wait for the start, in seconds; None means the engine's default."""
 
 
+class CountOf(NamedTuple):
+    """A status counter of one object of the engine, such as a latch."""
+
+    name: str
+    object: str
+
+
+Status = Mapping[Any, str]
+"""Maps status counters to their values: the names of counters of the whole engine, and each `CountOf`."""
+
+
 class Watch(Protocol):
     """Reads the engine's own numbers around one step: its status counters, and the events that it records."""
 
-    def begin(self) -> Mapping[str, str]:
+    def begin(self) -> Status:
         """The status just before the load starts."""
 
-    def end(self, transactions: int) -> Mapping[str, str]:
+    def end(self, transactions: int) -> Status:
         """The status after the load has ended. Fails if the engine recorded other events than the config asks for."""
 
     def lost(self) -> Iterable[str]:
@@ -241,13 +252,12 @@ ALL_COUNTS = Counters()
 PROCESS_BYTES = "process_bytes_written"
 """The name in the table `status` of the number of bytes that the engine's processes wrote, according to the kernel.
 Engines that do not read this number together with their own status counters do not have it."""
-LATCH = "latch."
-"""The prefix of counters of waits for a latch (a mutex or rw-lock of the engine itself) in the table `status`, as in
-`latch.os_waits.NAME`."""
 SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
-"""Counts of waits for a latch: how often a thread found the latch taken, how often spinning threads tested it again,
-and how often a thread went to sleep."""
-ByPurpose = Callable[[Mapping[str, float], Mapping[str, float]], Mapping[str, float]]
+"""The names in the table `status` of counts of waits for a latch (a mutex or rw-lock of the engine itself): how often
+a thread found the latch taken, how often spinning threads tested it again, and how often a thread went to sleep."""
+Counts = Mapping[Any, float]
+"""Numbers by the keys of `Status`."""
+ByPurpose = Callable[[Counts, Counts], Mapping[str, float]]
 """A function that computes what an engine did in a step, by purpose. It takes the growth of each status counter in
 the step, and each counter's value at the end of the step. Purposes that the release does not count are left out."""
 FLUSHED, MADE_DIRTY = "flushed", "made dirty"
@@ -294,12 +304,10 @@ class Scenarios(Protocol):
     """The pydantic type of the key's value. A value that is a mapping has the type `SPEC`."""
     SPEC: Any
     ABOUT: str
-    STATUS: str
-    """The prefix, in the table `status`, of the counters of recorded events."""
+    EVENTS: str
+    """The name in the table `status` of the numbers of recorded events; their `object` is the instrument."""
     STATEMENTS: str
     """The counter in the table `status` that counts the statements that clients sent."""
-    MEMORY: str
-    """The name in the table `status` of the memory that the instrumentation takes, in bytes."""
     BASES: tuple[str, ...]
     """The scenarios that other scenarios are compared with."""
     BY_OPTION: Mapping[str, str]
@@ -333,11 +341,15 @@ class Scenarios(Protocol):
     def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:
         """The key's value for a scenario that records only the instruments that fit these patterns."""
 
+    def split(self, events: Mapping[str, float], most: int) -> list[tuple[str, ...]]:
+        """Divides instruments into at most `most` parts, each a list of patterns. `events` maps the instruments to
+        their events per statement."""
+
 
 class _NoScenarios:
     """Stands in as `scenarios` for an engine that has no scenarios."""
 
-    KEY = STATUS = STATEMENTS = MEMORY = SWITCH = ABOUT = "\0"  # no key or counter begins with it
+    KEY = EVENTS = STATEMENTS = SWITCH = ABOUT = "\0"  # no key or counter begins with it
     MODEL = SPEC = None
     BASES: tuple[str, ...] = ()
     BY_OPTION: Mapping[str, str] = {}
@@ -354,6 +366,9 @@ class _NoScenarios:
     def class_of(self, name: str) -> None: ...
     def part(self, patterns: tuple[str, ...]) -> Mapping[str, Any]:  # noqa: ARG002
         return {}
+
+    def split(self, events: Mapping[str, float], most: int) -> list[tuple[str, ...]]:  # noqa: ARG002
+        return []
 
 
 NO_SCENARIOS: Scenarios = _NoScenarios()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 import rqps
-from rqps.engines import Watch, facts_of
+from rqps.engines import CountOf, Status, Watch, facts_of
 from rqps.engines.cache import cache_dir
 from rqps.engines.compiled import in_short
 from rqps.measure import placement
@@ -226,14 +226,15 @@ def _measured(
     observed: Observed,
     answer: Answer,
     watch: Watch,
-    before: Mapping[str, str],
-    after: Mapping[str, str],
+    before: Status,
+    after: Status,
 ) -> Measured:
     """The tables and warnings of a step on one server."""
     status = [
-        {"step": name, "moment": moment, "name": variable, "value": value}
+        {"step": name, "moment": moment, "name": variable, "object": counted_object, "value": value}
         for moment, values in (("before", before), ("after", after))
-        for variable, value in values.items()
+        for key, value in values.items()
+        for variable, counted_object in [key if isinstance(key, CountOf) else (key, None)]
     ]
     row = {"step": name, "position": position, "retries": 0, **observed.columns, **answer.columns}
     rows = {

@@ -88,17 +88,16 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
     caches = study.conditions.filter(kind="option", name="cache_type", value="auto_hyper_clock_cache")
     rows = []
     for (place, me, base, metric), quoted in quotes.group_by("step", "dbms", "base", "metric", maintain_order=True):
-        setup, _, step = str(place).partition(" ")
-        steps = pl.col("kind") == step if step else pl.lit(True)
+        of_place = (pl.col("group") == place) | (pl.format("{} {}", "group", "kind") == place)
         if quoted["about"].str.contains("that read").all():
-            steps = pl.col("kind").is_in(WHILE_WRITING)
-        ours = _nearest(ratios.filter(steps, group=setup), str(me), set(caches["dbms"]))
+            of_place &= pl.col("kind").is_in(WHILE_WRITING)
+        ours = _nearest(ratios.filter(of_place), str(me), set(caches["dbms"]))
         if ours.is_empty():
             continue
         sign = -1 if metric == "throughput lost" else 1
         theirs = " to ".join(formatted(value, ".2f") for value in (1 + sign * quoted["value"] / 100).sort())
         about = SIGNS[quoted["sign"][0]] if quoted.height == 1 else ""
-        row: dict[str, Any] = {"set-up": setup, "theirs": f"{me} / {base}", "published": about + theirs}
+        row: dict[str, Any] = {"set-up": ours["group"][0], "theirs": f"{me} / {base}", "published": about + theirs}
         row["ours"] = f"{ours['release'][0]} / {releases(study)[study.card.base]}"
         rows.append(row | dict.fromkeys(AS_PUBLISHED.values()) | {cell["short"]: cell for cell in ours.to_dicts()})
     if not rows:

@@ -24,7 +24,7 @@ _NONE = "No near-A/A pair is among these results, so nothing shows how much one 
 def pairs(study: Study) -> pl.DataFrame:
     """The throughput ratios of near-A/A pairs, one row per pair and step."""
     values = stats.measured(study, (THROUGHPUT,)).drop("usual_spread", strict=False)
-    return stats.near_pairs(values, study.runs)
+    return stats.near_pairs(values, study.runs, study.steps)
 
 
 def floors(study: Study) -> pl.DataFrame:

@@ -1,6 +1,7 @@
 """The cost of single instruments of the performance schema: a scenario is divided into parts (groups of instruments),
 and expensive parts are divided again on the next level."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from rqps import show
-from rqps.engines.mysql.perf_schema import fits
+from rqps.engines.mysql.perf_schema import KEY, fits
 from rqps.numbers import formatted
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, finding, phrase
@@ -28,7 +29,8 @@ def instrument_costs(levels: Sequence[Study]) -> pl.DataFrame:
     part comes first, by instructions if these were counted on all levels, else by the server's CPU time."""
     rows = pl.concat(_of_level(number, level) for number, level in enumerate(levels))
     if len(levels) < 2 or rows.is_empty():
-        return rows.clear().with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
+        nothing = rows.clear().drop("patterns")
+        return nothing.with_columns(pl.lit(None, pl.String).alias(name) for name in ("parent", "row"))
     return as_tree(rows.with_columns(_parents(rows)))
 
 
@@ -84,34 +86,37 @@ def _of_level(number: int, study: Study) -> pl.DataFrame:
     costs = scenario_costs(study).filter(base=study.card.base)
     keys = ["host", "step", "dbms"]
     instructions = costs.filter(metric=INSTRUCTIONS)
+    named = costs.select("dbms", patterns=pl.concat_list("scenario")).unique("dbms")
     beside = instructions.select(*keys, instructions="estimate", added_instructions="added")
     return (
         with_events(costs.filter(metric=CPU), events_per_statement(study))
         .join(beside, on=keys, how="left", maintain_order="left")
-        .with_columns(level=pl.lit(number, pl.Int32), part=pl.col("scenario").map_elements(_label, pl.String))
+        .join(_patterns(study) if number else named, on="dbms", how="left", maintain_order="left")
+        .with_columns(level=pl.lit(number, pl.Int32), part=pl.col("patterns").list.join(", "))
     )
 
 
-def _label(scenario: str) -> str:
-    """The instruments of a user-defined scenario, without their settings; a predefined scenario keeps its name.
-
-    >>> _label("wait/io/% timed, idle counted, events_waits_current on"), _label("all-enabled")
-    ('wait/io/%, idle', 'all-enabled')
-    """
-    words = [word.rsplit(" ", 1) for word in scenario.split(", ")]
-    instruments = [word[0] for word in words if word[-1] in ("timed", "counted")]
-    return ", ".join(instruments) or scenario
+def _patterns(study: Study) -> pl.DataFrame:
+    """The patterns of the instruments that each dbms of a level records, as its config asked for them."""
+    asked = study.manifests.select("folder", "asked").collect().join(study.runs.select("folder", "dbms"), on="folder")
+    rows = []
+    for dbms, text in asked.unique("dbms").select("dbms", "asked").rows():
+        switches = json.loads(text).get(KEY, {}).get("instruments", {})
+        rows.append({"dbms": dbms, "patterns": [pattern for pattern, state in switches.items() if state != "off"]})
+    return pl.DataFrame(rows, schema={"dbms": pl.String, "patterns": pl.List(pl.String)})
 
 
 def _parents(rows: pl.DataFrame) -> pl.Series:
     """The parent of each row: the part of the level above whose pattern fits the row's first instrument, or else the
     first part of that level. Level 0 has one part, the whole scenario."""
-    of_level = dict(rows.group_by("level").agg(pl.col("part").unique(maintain_order=True)).rows())
+    parts: dict[int, dict[str, list[str]]] = {}
+    for level, part, patterns in rows.select("level", "part", "patterns").rows():
+        parts.setdefault(level, {})[part] = patterns
     parents = []
-    for level, part in rows.select("level", "part").rows():
-        candidates, first = of_level.get(level - 1, []), part.split(", ")[0]
-        fitting = (above for above in candidates if any(fits(pattern, first) for pattern in above.split(", ")))
-        parents.append(next(fitting, candidates[0] if candidates else None))
+    for level, patterns in rows.select("level", "patterns").rows():
+        above = parts.get(level - 1, {})
+        fitting = (part for part, others in above.items() if any(fits(pattern, patterns[0]) for pattern in others))
+        parents.append(next(fitting, next(iter(above), None)))
     return pl.Series("parent", parents, pl.String)
 
 

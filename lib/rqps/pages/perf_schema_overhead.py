@@ -137,8 +137,7 @@ def _inconclusive(costs: pl.DataFrame) -> Clause:
 
 def _by_place(costs: pl.DataFrame) -> Clause:
     """The changes of one scenario per step, or per number of clients if the steps differ in nothing else."""
-    load = pl.col("step").str.strip_suffix(pl.format("@{}", "clients"))
-    if costs.select(load.n_unique()).item() > 1 or costs.height == 1:
+    if costs.select(pl.struct("kind", "range").n_unique()).item() > 1 or costs.height == 1:
         return changes(costs.with_columns(place="step"), "for", FRAME)
     clients = pl.col("clients").map_elements(lambda count: counted(count, "client"), pl.String)
     return changes(costs.sort("clients").with_columns(place=clients), "with", FRAME)

@@ -211,13 +211,13 @@ def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
     cost = (pair.mean(BASE) + pair.mean(ME)).sum()
     most = parts.group_by("part", "component").agg(cost.alias("cost"))
     most = most.sort("cost", "component", descending=[True, False]).unique("part", keep="first", maintain_order=True)
-    of_one = pl.when(pl.col("part").str.starts_with("(")).then(pl.lit("")).otherwise("component").alias("component")
-    return parts.group_by("part").agg(sums).join(most.select("part", of_one), on="part")
+    return parts.group_by("part").agg(sums).join(most.select("part", "component"), on="part")
 
 
 def _without_small(rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """Replaces the `part` of functions that are small on both sides by `(N smaller functions)`."""
+    """Replaces the `part` of functions that are small on both sides by `(N smaller functions)`, of no component."""
     least = SMALL_FUNCTION * max(pair.measured(BASE), pair.measured(ME))
     is_small = pl.max_horizontal(pair.mean(side).sum().over("part") for side in (BASE, ME)) < least
     small = pl.format("({} smaller functions)", pl.col("part").filter(is_small).n_unique())
-    return rows.with_columns(part=pl.when(is_small).then(small).otherwise("part"))
+    component = pl.when(is_small).then(pl.lit("")).otherwise("component")
+    return rows.with_columns(part=pl.when(is_small).then(small).otherwise("part"), component=component)

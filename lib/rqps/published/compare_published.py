@@ -20,7 +20,6 @@ from rqps.store.manifest import data_folder, studies
 
 WORKLOAD, ENGINE = "sysbench", "mysql"
 """The workload and the engine of the published tables."""
-IMPORTED = ", imported"
 NOT_SAID = "not said"
 _CONDITIONS = ("column", "me", "base", "host", "state", "threads", "size", "seconds", "rounds", "builds")
 
@@ -31,6 +30,7 @@ class Column(NamedTuple):
     pair: Pair
     conditions: dict[str, str]
     numbers: pl.DataFrame
+    imported: bool = False
 
 
 class Beside(NamedTuple):
@@ -91,7 +91,7 @@ def what_differs(compared: Beside) -> Iterator[str]:
         yield f"No study of {WORKLOAD} has been measured here: there is nothing to set beside theirs."
         return
     same = [one for one in here if any(one.pair.is_same(other.pair) for other in their_columns)]
-    has_imported = any(column.conditions["column"].endswith(IMPORTED) for column in here)
+    has_imported = any(column.imported for column in here)
     ours_are = "those beside them, imported ones too," if has_imported else "ours"
     versions = f"theirs are {_pairs(their_columns)}, {ours_are} {_pairs(here)}"
     if len(same) == len(here):
@@ -204,7 +204,8 @@ def _column(study: Study, host: str, config: str, pair: Pair) -> Column:
         "verdict",
         pl.col("n").alias("rounds"),
     )
-    return Column(pair, _conditions(study, host, pair, config, numbers["rounds"]), numbers)
+    conditions = _conditions(study, host, pair, config, numbers["rounds"])
+    return Column(pair, conditions, numbers, imported=study.card.imported)
 
 
 def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Series) -> dict[str, str]:
@@ -222,7 +223,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     sources = study.runs.filter(pl.col("build").is_in([pair.me.name, pair.base.name]))["build_source"]
     return {
         "column": f"{host}: {pair.me.version} / {pair.base.version}, {study.card.study}"
-        + IMPORTED * study.card.imported,
+        + ", imported" * study.card.imported,
         "me": f"{pair.me.name} ({pair.me.version}) {config}",
         "base": f"{pair.base.name} ({pair.base.version}) {config}",
         "host": machine(study.conditions.filter(host=host)),

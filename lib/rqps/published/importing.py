@@ -26,7 +26,7 @@ from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest,
 from rqps.store.manifest import CARD, Imported, finished, read_study_card
 from rqps.store.schemas import TABLES
 from rqps.store.write import atomically
-from rqps.study import build_and_config
+from rqps.study import Dbms
 from rqps.study.runs_file import LONGEST_NAME
 from rqps.terminal import Terminal
 from rqps.workloads.sysbench.steps import in_tables
@@ -102,12 +102,16 @@ class _Run:
     """The results of one dbms in one round on one host."""
 
     host: str
-    dbms: str
+    named: Dbms
     round: int
     first: Result
     steps: dict[str, Result] = field(default_factory=dict)
     digest: str = ""
     """sha256 over the digests of its origins (folders or files)."""
+
+    @property
+    def dbms(self) -> str:
+        return ".".join(self.named)
 
     @property
     def files(self) -> list[Path]:
@@ -193,7 +197,7 @@ def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iter
         origins.setdefault((_plain(host), result.dbms, result.origin, result.round), []).append(result)
     names = _names([dbms for _, dbms, _, _ in origins], asked.renames)
     many_clients = len({result.columns["clients"] for result in results}) > 1
-    runs: dict[tuple[str, str, int], _Run] = {}
+    runs: dict[tuple[str, Dbms, int], _Run] = {}
     digests: dict[tuple[str, str], Path] = {}
     for (host, source, origin, number), own in origins.items():
         files = sorted({path for result in own for path in (result.file, *result.more_files)})
@@ -219,22 +223,21 @@ def _is_free(run: _Run | None, steps: Mapping[str, Result]) -> bool:
     return run is None or run.steps.keys().isdisjoint(steps)
 
 
-def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, str]:
-    """Maps each dbms of the source to a unique name `build.config`."""
-    names: dict[str, str] = {}
+def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, Dbms]:
+    """Maps each dbms of the source to unique names of its build and config."""
+    names: dict[str, Dbms] = {}
     if unknown := sorted(set(renames) - {*sources}):
         known = sorted({*sources})
         fix = "write it as SOURCE=BUILD.CONFIG, with its name in the source"
         raise RqpsError(f"--as {unknown[0]}: {instead(unknown[0], known, 'dbms')}", fix=fix)
     for source in sorted({*sources}):
         build, config = build_and_config_in(renames.get(source, source))
-        names[source] = f"{build[:LONGEST_NAME]}.{config[:LONGEST_NAME]}"
-    counts, used = Counter(names.values()), Counter[str]()
-    for source, name in names.items():
-        if counts[name] > 1:
-            used[name] += 1
-            build, config = name.split(".")
-            names[source] = f"{build[: LONGEST_NAME - 6]}-{used[name]}.{config}"
+        names[source] = Dbms(build[:LONGEST_NAME], config[:LONGEST_NAME])
+    counts, used = Counter(names.values()), Counter[Dbms]()
+    for source, named in names.items():
+        if counts[named] > 1:
+            used[named] += 1
+            names[source] = named._replace(build=f"{named.build[: LONGEST_NAME - 6]}-{used[named]}")
     return names
 
 
@@ -323,25 +326,23 @@ def _write(folder: Path, card: StudyCard, runs: Sequence[_Run], engine: str) -> 
 def _in_tables(runs: Sequence[_Run]) -> list[str]:
     """The steps of all runs in the order in which tables show them: known steps by group and kind, then all others
     by kind."""
-    columns = {step: result for run in runs for step, result in run.steps.items()}
-    kinds = {str(result.columns["kind"]).partition(".")[0] for result in columns.values()}
-    of_sysbench = [one for one in columns.values() if one.workload == WORKLOAD]
-    of_group = {str(one.columns["kind"]).partition(".")[0]: one.columns["group"] for one in of_sysbench}
-    known = in_tables(kind for kind in kinds if of_group.get(kind, OTHER_STEPS) != OTHER_STEPS)
+    results = {step: result for run in runs for step, result in run.steps.items()}
+    columns = {step: result.columns for step, result in results.items()}
+    kinds = {step: own.get("kind_after_writes") or own["kind"] for step, own in columns.items()}
+    of_sysbench = {step: one.columns["group"] for step, one in results.items() if one.workload == WORKLOAD}
+    known = in_tables({kinds[step] for step, group in of_sysbench.items() if group != OTHER_STEPS})
 
-    def place(step: str) -> tuple[bool, int, str, int, str, list[int], int]:
-        own = columns[step].columns
-        kind, _, moment = str(own["kind"]).partition(".")
+    def place(step: str) -> tuple[bool, int, str, int, bool, list[int], int]:
+        own, kind = columns[step], kinds[step]
         at = known.index(kind) if kind in known else len(known)
         numbers = [int(number) for number in re.findall(r"\d+", step)]
-        return kind not in known, at, kind, own.get("range") or 0, moment, numbers, own["clients"]
+        return kind not in known, at, kind, own.get("range") or 0, kind != own["kind"], numbers, own["clients"]
 
     return sorted(columns, key=place)
 
 
 def _manifest(card: StudyCard, run: _Run, position: int, engine: str) -> Manifest:
     first = run.first
-    build, config = build_and_config(run.dbms)
     times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in run.files]
     measured_s = sum(result.columns.get("elapsed_s") or 0.0 for result in run.steps.values())
     return Manifest(
@@ -353,8 +354,8 @@ def _manifest(card: StudyCard, run: _Run, position: int, engine: str) -> Manifes
         host=run.host,
         dbms=run.dbms,
         engine=_engine(run, engine),
-        build=build,
-        config=config,
+        build=run.named.build,
+        config=run.named.config,
         occasion=1,
         round=run.round,
         position=position,

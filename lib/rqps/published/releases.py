@@ -134,7 +134,7 @@ def _lookups(published: Published) -> Iterator[_Printed]:
     out in a quotient.
     """
     times = response_times(published).with_columns(
-        pl.col("release").str.extract(r"^(\d+\.\d+)").alias("minor"), pl.col("schema").str.ends_with("on").alias("on")
+        minor=pl.col("release").str.extract(r"^(\d+\.\d+)"), on=pl.col("schema") == "performance schema on"
     )
     for one, me in combinations(times.iter_rows(named=True), 2):
         base = one

@@ -2,7 +2,7 @@
 the machine."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from statistics import median
@@ -77,14 +77,22 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
     last = (layouts, conclusive, steps_left_out(study), not_measured(study))
     plans = other_plans(stats.plan_changes(study), short)
     sentences = tuple(filter(None, (*plans, headline, *page.notes, *others, explanation, *causes, *last)))
-    done = {step: does(study.card.workload, step, study.card.parameters) for step in in_order(study.steps["step"])}
-    done = {step: shorten(text, LONGEST_STATEMENT) for step, text in done.items() if text}
+    done = {step: shorten(text, LONGEST_STATEMENT) for step, text in _done(study) if text}
     html = [(heading, table.as_raw_html()) for heading, table in page.tables]
     tables = tuple((heading, _with_tooltips(table, done)) for heading, table in html)
     shown = [" ".join(sentences), *(table for _, table in html[:1])]
     named = in_order(step for text in shown for step in done if _is_named(step, text))[:MOST_STEPS]
     steps = {step: text for step, text in done.items() if step in named}
     return Answer(sentences, _measured_on(study, rounds, decided), tables, full, steps)
+
+
+def _done(study: Study) -> Iterator[tuple[str, str]]:
+    """Each step with a sentence on what it does, which names the number of clients if the steps differ in it."""
+    rows = study.steps.unique("step", keep="first", maintain_order=True)
+    several = rows["clients"].n_unique() > 1
+    for row in rows.iter_rows(named=True):
+        text = does(study.card.workload, row, study.card.parameters)
+        yield row["step"], f"{text} {counted(row['clients'], 'client')}." if text and several else text
 
 
 def _is_named(step: str, text: str) -> bool:

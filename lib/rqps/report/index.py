@@ -1,5 +1,6 @@
 """Facts and runs of a study for its first page."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,8 +53,7 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
         if own := asked.filter(host=host).select(pl.format("{} {}", "name", "value")).to_series().to_list():
             facts.append((f"load of {host}", "; ".join(own)))
         facts.append((f"machine {host}", _machine(study.conditions.filter(host=host))))
-        placed = study.conditions.filter(pl.col("host") == host, pl.col("kind") == "placement")
-        facts.append(("placement", _placement(placed)))
+        facts.append(("placement", _placement(study, host)))
     return facts
 
 
@@ -146,16 +146,19 @@ def _machine(conditions: pl.DataFrame) -> str:
     return "; ".join(f"{title} {known[name]}" for name, title in MACHINE.items() if name in known) or "not described"
 
 
-def _placement(conditions: pl.DataFrame) -> str:
+def _placement(study: Study, host: str) -> str:
     """The CPUs on which dbms, client and observer ran; listed per number of clients if the CPUs depend on it."""
-    known: dict[str, str] = dict(conditions.select("name", "value").unique("name").rows())
-    before = sorted({name.rpartition(".")[0] for name in known if "." in name}, key=lambda name: int(name.split()[1]))
-    return "; ".join(f"{clients} {_placed(known, f'{clients}.')}" for clients in before) or _placed(known, "")
+    folders = study.runs.filter(host=host)["folder"].implode()
+    texts = study.manifests.filter(pl.col("folder").is_in(folders)).select("manifest").collect()["manifest"]
+    manifests = [json.loads(text) for text in texts]
+    by_clients = {int(n): placed for facts in manifests for n, placed in facts.get("placements", {}).items()}
+    texts_of = [f"with {counted(n, 'client')} {_placed(placed)}" for n, placed in sorted(by_clients.items())]
+    return "; ".join(texts_of) or _placed(manifests[0]["placement"])
 
 
-def _placed(known: Mapping[str, str], before: str) -> str:
-    if not known[f"{before}server_cpus"]:
-        return known[f"{before}kind"]
+def _placed(placement: Mapping[str, Any]) -> str:
+    if not placement["server_cpus"]:
+        return str(placement["kind"])
     names = {"server": "dbms", "client": "client", "observer": "observer"}
-    who = [f"{name} on CPU {known[f'{before}{key}_cpus']}" for key, name in names.items()]
-    return f"{known[f'{before}kind']}: {', '.join(who)}"
+    who = [f"{name} on CPU {', '.join(map(str, placement[f'{key}_cpus']))}" for key, name in names.items()]
+    return f"{placement['kind']}: {', '.join(who)}"

@@ -59,10 +59,10 @@ def rounds_page(
     return page, links_to_rounds(base, compared, short_names(study))
 
 
-def folder_of_unit(folder: str) -> Path:
-    """The folder that contains the notebook of a run; the runs of a duet share the duet's folder."""
-    path = Path(folder)
-    return path.parent if path.parent.name.startswith("run=") else path
+def folder_of_unit(folder: str, side: str | None) -> Path:
+    """The folder that contains the notebook of a run; the runs of a duet, which have a `side`, share the duet's
+    folder."""
+    return Path(folder) if side is None else Path(folder).parent
 
 
 def numbers(
@@ -73,8 +73,10 @@ def numbers(
 
     `files` maps the folders of runs to their pages.
     """
-    folders = study.runs.select("run", "folder").iter_rows()
-    places = {run: (files.get(at), Path(at).relative_to(folder_of_unit(at).parent)) for run, at in folders}
+    folders = study.runs.select("run", "folder", "side").iter_rows()
+    places = {
+        run: (files.get(at), Path(at).relative_to(folder_of_unit(at, side).parent)) for run, at, side in folders
+    }
     warned = study.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
     warnings = {(run, step): texts for run, step, texts in warned.rows()}
     keys = ["step", "dbms", "base"]

@@ -343,7 +343,7 @@ def _run_pages(report: _Report, runs: Sequence[dict[str, Any]]) -> dict[str, str
     one page. A run that failed early may have no page, and the runs of a packed study have no pages."""
     together: dict[Path, list[dict[str, Any]]] = {}
     for run in runs:
-        together.setdefault(folder_of_unit(run["folder"]), []).append(run)
+        together.setdefault(folder_of_unit(run["folder"], run["side"]), []).append(run)
     pages = {folder: _run_page(report, folder, members) for folder, members in together.items()}
     return {run["folder"]: pages[folder] for folder, members in together.items() for run in members}
 

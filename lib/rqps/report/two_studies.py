@@ -58,9 +58,8 @@ def two_studies(
 def pages_beside(study: str, data: Path, pages: Path) -> list[tuple[str, str]]:
     """Links, relative to the study's report in the folder `pages`, to the pages there that compare it with another
     study: each with its title."""
-    names = (page.stem.removesuffix(f"-{study}") for page in sorted(pages.glob(f"*-{study}.html")))
-    known = set(manifest.studies(data))
-    return [(f"../{name}-{study}.html", f"Beside the study {name}") for name in names if name in known]
+    files = {f"{name}-{study}.html": name for name in manifest.studies(data)}
+    return [(f"../{file}", f"Beside the study {name}") for file, name in files.items() if (pages / file).is_file()]
 
 
 def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:

@@ -32,7 +32,7 @@ from rqps.stats.metrics import INSTRUCTIONS, THROUGHPUT, with_counts
 from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS, holds_for
 from rqps.store.manifest import CARD
 from rqps.store.read import load
-from rqps.study import RunsFile, StudySpec, build_and_config, study_of, unfold
+from rqps.study import RunsFile, StudySpec, study_of, unfold
 from rqps.workloads import workload
 
 ROUNDS, MOST_ROUNDS = 4, 24
@@ -114,7 +114,7 @@ class Bisection:
 
     def title(self, at: int) -> str:
         """The commit or version of a candidate, or the name of its build if neither is known."""
-        build, _ = build_and_config(self.dbms[at])
+        build = self.spec.named[self.dbms[at]].build
         return self.commits.get(build) or self.runs_file.builds[build].version or build
 
     def plan(self) -> str:
@@ -256,7 +256,7 @@ class Bisection:
 
     def _build(self, dbms: str) -> None:
         """Builds a candidate that is a commit; from then on, the candidate is a build at a path."""
-        build, _ = build_and_config(dbms)
+        build = self.spec.named[dbms].build
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
             # The path serves as its own copy, since the build of a commit never changes.
@@ -369,7 +369,7 @@ class Bisection:
         ]
         lines = [line, "    instructions per operation, by function:", *rows]
         if self.checkout:
-            first, last = (self.commits[build_and_config(name)[0]] for name in names)
+            first, last = (self.commits[self.spec.named[name].build] for name in names)
             of_functions = dict(functions.select("function", "change").iter_rows())
             touching = self.checkout.touching(first, last, of_functions)[:MOST_FUNCTIONS]
             lines += [f"    {one.commit} {one.subject}: touches {', '.join(one.functions)}" for one in touching]
@@ -404,12 +404,11 @@ def bisection(
     catalogue between the ends, or the commits of a `checkout`. `another` measures the result again, on another
     occasion."""
     spec = study_of(runs_file, study)
-    _, config = build_and_config(spec.base)
+    base = spec.named[spec.base]
     steps = workload(spec.workload).steps(spec.parameters)
     if step not in steps:
         raise RqpsError(f"{study}: no step {step!r}; {instead(step, steps, 'steps')}", fix="name a step of the study")
-    build, _ = build_and_config(spec.base)
-    engine = runs_file.builds[build].engine
+    engine = runs_file.builds[base.build].engine
     builds = dict(runs_file.builds)
     commits: dict[str, str] = {}
     if checkout:
@@ -420,7 +419,7 @@ def bisection(
     else:
         ordered = in_order(builds, engine, ends, names)
     ordered = every_nth(ordered, every)
-    dbms = [f"{name}.{config}" for name in ordered]
+    dbms = [f"{name}.{base.config}" for name in ordered]
     only = spec.parameters.only(step)
     way = [checkout.work.name] if checkout else []  # another command or recipe makes other builds of the same commits
     name = f"{study[:50]}-bisect-{short_key(step, dbms, counts, only.model_dump(mode='json'), *way)[:6]}"

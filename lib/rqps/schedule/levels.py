@@ -17,7 +17,7 @@ from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.store.manifest import LEVELS
 from rqps.store.write import write_text
-from rqps.study import RunsFile, build_and_config, read_runs_file
+from rqps.study import RunsFile, read_runs_file
 from rqps.study.document import read_document
 from rqps.study.mistakes import complete
 from rqps.study.runs_file import LONGEST_NAME
@@ -71,13 +71,16 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     """Writes the study of the next level and returns its name; None if no part of the scenario is left to measure."""
     file = levels_file(data, study)
     number = 1 + len(_levels(file, study))
-    parts = _parts(read_runs_file(runs_yaml, PARAMETERS), study, number, data)
+    source = file if file.is_file() else runs_yaml
+    runs_file = read_runs_file(source, PARAMETERS)
+    parts = _parts(runs_file, study, number, data)
     if not parts:
         return None
-    described = read_document(file if file.is_file() else runs_yaml).value
+    described = read_document(source).value
     described["studies"] = complete(described["studies"])
     first = described["studies"][study]
-    build, config = build_and_config(str(first["base"]))
+    spec = runs_file.studies[study]
+    build, config = spec.named[spec.base]
     scenarios = facts_of(BuildSpec.model_validate(described["builds"][build]).engine).scenarios
     configs = dict(_config(config, patterns, scenarios) for patterns in parts)
     described["configs"] |= configs
@@ -86,7 +89,7 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
         **{key: value for key, value in first.items() if key not in NOT_OF_A_LEVEL},
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "level_of": study,
-        "dbms": [first["base"], *(f"{build}.{name_of_config}" for name_of_config in configs)],
+        "dbms": [spec.base, *(f"{build}.{name_of_config}" for name_of_config in configs)],
     }
     # JSON is valid YAML with all strings in quotes, so that no string is read as a number or a boolean.
     text = json.dumps(described, indent=1, ensure_ascii=False)

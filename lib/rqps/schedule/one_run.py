@@ -147,8 +147,8 @@ def _with_changes(
     has other dbms, parameters or options."""
     spec = runs_file.studies[study]
     configs = dict(runs_file.configs)
-    for name in dbms:
-        build, config = build_and_config(name)
+    named = {name: build_and_config(name) for name in dbms}
+    for name, (build, config) in named.items():
         if build not in runs_file.builds or config not in configs:
             fix = f"name dbms as build.config, such as {spec.base}"
             raise RqpsError(f"{name!r} is no build.config of runs.yaml", fix=fix)
@@ -166,8 +166,7 @@ def _with_changes(
     chosen = dbms
     if options:
         chosen = tuple(f"{name}-{BY_HAND}" for name in dbms)
-        for name in dbms:
-            _, config = build_and_config(name)
+        for _, config in named.values():
             try:
                 configs[f"{config}-{BY_HAND}"] = ConfigSpec.model_validate({"extends": config, **options})
             except ValidationError as error:

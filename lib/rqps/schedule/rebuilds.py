@@ -14,7 +14,7 @@ from rqps.errors import RqpsError
 from rqps.measure.job import git_revision, member_folder
 from rqps.numbers import moment
 from rqps.store.manifest import CARD, BuildVersion, StudyCard, finished, read_manifest, read_study_card
-from rqps.study import Run, RunsFile, build_and_config
+from rqps.study import Run, RunsFile
 
 Versions = tuple[BuildVersion, ...]
 """Versions of builds on one host; the versions of one build are in order, oldest first."""
@@ -128,7 +128,7 @@ def with_versions(runs_file: RunsFile, study: str, versions: Versions) -> RunsFi
     dbms: list[str] = []
     earlier: dict[str, tuple[str, ...]] = {}
     for name in spec.dbms:
-        build, config = build_and_config(name)
+        build, config = spec.named[name]
         of_config = [f"{one}.{config}" for one in names.get(build, [build])]
         dbms += of_config
         if len(of_config) > 1:
@@ -140,13 +140,13 @@ def refuse_unmeasurable(runs_file: RunsFile, study: str) -> None:
     """Refuses a study in which one round can't measure the newest version of a build together with the versions that
     it is compared with."""
     spec = runs_file.studies[study]
-    base, _ = build_and_config(spec.base)
+    base = runs_file.builds[spec.named[spec.base].build]
     if spec.earlier and not spec.duet:
         raise RqpsError(
             f"{study}: a build was rebuilt, and the dbms of this study are measured one after the other, hours apart",
             fix=f"rqps run {study} --archive measures all dbms again; or set `method: duet` in the study",
         )
-    if any(spec.base in others for others in spec.earlier.values()) and not runs_file.builds[base].copied:
+    if any(spec.base in others for others in spec.earlier.values()) and not base.copied:
         raise RqpsError(
             f"{study}: the base {spec.base} was rebuilt, and there is no copy of the measured version",
             fix=f"rqps run {study} --archive measures all dbms again",
@@ -166,8 +166,7 @@ def copy_newest(runs_file: RunsFile, study: str, versions: Versions, say: Say) -
 
 def moving(runs_file: RunsFile, study: str) -> tuple[str, ...]:
     """The builds of a study whose binary may be replaced at any time."""
-    builds = dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms)
-    return tuple(build for build in builds if runs_file.builds[build].moves)
+    return tuple(build for build in runs_file.studies[study].builds if runs_file.builds[build].moves)
 
 
 def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, BuildSpec, Path]]:
@@ -175,7 +174,7 @@ def _at_their_place(runs_file: RunsFile, study: str) -> Iterator[tuple[str, Buil
     hosts: builds on a host are checked after each run there."""
     if runs_file.studies[study].hosts:
         return
-    for build in dict.fromkeys(build_and_config(dbms)[0] for dbms in runs_file.studies[study].dbms):
+    for build in runs_file.studies[study].builds:
         spec = runs_file.builds[build]
         if spec.moves and not spec.copied and (program := engine_of(spec).source(build, spec).program):
             yield build, spec, program

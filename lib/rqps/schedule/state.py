@@ -6,7 +6,7 @@ import socket
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -90,8 +90,8 @@ class StudyFolder:
 
     def failures(self, run: str) -> tuple[Path, ...]:
         """The failed attempts of a run, oldest first."""
-        numbered = (path for path in (self.path / "failed").glob(f"run={run}.*") if path.suffix[1:].isdecimal())
-        return tuple(sorted(numbered, key=_number))
+        attempts = (self.path / "failed").glob(f"run={run}.[0-9]*")
+        return tuple(sorted(attempts, key=lambda path: (len(path.name), path.name)))  # the tenth after the ninth
 
     def failure_of(self, dbms: str) -> Path | None:
         """The latest failed attempt with this dbms."""
@@ -104,12 +104,9 @@ class StudyFolder:
         return max(took_part)[1] if took_part else None
 
     def next_failure(self, run: str) -> Path:
-        number = max(map(_number, self.failures(run)), default=0) + 1
-        return self.path / "failed" / f"run={run}.{number}"
-
-
-def _number(failure: Path) -> int:
-    return int(failure.suffix[1:])
+        failed = self.path / "failed"
+        names = (failed / f"run={run}.{number}" for number in count(len(self.failures(run)) + 1))
+        return next(folder for folder in names if not folder.exists())
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rqps.errors import RqpsError
 from rqps.schedule.run_folder import Busy
 from rqps.schedule.run_study import LocalRunner, run_study
 from rqps.scratch import Scratch
-from rqps.study import PROFILES, RunsFile, build_and_config, study_of
+from rqps.study import PROFILES, RunsFile, study_of
 
 SECONDS_BETWEEN_TRIES = 2.0
 JOBS = len(os.sched_getaffinity(0))
@@ -50,7 +50,7 @@ def train(runs_file: RunsFile, name: str, runner: LocalRunner, say: Say, tree: P
     until no other measurement runs on this host."""
     build = runs_file.builds[name]
     study = study_of(runs_file, training := str(build.training))
-    dbms = f"{name}.{build_and_config(study.base)[1]}"
+    dbms = f"{name}.{study.named[study.base].config}"
     collecting = BuildSpec.model_validate({"path": str(tree), build.engine: build.version})
     once = {"dbms": (dbms,), "base": dbms, "rounds": 1, "budget": None, "occasions": 1, "twin": False}
     once |= {"hosts": (), "method": "rounds", "measure_parts_of": None, **dict.fromkeys(PROFILES, 0)}

@@ -67,8 +67,8 @@ def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tu
     else:
         if before and not asked.base:
             last = before[0].studies[before[1]]
-            base = "" if build_and_config(last.base)[0] == name else last.base
-            asked = replace(asked, base=base, config=asked.config or build_and_config(last.dbms[-1])[1])
+            base = "" if last.named[last.base].build == name else last.base
+            asked = replace(asked, base=base, config=asked.config or last.named[last.dbms[-1]].config)
         study = _write(asked, name, build, described, data)
     runs_file = read_runs_file(data / "raw" / f"study={study}" / FILE, PARAMETERS)
     runs_file = runs_file.with_study(study, {"against": asked.against, "rounds": asked.rounds})
@@ -98,12 +98,12 @@ def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) 
     builds, configs = (dict(written.get(kind) or {}) for kind in ("builds", "configs"))
     if len(asked.dbms) < 2:
         raise RqpsError("--dbms: a comparison needs two dbms", fix="name them: --dbms my5624.common my8033.common")
-    chosen = dict(map(build_and_config, asked.dbms))
-    for dbms in asked.dbms:
-        build, config = build_and_config(dbms)
+    named = {dbms: build_and_config(dbms) for dbms in asked.dbms}
+    for dbms, (build, config) in named.items():
         if build not in builds or config not in configs:
             known = instead(build, builds, "builds") if build not in builds else instead(config, configs, "configs")
             raise RqpsError(f"--dbms {dbms}: no build.config of runs.yaml; {known}", fix="name one of these")
+    configs_used = {config for _, config in named.values()}
     step: dict[str, Any] = {"sql": asked.sql}
     if asked.values:
         step["values"] = dict(map(_named_values, asked.values))
@@ -118,8 +118,8 @@ def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) 
         "parameters": parameters,
     }
     described = {
-        "builds": {build: builds[build] for build in {build_and_config(dbms)[0]: None for dbms in asked.dbms}},
-        "configs": {one: configs[one] for config in sorted({*chosen.values()}) for one in _extended(configs, config)},
+        "builds": {build: builds[build] for build, _ in named.values()},
+        "configs": {one: configs[one] for config in sorted(configs_used) for one in _extended(configs, config)},
         "studies": {study: spec},
     }
     file = _store(study, described, data)
@@ -175,11 +175,11 @@ def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile,
 def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, dict[str, Any]], data: Path) -> str:
     """Writes the file of a try's study; returns the study's name, which depends on build, steps, base and config."""
     builds, configs = {name: build}, dict(written["configs"])
-    of_base, config = build_and_config(asked.base) if asked.base else ("", "")
-    if asked.base and (of_base not in written["builds"] or config not in configs):
+    of_base, config_of_base = build_and_config(asked.base)
+    if asked.base and (of_base not in written["builds"] or config_of_base not in configs):
         known = f"builds {', '.join(written['builds'])}; configs {', '.join(configs)}"
         raise RqpsError(f"--base {asked.base}: no build.config of runs.yaml; it has {known}", fix="name one of these")
-    config = asked.config or config or NO_OPTIONS
+    config = asked.config or config_of_base or NO_OPTIONS
     if of_base:
         builds[of_base] = written["builds"][of_base]
     if config == NO_OPTIONS:
@@ -189,7 +189,7 @@ def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, d
     me = f"{name}.{config}"
     workload, parameters = _load(BuildSpec.model_validate(build).engine, asked.steps)
     study = f"try-{name}-{short_key(build, asked.base, written['configs'].get(config), parameters)[:4]}"
-    needed = {config, build_and_config(asked.base)[1]} - {""}
+    needed = {config, config_of_base} - {""}
     described = {
         "builds": builds,
         "configs": {one: configs[one] for chosen in sorted(needed) for one in _extended(configs, chosen)},

@@ -210,7 +210,7 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
     joined = joined.with_columns(pl.coalesce("of_slices", "value").alias("value")).drop("of_slices")
     if not has_few_rounds(study):
         return joined
-    spreads = usual_spreads(near_pairs(joined, study.runs)).select(*CELL, "usual_spread")
+    spreads = usual_spreads(near_pairs(joined, study.runs, study.steps)).select(*CELL, "usual_spread")
     return joined.join(spreads, on=CELL, how="left", maintain_order="left", nulls_equal=True)
 
 

@@ -16,9 +16,6 @@ PAIR = ("host", "base", "dbms", "because")
 NEIGHBOURS = "neighbouring patch releases"
 REPEATS = "repeats"
 BEFORE_AND_AFTER = "the same step before and after writes"
-BEFORE = ".pre"
-"""The suffix of the kind of a step before the first write, such as `read-only.pre`; the same step after the writes
-has none."""
 ROUNDS = (1, 4, 10)
 """Numbers of rounds whose noise floors are shown."""
 CELL = ("host", "step", "clients", "metric")
@@ -30,7 +27,7 @@ def has_few_rounds(study: Study) -> bool:
     return study.card.imported and max(rounds, default=0) < ROUNDS_FOR_A_VERDICT
 
 
-def near_pairs(values: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+def near_pairs(values: pl.DataFrame, runs: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """One row per pair, step and metric: `host, base, dbms, because, step, clients, metric, ratio`.
 
     Pairs are neighbouring patch releases of one engine and config in the same round, repeats of one dbms, and a step
@@ -45,8 +42,8 @@ def near_pairs(values: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
         .with_columns(base="dbms", ratio=pl.col("next") / pl.col("value"), because=pl.lit(REPEATS))
     )
     same = ["host", "dbms", "round", "kind", "range", "clients", "metric"]
-    kind = pl.col("kind").str.strip_suffix(BEFORE)
-    early = values.filter(pl.col("kind") != kind).with_columns(kind=kind).select(*same, early="value")
+    twice = steps.select("kind", "kind_after_writes").drop_nulls().unique()
+    early = values.join(twice, on="kind").with_columns(kind="kind_after_writes").select(*same, early="value")
     again = (
         values.join(early, on=same, maintain_order="left")
         .filter(pl.col("early") > 0)

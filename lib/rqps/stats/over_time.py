@@ -160,16 +160,14 @@ def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Latency percentiles of every step and dbms: the median of the rounds, the lowest and highest round, and the
     number `n` of rounds. A percentile beyond which no transaction lies, such as the p99.9 of six transactions, is
     left out."""
-    names = {f"latency_{name}_us": least for name, least in _FEWEST.items()}
-    known = [pl.when(pl.col("transactions") >= least).then(name).alias(name) for name, least in names.items()]
+    known = [
+        pl.when(pl.col("transactions") >= least).then(f"latency_{name}_us").alias(name.replace("_", "."))
+        for name, least in _FEWEST.items()
+    ]
     index = ["host", "step", "position", "dbms", "round"]
-    long = steps.with_columns(known).unpivot(
-        list(names), index=index, variable_name="percentile", value_name="latency_us"
-    )
-    name = pl.col("percentile").str.strip_prefix("latency_").str.strip_suffix("_us").str.replace("_", ".")
+    long = steps.select(*index, *known).unpivot(index=index, variable_name="percentile", value_name="latency_us")
     return (
         long.filter(pl.col("latency_us") > 0)
-        .with_columns(name)
         .group_by("host", "position", "step", "dbms", "percentile")
         .agg(_spread("latency_us"))
         .sort("host", "position", "dbms", "estimate")

@@ -1,7 +1,7 @@
 """Parts of a scenario that enables everything: the CPU time that each part adds when it alone is enabled, their sum,
 the time that everything adds (the whole), and the rest: the whole minus the sum."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import polars as pl
@@ -131,22 +131,26 @@ def as_tree(rows: pl.DataFrame) -> pl.DataFrame:
             yield from below(step, level + 1, row["part"].item())
 
     tree = pl.concat(row for step in ordered["step"].unique(maintain_order=True) for row in below(step, 0, None))
-    short, full = (
-        pl.struct(*columns).map_elements(lambda part: _name(**part), pl.String)
-        for columns in (("level", "part", "parent"), ("level", "part"))
+    parts = tree.select("level", "part", "parent", "patterns").rows()
+    patterns_of = {(level, part): patterns for level, part, _, patterns in parts}
+    above = [patterns_of.get((level - 1, parent), ()) for level, _, parent, _ in parts]
+    tree = tree.with_columns(
+        short=pl.Series([_name(part[0], part[3], parents) for part, parents in zip(parts, above, strict=True)]),
+        full=pl.Series([_name(level, patterns) for level, _, _, patterns in parts]),
     )
-    return tree.with_columns(row=pl.when(short.is_unique().over("step")).then(short).otherwise(full))
+    row = pl.when(pl.col("short").is_unique().over("step")).then("short").otherwise("full")
+    return tree.with_columns(row=row).drop("short", "full", "patterns")
 
 
-def _name(level: int, part: str, parent: str | None = None) -> str:
+def _name(level: int, patterns: Sequence[str], parents: Sequence[str] = ()) -> str:
     """The name of a part without its parent's prefix, indented by level; if the part has several instruments, the
     first of them and the number of the others.
 
-    >>> _name(2, "stage/sql/init, stage/sql/end", "stage/%").strip()
+    >>> _name(2, ["stage/sql/init", "stage/sql/end"], ["stage/%"]).strip()
     'sql/init and 1 more'
     """
-    first, *others = part.split(", ")
-    for above in (parent or "").split(", "):
+    first, *others = patterns
+    for above in parents:
         first = first.removeprefix(above.removesuffix("%")) if above.endswith("/%") else first
     more = f" and {len(others)} more" if others else ""
     return f"{_INDENT * level}{first}{more}"

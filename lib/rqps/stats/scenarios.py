@@ -1,9 +1,7 @@
 """Scenarios, which say what an engine records of itself: the cost of each, the events it records, and its parts."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from itertools import takewhile
 
 import polars as pl
 
@@ -124,19 +122,18 @@ def events_per_statement(study: Study) -> pl.DataFrame:
     of_engine = recorder(study)
     name, value, step = pl.col("name"), pl.col("value").cast(pl.Int64), [*IDENTITY, "step"]
     is_statement = name == of_engine.STATEMENTS
-    wanted = (name.str.starts_with(of_engine.STATUS) & (name != of_engine.MEMORY)) | is_statement
+    wanted = (name == of_engine.EVENTS) | is_statement
     statements = pl.col("value").filter(is_statement).sum().over(step)
     counted = (
         study.status.filter(wanted)
-        .group_by(*step, "name", maintain_order=True)
+        .group_by(*step, "name", instrument="object", maintain_order=True)
         .agg(value.filter(moment="after").sum() - value.filter(moment="before").sum())
         .with_columns(statements=statements)
         .filter(~is_statement, pl.col("value") > 0, pl.col("statements") > 0)
         .collect()
     )
-    instrument = name.str.strip_prefix(of_engine.STATUS).alias("instrument")
     return (
-        counted.group_by("host", "step", "dbms", instrument, maintain_order=True)
+        counted.group_by("host", "step", "dbms", "instrument", maintain_order=True)
         .agg(per_statement=(pl.col("value") / pl.col("statements")).median())
         .with_columns(
             pl.col("instrument").map_elements(lambda name: of_engine.class_of(name) or name, pl.String).alias("class")
@@ -174,7 +171,9 @@ def next_parts(study: Study) -> list[Patterns]:
     costs = scenario_costs(study).filter(base=study.card.base)
     events = events_per_statement(study)
     names = costly(costs.filter(metric=CPU), costs.filter(metric=INSTRUCTIONS))
-    return [part for dbms in names for part in split_by_name(recorded_events(events, dbms, recorder(study).class_of))]
+    known = recorder(study)
+    recorded = [recorded_events(events, dbms, known.class_of) for dbms in names]
+    return [part for of_dbms in recorded for part in known.split(of_dbms, MOST_PARTS)]
 
 
 def recorded_events(events: pl.DataFrame, dbms: str, class_of: ClassOf) -> dict[str, float]:
@@ -195,32 +194,6 @@ def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patter
     """
     kinds = dict.fromkeys(class_of(name) for name in events)
     return [(kind if kind in events else f"{kind}/%",) for kind in kinds if kind]
-
-
-def split_by_name(events: Mapping[str, float], most: int = MOST_PARTS) -> list[Patterns]:
-    """Divides a part for the next level: each instrument becomes a part or, if there are more than `most`, each group
-    of instruments whose names begin alike. Empty for a single instrument.
-
-    >>> split_by_name({"a/b/x": 1.0})
-    []
-    >>> split_by_name({"a/b/x": 3.0, "a/c/y": 1.0, "a/c/z": 1.0}, most=2)
-    [('a/b/x',), ('a/c/%',)]
-    >>> split_by_name({"a/x": 3.0, "a/y": 2.0, "a/z": 1.0}, most=2)
-    [('a/x',), ('a/y', 'a/z')]
-    """
-    names = sorted(events, key=lambda name: -events[name])
-    if len(names) <= most:
-        return [(name,) for name in names] if len(names) > 1 else []
-    columns = zip(*(name.split("/") for name in names), strict=False)
-    depth = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, columns))
-    groups: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        groups["/".join(name.split("/")[: depth + 1])].append(name)
-    order = sorted(groups, key=lambda start: -sum(events[name] for name in groups[start]))
-    alone = order if len(order) <= most else order[: most - 1]
-    parts = [tuple(groups[start]) if len(groups[start]) == 1 else (f"{start}/%",) for start in alone]
-    rest = tuple(name for start in order[len(alone) :] for name in groups[start])
-    return [*parts, rest] if rest else parts
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:

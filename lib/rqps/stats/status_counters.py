@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rqps.engines import ENGINES, LATCH, OS_WAITS, SPIN_ROUNDS, SPIN_WAITS, facts_of
+from rqps.engines import ENGINES, OS_WAITS, SPIN_ROUNDS, SPIN_WAITS, facts_of
 from rqps.stats.metrics import usable
 from rqps.stats.verdict import false_shares
 
@@ -23,13 +23,14 @@ def status_changes(
     the rounds; and `chance`, the false discovery rate if this change and all more significant ones are called real.
     The most significant come first.
 
+    The name of a count of one object, such as a latch, ends with the object: `os_waits of log_sys`.
     A `count` is compared per operation, a `gauge` by its value at the end of the step; the engine lists its gauges.
     Counts that do not depend on operations are left out: counts that grow by the same amount in all rounds of a dbms,
     whatever the number of operations, and rare counts whose growth per second is the same on both sides.
 
     >>> runs = [{"host": "vm", "run": f"{dbms}{number}", "dbms": dbms, "round": number, "step": "scan"}
     ...         for dbms in ("a.x", "b.x") for number in (1, 2)]
-    >>> rows = [{**run, "name": "reads", "moment": moment, "value": value}
+    >>> rows = [{**run, "name": "reads", "object": None, "moment": moment, "value": value}
     ...         for run in runs for moment, value in (("before", "10"), ("after", "30"))]
     >>> of_step = {"operations": 10, "errors": 0, "operations_per_s": 5.0, "elapsed_s": 2.0, "warmup_s": 0.0}
     >>> done = [{**run, **of_step, "engine": ENGINES[0]} for run in runs]
@@ -69,12 +70,8 @@ def latch_waits(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.
     OS waits; null if the engine does not count them. Latches that no thread waited for have no row."""
     latches = (
         status.lazy()
-        .filter(pl.col("name").str.starts_with(LATCH))
-        .with_columns(
-            quantity=pl.col("name").str.extract(r"^\w+\.(\w+)"),
-            latch=pl.col("name").str.replace(r"^\w+\.\w+\.", ""),
-            value=pl.col("value").cast(pl.Int64),
-        )
+        .filter(pl.col("name").is_in(_LATCH_COUNTS))
+        .with_columns(quantity="name", latch="object", value=pl.col("value").cast(pl.Int64))
     )
     # Sums treat a missing reading as 0: before a step, an engine may not list a latch that no thread has waited for.
     growth = [(pl.col("value") * sign).filter(moment=moment).sum() for moment, sign in (("after", 1), ("before", -1))]
@@ -105,11 +102,12 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
     value = pl.col("value").cast(pl.Float64, strict=False)
     moments = (value.filter(pl.col("moment") == moment).first().alias(moment) for moment in ("before", "after"))
     kind = pl.coalesce(map(_kind_in, ENGINES))
+    label = pl.coalesce(pl.format("{} of {}", "name", "object"), "name")
     is_count = pl.col("kind") == "count"
     growth = pl.when(is_count).then(pl.col("after") - pl.col("before"))
     return (
         status.lazy()
-        .group_by("run", "dbms", "host", "step", "round", "name")
+        .group_by("run", "dbms", "host", "step", "round", "name", label=label)
         .agg(*moments)
         .join(done.lazy(), on=["run", "step"])
         .with_columns(kind=kind)
@@ -120,7 +118,7 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
             per_s=pl.col("growth") / pl.col("elapsed_s"),
         )
         .filter(pl.col("value").is_finite())
-        .select("dbms", "host", "step", "round", "name", "kind", *_NUMBERS)
+        .select("dbms", "host", "step", "round", "kind", *_NUMBERS, name="label")
         .collect()
     )
 

@@ -79,7 +79,8 @@ def _means(study: Study, values: pl.DataFrame) -> Iterator[pl.DataFrame]:
     without = [step for steps in left_out(study).values() for step in steps]
     values = values.filter(~pl.col("step").is_in(without))
     base = study.card.base
-    works = {step: work_of(study.card.workload, step) for step in values["step"].unique()}
+    rows = study.steps.unique("step", keep="first").to_dicts()
+    works = {row["step"]: work_of(study.card.workload, row) for row in rows}
     others = [(base, dbms) for dbms in study.runs["dbms"].unique(maintain_order=True) if dbms != base]
     to_base = rounds_of_pairs(values, others)
     relations = {"base": to_base, "config": rounds_within_build(values, study.runs, base)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from rqps.engines import PROCESS_BYTES, facts_of
+from rqps.engines import PROCESS_BYTES, CountOf, Counts, facts_of
 from rqps.stats.metrics import usable
 from rqps.stats.pairing import SHARES_SECONDS
 from rqps.store.read import Study
@@ -105,13 +105,13 @@ def _warmed(*columns: str) -> pl.Expr:
 def _amounts(study: Study, steps: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
     """The amount of each run, step, kind and purpose. The kinds are fields of an engine's facts."""
     value = pl.col("value").cast(pl.Float64, strict=False)
-    moments = study.status.select("run", "step", "moment", "name", value=value).drop_nulls()
+    moments = study.status.select("run", "step", "moment", "name", "object", value=value).drop_nulls("value")
     moments = moments.join(steps.lazy().select("run", "step"), on=["run", "step"], how="semi")
     engines = {(run, step): engine for run, step, engine in steps.select("run", "step", "engine").iter_rows()}
     texts = dict.fromkeys(("run", "step", "kind", "purpose"), pl.String)
     rows = []
     for (run, step), status in moments.collect().group_by("run", "step", maintain_order=True):
-        at = {name: dict(of.select("name", "value").iter_rows()) for (name,), of in status.group_by("moment")}
+        at = {moment: _counts(of) for (moment,), of in status.group_by("moment")}
         readings = (engines[run, step], at.get("before", {}), at.get("after", {}))
         for kind in kinds:
             for purpose, amount in growth(*readings, kind).items():
@@ -119,9 +119,12 @@ def _amounts(study: Study, steps: pl.DataFrame, kinds: Sequence[str]) -> pl.Data
     return pl.DataFrame(rows, schema={**texts, "amount": pl.Float64})
 
 
-def growth(
-    engine: str, before: Mapping[str, float], after: Mapping[str, float], kind: str = "written"
-) -> Mapping[str, float]:
+def _counts(status: pl.DataFrame) -> Counts:
+    rows = status.select("name", "object", "value").iter_rows()
+    return {name if of is None else CountOf(name, of): value for name, of, value in rows}
+
+
+def growth(engine: str, before: Counts, after: Counts, kind: str = "written") -> Mapping[str, float]:
     """Maps each purpose to the KB that an engine wrote for it between two readings of its status, or to the amount
     of another `kind`. KB written include the kernel's count for its processes, if the status has it. A counter that
     fell, because it wrapped or was reset, is left out, as if this release did not have it; a gauge may fall. A
@@ -130,7 +133,7 @@ def growth(
     grew = {
         name: value - before.get(name, 0)
         for name, value in after.items()
-        if value >= before.get(name, 0) or re.fullmatch(facts.counters.gauges, name)
+        if value >= before.get(name, 0) or (isinstance(name, str) and re.fullmatch(facts.counters.gauges, name))
     }
     parts: Mapping[str, float] = getattr(facts, kind)(grew, after)
     if kind != "written" or not parts or PROCESS_BYTES not in grew:

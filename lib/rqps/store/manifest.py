@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError, instead
+from rqps.store.older import facts_up_to_date
 from rqps.study import SMALLEST_EFFECT, Asks, Mode, PlacementKind
 
 CARD = "study.json"
@@ -32,14 +33,11 @@ one by one."""
 SET_ASIDE = ".until-"
 """Separates study and time in the name of a folder that was set aside. No study's name has a dot, so no study is
 mistaken for such a folder."""
-SCHEMA_VERSION = 6
-READABLE = ("2", "3", "4", "5", "6")
+SCHEMA_VERSION = 7
+READABLE = ("2", "3", "4", "5", "6", "7")
 """Schema versions that can be read. Version 1, before any release, stored only a step's name and threads. In version
 2, the side of a duet is part of the run's id. Manifests have the engine from version 4 on, the occasion from version
-5 on, the layout from version 6 on."""
-ENGINE_OF = {"db-bench": "rocksdb"}
-"""The engine of a workload, for manifests up to version 3, which do not name it. `_up_to_date` fills in the engine of
-all other workloads."""
+5 on, the layout from version 6 on. Status counters have the column `object` from version 7 on."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """Maximum size of a manifest or card. A usual one has about ten thousand bytes."""
@@ -153,16 +151,8 @@ class Manifest(_Sealed):
     @model_validator(mode="before")
     @classmethod
     def _up_to_date(cls, facts: Any) -> Any:
-        """Converts the facts of an older manifest to the current format; no other code knows the older formats."""
-        if not isinstance(facts, dict) or facts.get("schema_version") not in (2, 3, 4, 5):
-            return facts
-        older: dict[str, Any] = {"schema_version": SCHEMA_VERSION}
-        if facts["schema_version"] < 4:
-            older["engine"] = ENGINE_OF.get(str(facts.get("workload")), "mysql")
-        if facts["schema_version"] == 2:
-            unit, _, side = str(facts.get("run")).partition("/")
-            older |= {"unit": unit, "side": side or None, "twin": bool(side) and side != facts.get("dbms")}
-        return {"occasion": 1, **facts, **older}
+        """Converts the facts of an older manifest to the current format."""
+        return facts_up_to_date(facts, SCHEMA_VERSION) if isinstance(facts, dict) else facts
 
 
 class WhatIf(_Frozen):

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.store.manifest import PACKED_RUNS, Manifest, StudyCard, right_version
+from rqps.store.older import columns_up_to_date
 from rqps.store.run_frames import FACT, RUNS, WARNING, in_order, of_mode, runs_frame
 from rqps.store.run_tables import MANIFESTS, deferred, rows_in
 from rqps.store.schemas import IDENTITY, TABLES
@@ -39,9 +40,7 @@ PACKED_COLUMNS = {
     "warnings": pl.List(pl.Struct(WARNING)),
     **{name: kind for name, kind in MANIFESTS.items() if name not in RUNS},
 }
-FAILED = "failed/"
-"""Prefix of the name of a failed run's folder."""
-_RUN_FOLDER = rf"^({FAILED})?run=[\w.@-]+(/\w[\w.@-]*)?$"
+_RUN_FOLDER = r"^(failed/)?run=[\w.@-]+(/\w[\w.@-]*)?$"
 """A pattern of valid names for a run's folder. A packed study may come from anybody, and unpacking creates folders
 with these names on this machine."""
 _REFUSED = re.compile(r"\b40[13]\b|Forbidden|Access ?Denied|Permission ?denied|SignatureDoesNotMatch|Unauth", re.I)
@@ -81,7 +80,7 @@ class Packed:
                 every = every.join(runs.select("folder", *later), on="folder", how="left", maintain_order="left")
             for name in every["folder"].filter(~every["folder"].str.contains(_RUN_FOLDER)).head(1):
                 raise ValueError(f"{name!r} is not the name of a folder of runs")
-        failed = pl.col("folder").str.starts_with(FAILED)
+        failed = pl.col("outcome") == "failed"
         ok = every.filter(~failed, of_mode(mode))
         if ok["run"].is_duplicated().any():
             raise damaged(f"{self.place}/{PACKED_RUNS}", "it has a run twice, which would count as two rounds")
@@ -137,13 +136,17 @@ class Packed:
         def scanned(source: str | Path | bytes) -> pl.LazyFrame:
             return pl.scan_parquet(source, schema=schema, extra_columns="ignore", missing_columns="insert")
 
+        newer = columns_up_to_date(name)
+
         def parts() -> Iterator[pl.LazyFrame]:
             with _reading(self.place, file):
                 rows = scanned(source := self._as_packed(file))
                 height = self._height(name, source)
-            yield from (rows.slice(at, _ROWS_AT_ONCE) for at in range(0, height, _ROWS_AT_ONCE))
+            for at in range(0, height, _ROWS_AT_ONCE):
+                yield rows.slice(at, _ROWS_AT_ONCE).with_columns(**newer)
 
-        rows = scanned(f"{self.place}/{file}") if "://" in self.place else deferred(schema, parts)
+        remote = "://" in self.place
+        rows = scanned(f"{self.place}/{file}").with_columns(**newer) if remote else deferred(schema, parts)
         return rows.select(*schema).filter(wanted)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.store.manifest import ASKED, LEVELS, PACKED_RUNS, SCHEMA_VERSION, Manifest
-from rqps.store.packed import CARD_KEY, DIGEST, FAILED, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
+from rqps.store.packed import CARD_KEY, DIGEST, FILES_KEY, PACKED_COLUMNS, SUFFIX, packed_at
 from rqps.store.read import Study, load, load_levels
 from rqps.store.run_frames import FACT, WARNING
 from rqps.store.schemas import IDENTITY, TABLES
@@ -159,7 +159,7 @@ def _unpack_into(folder: Path, study: Study) -> Path:
     manifests = study.manifests.collect()
     names = dict(study.runs.select("folder", "run").iter_rows())
     with _replacing(folder) as unfinished:
-        for some in manifests.filter(~pl.col("folder").str.starts_with(FAILED)).iter_slices(_RUNS_AT_ONCE):
+        for some in manifests.filter(pl.col("folder").is_in(list(names))).iter_slices(_RUNS_AT_ONCE):
             for name in TABLES:
                 where = some.filter(pl.col("tables").list.contains(name))["folder"].to_list()
                 runs = [names[packed_run] for packed_run in where]

@@ -13,6 +13,7 @@ from polars.exceptions import PanicException, PolarsError
 from polars.io.plugins import register_io_source
 
 from rqps.store.manifest import ASKED, MANIFEST, Manifest, check_files, damaged, right_version
+from rqps.store.older import columns_up_to_date
 from rqps.store.run_frames import Runs, identity
 from rqps.store.schemas import IDENTITY, MODE_TABLES, NEWER_TABLES, TABLES, WORKLOAD_TABLES, Columns
 from rqps.store.write import VERSION_KEY
@@ -133,9 +134,10 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
         if whose.is_empty():
             yield pl.DataFrame(schema=schema).select(shown)
             return
-        own, of_run = (
-            [column for column in of if column in asks or column in shown] for of in (TABLES[name], IDENTITY)
-        )
+        asked = asks.union(shown)
+        newer = {column: expr for column, expr in columns_up_to_date(name).items() if column in asked}
+        read = asked.union(*(expr.meta.root_names() for expr in newer.values()))
+        own, of_run = ([column for column in of if column in read] for of in (TABLES[name], IDENTITY))
         file = [_FILE] if of_run else []
         scanned = pl.scan_parquet(
             whose[_FILE].to_list(),
@@ -146,7 +148,8 @@ def _of_files(name: str, files: Runs) -> pl.LazyFrame:
             include_file_paths=_FILE if of_run else None,
             use_statistics=False,  # a file mostly has one row group, so its statistics would skip nothing
         )
-        frame = scanned.filter(where if of_rows else True).select(*file, *own).collect()
+        current = scanned.with_columns(**newer)
+        frame = current.filter(where if of_rows else True).select(*file, *own).collect()
         if of_run:
             frame = beside(frame, whose.select(_FILE, *of_run), _FILE)
         yield frame.filter(True if of_rows else where).select(shown)[:limit]

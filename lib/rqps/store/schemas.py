@@ -48,6 +48,7 @@ STEPS: Columns = {
     "step": pl.String,
     "position": pl.Int32,  # the position of the step in its run, from 0
     "kind": pl.String,  # the step's name without range and clients: update-index, read-only.pre, qr
+    "kind_after_writes": pl.String,  # for a step before the first write, the kind of the same step after the writes
     "range": pl.Int64,  # rows or values that a query asks for; null for steps without a range
     "clients": pl.Int32,
     "group": pl.String,  # the heading under which tables show the step
@@ -132,6 +133,7 @@ STATUS: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before or after the step
     "name": pl.String,  # name of the status variable, in lower case
+    "object": pl.String,  # the latch, instrument, kind of file or level that it is of; null for the whole server
     "value": pl.String,
 }
 

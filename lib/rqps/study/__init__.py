@@ -9,6 +9,7 @@ from rqps.study.runs_file import (
     Asks,
     ConfigSpec,
     Count,
+    Dbms,
     DeviceSpeed,
     HostSpec,
     Parameters,
@@ -16,6 +17,7 @@ from rqps.study.runs_file import (
     RunsFile,
     Some,
     StudySpec,
+    build_and_config,
     one_of,
     option_files,
 )
@@ -27,7 +29,6 @@ from rqps.study.unfold import (
     Measured,
     Mode,
     Run,
-    build_and_config,
     builds_of,
     first_rounds,
     has_twin,

@@ -27,7 +27,6 @@ from rqps.study.runs_file import (
     Workloads,
     resolve,
 )
-from rqps.study.unfold import build_and_config
 
 _LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
@@ -162,7 +161,7 @@ def _unquoted_versions(document: Document) -> Iterator[Problem]:
 def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
     """Yields the studies whose workload does not support all of their builds, or can't compare these builds."""
     for name, study in runs_file.studies.items():
-        builds = {build: runs_file.builds[build] for build, _ in map(build_and_config, study.dbms)}
+        builds = {build: runs_file.builds[build] for build in study.builds}
         engines = study.parameters.of_engines
         others = [build for build, spec in builds.items() if spec.engine not in engines]
         if others:
@@ -211,7 +210,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             loads.append((("hosts", host, "parameters", study.workload), study, of_host.connections))
     for place, study, asked in loads:
         too_few = {}
-        for build, config in (build_and_config(dbms) for dbms in study.dbms):
+        for build, config in (study.named[dbms] for dbms in study.dbms):
             spec = runs_file.builds[build]
             if (limit := facts_of(spec.engine).connections) is None:
                 continue

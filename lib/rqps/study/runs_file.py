@@ -41,6 +41,23 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=
 build from config, and does not begin with `-`, which begins an option of a command."""
 
 
+class Dbms(NamedTuple):
+    """The names of a dbms' build and config."""
+
+    build: str
+    config: str
+
+
+def build_and_config(dbms: str) -> Dbms:
+    """Splits the name of a dbms, as runs.yaml and commands write it, into the names of its build and its config.
+
+    >>> build_and_config("my8033.ps0")
+    Dbms(build='my8033', config='ps0')
+    """
+    build, _, config = dbms.partition(".")
+    return Dbms(build, config)
+
+
 PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
 Asks = Literal["releases", "builds", "config", "parts", "breakdown", "writes", "waits"]
 """The kinds of questions. The first page of a report depends on the kind."""
@@ -447,6 +464,18 @@ class StudySpec(Strict):
         if self.budget is not None and not self.duet:
             raise ValueError("a budget is for duets of several dbms; write `rounds: 6` in its place")
         return self
+
+    @property
+    def named(self) -> dict[str, Dbms]:
+        """Maps each dbms, earlier versions included, to the names of its build and its config."""
+        earlier = (dbms for others in self.earlier.values() for dbms in others)
+        return {dbms: build_and_config(dbms) for dbms in (*self.dbms, self.base, *earlier)}
+
+    @property
+    def builds(self) -> tuple[str, ...]:
+        """The names of the builds of `dbms`."""
+        named = self.named
+        return tuple(dict.fromkeys(named[dbms].build for dbms in self.dbms))
 
     @property
     def current(self) -> tuple[str, ...]:

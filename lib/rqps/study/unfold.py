@@ -187,9 +187,10 @@ def unfold(
     spec = study_of(runs_file, study)
     seed = int.from_bytes(hashlib.sha256(study.encode()).digest()[:4]) if spec.seed is None else spec.seed
     runs: list[Run] = []
+    named = spec.named
 
     def run(mode: Mode, number: int, dbms: str, side: str | None = None, occasion: int = measured.occasion) -> Run:
-        build, config = build_and_config(dbms)
+        build, config = named[dbms]
         build_spec = runs_file.builds[build]
         options = resolve(runs_file.configs, config, build_spec.version)
         scenario = resolve_scenario(runs_file.configs, config, build_spec.engine)
@@ -235,7 +236,7 @@ def unfold(
         beside = {
             newest: last
             for newest, (last, *_) in spec.earlier.items()
-            if spec.against != "base" and runs_file.builds[build_and_config(last)[0]].copied
+            if spec.against != "base" and runs_file.builds[named[last].build].copied
         }
         duets = _duets(spec, can_be, measured, wanted or {}, beside)
         runs += [duet(number, one.sides, one.occasion) for number, one in duets]
@@ -290,21 +291,11 @@ def has_twin(spec: StudySpec) -> bool:
     return spec.twin and not few and not (spec.budget_s is not None and spec.budget_s < BUDGET_WITH_TWIN_S)
 
 
-def build_and_config(dbms: str) -> tuple[str, str]:
-    """Splits the name of a dbms into the names of its build and its config.
-
-    >>> build_and_config("my8033.ps0")
-    ('my8033', 'ps0')
-    """
-    build, _, config = dbms.partition(".")
-    return build, config
-
-
 def builds_of(runs_file: RunsFile, study: str) -> tuple[tuple[str, BuildSpec], ...]:
     """The builds of a study with their names; a build with several layouts is listed once per layout."""
     spec = runs_file.studies[study]
-    names = sorted({build_and_config(dbms)[0] for dbms in spec.dbms})
-    every = ((name, runs_file.builds[name], number) for name in names for number in range(1, (spec.layouts or 1) + 1))
+    numbers = range(1, (spec.layouts or 1) + 1)
+    every = ((name, runs_file.builds[name], number) for name in sorted(spec.builds) for number in numbers)
     return tuple((name, build.with_layout(spec.layout_of(build, number))) for name, build, number in every)
 
 

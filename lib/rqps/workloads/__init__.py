@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NotRequired, Protocol, TypedDict, Unpack
 
 from rqps.errors import RqpsError
-from rqps.numbers import counted
 from rqps.store.manifest import Warning_
 from rqps.study import Parameters
 
@@ -34,11 +33,12 @@ UNKNOWN = (KeyError, ValueError, ModuleNotFoundError)
 """Raised for a step that a workload does not know, and by a workload without a module of steps."""
 
 
-def work_of(workload: str, step: str) -> str | None:
-    """The kind of work of a step, such as `point queries`; means are taken over the steps of a kind, as in published
-    reports. None for own statements, and for imported steps that the workload does not know."""
+def work_of(workload: str, row: Mapping[str, Any]) -> str | None:
+    """The kind of work of a step, which is a row of the table `steps`: `point queries`. Means are taken over the
+    steps of a kind, as in published reports. None for own statements, and for imported steps that the workload does
+    not know."""
     try:
-        return _module(workload, "steps").work_of(step) or None
+        return _module(workload, "steps").work_of(row) or None
     except UNKNOWN:
         return None
 
@@ -189,12 +189,10 @@ def workload(name: str) -> Workload:
     return workload()
 
 
-def does(workload: str, step: str, parameters: Mapping[str, Any]) -> str:
-    """A sentence on a step, such as `One row by its primary key.`; `parameters` are the stored ones of the study.
-    Empty for imported steps that the workload does not know."""
-    clients = step.partition("@")[2]
+def does(workload: str, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+    """A sentence on a step, which is a row of the table `steps`: `One row by its primary key.`. `parameters` are the
+    stored ones of the study. Empty for imported steps that the workload does not know."""
     try:
-        text = str(_module(workload, "steps").does(step, parameters))
-        return f"{text} {counted(int(clients), 'client')}." if clients else text
+        return str(_module(workload, "steps").does(row, parameters))
     except UNKNOWN:
         return ""

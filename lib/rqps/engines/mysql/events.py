@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
+from rqps.engines import CountOf, Status
 from rqps.engines.mysql.instance import Connection, Server, query
-from rqps.engines.mysql.perf_schema import STATUS, State, class_of, classes
+from rqps.engines.mysql.perf_schema import EVENTS, MEMORY, State, class_of, classes
 from rqps.engines.mysql.reports import (
     Found,
     explained,
@@ -55,16 +56,16 @@ class StepWatch:
 
     def __init__(self, connection: Connection, asked: Realised | None, step: str, server: Server) -> None:
         self._connection, self._asked, self._step, self._server = connection, asked, step, server
-        self._before: dict[str, str] = {}
-        self._after: dict[str, str] = {}
+        self._before: dict[str | CountOf, str] = {}
+        self._after: dict[str | CountOf, str] = {}
         if asked:
             verify(connection, asked, step, changed="before the step")
 
-    def begin(self) -> Mapping[str, str]:
+    def begin(self) -> Status:
         self._before = self._read()
         return self._before
 
-    def end(self, transactions: int) -> Mapping[str, str]:
+    def end(self, transactions: int) -> Status:
         """The status after the step. Fails if the recorded events are not those that the scenario asks for, or if the
         performance schema's settings changed during the step."""
         wait_for_closing(self._connection)
@@ -72,23 +73,26 @@ class StepWatch:
         if self._asked:
             self._verify(self._asked, transactions)
             memory_bytes = memory_status(self._connection).get("performance_schema.memory", 0)
-            self._after[f"{STATUS}memory_bytes"] = str(memory_bytes)
+            self._after[MEMORY] = str(memory_bytes)
         return self._after
 
     def lost(self) -> Iterator[str]:
         """One message for each counter of lost events or objects of the performance schema that grew in the step."""
-        for name in self._after:
+        for name in (name for name in self._after if isinstance(name, str)):
             counts = name.startswith("performance_schema_") and name.endswith("_lost")
             if counts and (lost := self._grew(name)):
                 yield f"{name} grew by {lost}: those were not recorded"
 
-    def _read(self) -> dict[str, str]:
-        status = read_status(self._connection) | read_further_status(self._connection)
-        status |= seen_from_outside(self._server.pid, self._server.directory)
+    def _read(self) -> dict[str | CountOf, str]:
+        status: dict[str | CountOf, str] = {}
+        status |= read_status(self._connection).items()
+        status |= read_further_status(self._connection)
+        status |= seen_from_outside(self._server.pid, self._server.directory).items()
         events = recorded(self._connection, self._asked) if self._asked else {}
-        return status | {f"{STATUS}{name}": str(count) for name, count in events.items()}
+        status |= ((CountOf(EVENTS, name), str(count)) for name, count in events.items())
+        return status
 
-    def _grew(self, name: str) -> int:
+    def _grew(self, name: str | CountOf) -> int:
         return int(self._after.get(name, 0)) - int(self._before.get(name, 0))
 
     def _verify(self, asked: Realised, transactions: int) -> None:
@@ -98,7 +102,8 @@ class StepWatch:
                 fix="set performance_schema_max_thread_instances to the connections of the load and 100 more",
             )
         verify(self._connection, asked, self._step, changed="during the step")
-        events = {name.removeprefix(STATUS): self._grew(name) for name in self._after if name.startswith(STATUS)}
+        counts = (key for key in self._after if isinstance(key, CountOf) and key.name == EVENTS)
+        events = {key.object: self._grew(key) for key in counts}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
         work = {"transactions": transactions, "connections": self._grew("Connections"), "texts": texts}
         if wrong := list(mistaken(asked, by_kind(events), **work)):

@@ -6,9 +6,11 @@ version.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import takewhile
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
@@ -20,7 +22,7 @@ KEY = "perf_schema"
 SWITCH = "performance_schema"
 """The server option whose value follows from the scenario."""
 ABOUT = "The scenario of the performance schema: a name, or your own set of instruments and consumers."
-STATUS = "perf_schema/"
+EVENTS = "events"
 STATEMENTS = "questions"
 MEMORY = "perf_schema/memory_bytes"
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
@@ -31,6 +33,14 @@ _SUBJECTS = {
     DISABLED: "the performance schema with nothing enabled",
     DEFAULT: "the default instruments",
     ENABLED: "everything enabled",
+    "mdl-only": "recording metadata locks",
+    "memory-only": "recording memory",
+    "stages-only": "recording stages",
+    "statements-only": "recording statements",
+    "transactions-only": "recording transactions",
+    "waits-only": "recording waits",
+    "stages-and-statements": "recording stages and statements",
+    "statements-without-digests": "recording statements without digests",
 }
 BY_OPTION: Mapping[str, str] = {"OFF": OFF, "0": OFF, "ON": DEFAULT, "1": DEFAULT}
 _WRITE_BELOW = {
@@ -194,8 +204,7 @@ def subject_of(name: str) -> str:
     >>> subject_of("mdl-only"), subject_of("all-enabled")
     ('recording metadata locks', 'everything enabled')
     """
-    recorded = name.removesuffix("-only").replace("-", " ").replace("mdl", "metadata locks")
-    return _SUBJECTS.get(name, f"recording {recorded}")
+    return _SUBJECTS.get(name, f"recording {name}")
 
 
 def scenario(spec: ScenarioSpec) -> Scenario:
@@ -236,6 +245,32 @@ def decide(options: Mapping[str, Option], asked: Scenario) -> dict[str, Option]:
     that were compiled without it."""
     others = {name: option for name, option in options.items() if name != SWITCH}
     return others if asked.kind == "compiled-out" else others | {SWITCH: Option(asked.kind == "on")}
+
+
+def split(events: Mapping[str, float], most: int) -> list[tuple[str, ...]]:
+    """Divides a part for the next level: each instrument becomes a part or, if there are more than `most`, each group
+    of instruments whose names begin alike. Empty for a single instrument.
+
+    >>> split({"a/b/x": 1.0}, 2)
+    []
+    >>> split({"a/b/x": 3.0, "a/c/y": 1.0, "a/c/z": 1.0}, 2)
+    [('a/b/x',), ('a/c/%',)]
+    >>> split({"a/x": 3.0, "a/y": 2.0, "a/z": 1.0}, 2)
+    [('a/x',), ('a/y', 'a/z')]
+    """
+    names = sorted(events, key=lambda name: -events[name])
+    if len(names) <= most:
+        return [(name,) for name in names] if len(names) > 1 else []
+    columns = zip(*(name.split("/") for name in names), strict=False)
+    depth = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, columns))
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        groups["/".join(name.split("/")[: depth + 1])].append(name)
+    order = sorted(groups, key=lambda start: -sum(events[name] for name in groups[start]))
+    alone = order if len(order) <= most else order[: most - 1]
+    parts = [tuple(groups[start]) if len(groups[start]) == 1 else (f"{start}/%",) for start in alone]
+    rest = tuple(name for start in order[len(alone) :] for name in groups[start])
+    return [*parts, rest] if rest else parts
 
 
 def part(patterns: tuple[str, ...]) -> dict[str, Any]:

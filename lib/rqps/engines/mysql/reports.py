@@ -12,11 +12,11 @@ import pymysql
 from pymysql.constants import ER
 from pymysql.cursors import DictCursor
 
-from rqps.engines import LATCH, OS_WAITS, SPIN_ROUNDS, SPIN_WAITS
+from rqps.engines import OS_WAITS, SPIN_ROUNDS, SPIN_WAITS, CountOf
 from rqps.engines.asked import Connections
 from rqps.engines.mysql.instance import Connection, query
 from rqps.engines.mysql.perf_schema import State
-from rqps.engines.mysql.written_bytes import FILES, REDO_LSN
+from rqps.engines.mysql.written_bytes import FILE_BYTES, REDO_LSN
 from rqps.errors import RqpsError
 
 Row = dict[str, Any]
@@ -206,29 +206,33 @@ def _switches(row: Row) -> str:
     return ", ".join(f"{name} {row[name]}" for name in ("enabled", "timed", "history") if name in row) or "watched"
 
 
-def read_further_status(connection: Connection) -> dict[str, str]:
+def read_further_status(connection: Connection) -> dict[str | CountOf, str]:
     """The counters that SHOW GLOBAL STATUS lacks: the redo log's sequence number, the waits for InnoDB's latches and,
     if the performance schema instruments files, the bytes written to each kind of files."""
     report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])
     match = _REDO.search(report)
     columns = "event_name, sum_number_of_bytes_write AS written"
     rows = schema_rows(connection, "file_summary_by_event_name", "WHERE sum_number_of_bytes_write > 0", columns)
-    files = {f"{FILES}{str(row['event_name']).removeprefix(_FILE)}": str(row["written"]) for row in rows}
-    latches = waits_for_latches(report, query(connection, "SHOW ENGINE INNODB MUTEX"))
-    return files | latches | ({REDO_LSN: match[1]} if match else {})
+    status: dict[str | CountOf, str] = {
+        CountOf(FILE_BYTES, str(row["event_name"]).removeprefix(_FILE)): str(row["written"]) for row in rows
+    }
+    status |= waits_for_latches(report, query(connection, "SHOW ENGINE INNODB MUTEX")).items()
+    if match:
+        status[REDO_LSN] = match[1]
+    return status
 
 
-def waits_for_latches(report: str, mutexes: Iterable[tuple[Any, ...]]) -> dict[str, str]:
+def waits_for_latches(report: str, mutexes: Iterable[tuple[Any, ...]]) -> dict[CountOf, str]:
     """The waits for all latches and for each kind, from SHOW ENGINE INNODB STATUS, and for single latches, from the
     rows of SHOW ENGINE INNODB MUTEX. Latches of one name are added up."""
-    counts = Counter({f"{LATCH}{OS_WAITS}.all": int(number) for number in _RESERVED.findall(report)})
+    counts = Counter({CountOf(OS_WAITS, "all"): int(number) for number in _RESERVED.findall(report)})
     for kind, *numbers in _SPINS.findall(report):
         for quantity, number in zip((SPIN_WAITS, SPIN_ROUNDS, OS_WAITS), numbers, strict=True):
-            counts[f"{LATCH}{quantity}.all {kind.lower()}"] += int(number)
+            counts[CountOf(quantity, f"all {kind.lower()}")] += int(number)
     for _, name, text in mutexes:
         for counter, number in re.findall(r"(\w+)=(\d+)", text):
-            counts[f"{LATCH}{_OF_LATCH[counter]}.{name.lower()}"] += int(number)
-    return {name: str(count) for name, count in counts.items()}
+            counts[CountOf(_OF_LATCH[counter], name.lower())] += int(number)
+    return {of_latch: str(count) for of_latch, count in counts.items()}
 
 
 def memory_status(connection: Connection) -> dict[str, int]:

@@ -6,22 +6,25 @@ with this block once.
 """
 
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
-from rqps.engines import FLUSHED, MADE_DIRTY, PROCESS_BYTES
+from rqps.engines import FLUSHED, MADE_DIRTY, PROCESS_BYTES, CountOf, Counts
 
 REDO_LSN = "redo_lsn"
-FILES = "file_bytes_written."
-"""Prefix of counters in the table `status`: the bytes that the server wrote to each kind of file."""
-_DATA, _DOUBLEWRITE, _REDO = (f"{FILES}innodb/innodb_{kind}_file" for kind in ("data", "dblwr", "log"))
-_TEMPORARY = (f"{FILES}innodb/innodb_temp_file", f"{FILES}sql/io_cache", f"{FILES}innodb/innodb_merge_temp_file")
-_BINARY_LOG = (f"{FILES}sql/binlog", f"{FILES}sql/binlog_index", f"{FILES}sql/binlog_cache")
+FILE_BYTES = "file_bytes_written"
+"""The name in the table `status` of the bytes that the server wrote to a kind of file, which is the `object`."""
 
 
+def _files(*kinds: str) -> tuple[CountOf, ...]:
+    return tuple(CountOf(FILE_BYTES, kind) for kind in kinds)
+
+
+_DATA, _DOUBLEWRITE, _REDO = _files("innodb/innodb_data_file", "innodb/innodb_dblwr_file", "innodb/innodb_log_file")
+_TEMPORARY = _files("innodb/innodb_temp_file", "sql/io_cache", "innodb/innodb_merge_temp_file")
+_BINARY_LOG = _files("sql/binlog", "sql/binlog_index", "sql/binlog_cache")
 DATA_FILES = "data_files_bytes"
 _DATA_FILE = re.compile(r".*\.(ibd|ibu|ibt)|(ibdata|ibtmp|undo_?)\d+")
 
@@ -40,7 +43,7 @@ def seen_from_outside(pid: int, directory: Path) -> dict[str, str]:
     return status
 
 
-def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+def written_kb(grew: Counts, now: Counts) -> dict[str, float]:
     """Maps each purpose to the KB written in a step, from each counter's growth and its value after the step.
     Purposes that a release or a config does not count are missing. Empty for older runs without the redo log's
     sequence number: the redo log's status counter does not match the bytes of its files."""
@@ -59,11 +62,12 @@ def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str,
         of["temporary files"] = sum(grew.get(name, 0) for name in _TEMPORARY)
         of["binary log"] = sum(grew.get(name, 0) for name in _BINARY_LOG)
         known = {_DATA, _DOUBLEWRITE, _REDO, *_TEMPORARY, *_BINARY_LOG}
-        of["other files"] = sum(grew[name] for name in grew if name.startswith(FILES) and name not in known)
+        files = (key for key in grew if isinstance(key, CountOf) and key.name == FILE_BYTES)
+        of["other files"] = sum(grew[key] for key in files if key not in known)
     return {purpose: value / 1024 for purpose, value in of.items()}
 
 
-def read_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+def read_kb(grew: Counts, now: Counts) -> dict[str, float]:
     """Maps each purpose to the KB of pages read. Pages that neither a statement nor read-ahead asked for are those of
     purge, change buffer merges and index creation."""
     page_kb = now.get("innodb_page_size", 0) / 1024
@@ -76,7 +80,7 @@ def read_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, fl
     return {purpose: number * page_kb for purpose, number in pages.items()}
 
 
-def syncs(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
+def syncs(grew: Counts, _now: Counts) -> dict[str, float]:
     """Maps each purpose to the number of InnoDB's syncs. The counter of all syncs includes those of the redo log."""
     if not {"innodb_data_fsyncs", "innodb_os_log_fsyncs"} <= grew.keys():
         return {}
@@ -84,7 +88,7 @@ def syncs(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, flo
     return {"redo log": of_log, "data files": max(0.0, grew["innodb_data_fsyncs"] - of_log)}
 
 
-def pages(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
+def pages(grew: Counts, _now: Counts) -> dict[str, float]:
     """The pages flushed and the pages made dirty. No counter has the latter: they are the flushed pages plus the
     growth in the number of dirty pages."""
     if not {"innodb_buffer_pool_pages_flushed", "innodb_buffer_pool_pages_dirty"} <= grew.keys():

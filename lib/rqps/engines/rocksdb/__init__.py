@@ -29,7 +29,7 @@ facts = Facts(
     memory="cache_size",
     roles={"client": "client", "writer": "writer"},
     counters=Counters(
-        gauges=r"level\d+_(files|kb)|(block_cache|filter|memtables|pending_compaction|rss_peak)_kb|estimated_keys"
+        gauges=r"level_(files|kb)|(block_cache|filter|memtables|pending_compaction|rss_peak)_kb|estimated_keys"
         r"|stall_percent|compaction_write_amplification",
         constants=r"elapsed_s|settled_\w+",
     ),

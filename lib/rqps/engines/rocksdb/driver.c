@@ -425,7 +425,7 @@ static void report_status(const char *moment) {
     rocks.livefiles_destroy(files);
     for (int level = 0; level < 16; level++)
         if (count[level])
-            say("status %s level%d_files %lu\nstatus %s level%d_kb %.1f\n", moment, level, count[level], moment, level,
+            say("status %s level_files %d %lu\nstatus %s level_kb %d %.1f\n", moment, level, count[level], moment, level,
                 (double)bytes[level] / 1024);
     say("status %s estimated_keys %lu\n", moment, property("rocksdb.estimate-num-keys"));
     say("status %s pending_compaction_kb %.1f\n", moment, (double)property("rocksdb.estimate-pending-compaction-bytes") / 1024);

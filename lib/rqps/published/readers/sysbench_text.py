@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rqps.published.readers import Result, Unread, name_of, number, one_line, text_of
-from rqps.workloads.sysbench.steps import find
+from rqps.workloads.sysbench.steps import BEFORE_WRITES, find
 
 TITLE = "output of sysbench"
 LOOK_BYTES = 4096
@@ -113,12 +113,15 @@ def report_in(text: str) -> Report:
 
 def step_columns(kind: str, moment: str = "", size: int | None = None) -> dict[str, Any]:
     """Columns of `steps` that follow from a step's kind: the same values as for our own step of this kind, if any."""
-    columns = {"kind": kind + moment, "range": size, "group": OTHER_STEPS, "writes": None}
+    after_writes = kind if moment == BEFORE_WRITES else None
+    columns = {"kind": kind + moment, "kind_after_writes": after_writes, "range": size}
+    columns |= {"group": OTHER_STEPS, "writes": None}
     try:
         known = find(kind)
     except ValueError:
         return columns
     return columns | {
+        "kind_after_writes": after_writes or known.kind_after_writes,
         "range": size or known.range_size,
         "group": known.group,
         "writes": known.writes,

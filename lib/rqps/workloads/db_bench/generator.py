@@ -189,8 +189,14 @@ def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float
 
 
 def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
-    """Rows of the table `status` from a driver's lines."""
+    """Rows of the table `status` from a driver's lines: a counter of one level has the level before its value."""
     for line in lines:
         if line.startswith("status "):
-            _, moment, name, value = line.split()
-            yield {"step": step, "moment": moment, "name": name, "value": value}
+            _, moment, name, *level, value = line.split()
+            yield {
+                "step": step,
+                "moment": moment,
+                "name": name,
+                "object": level[0] if level else None,
+                "value": value,
+            }

@@ -4,7 +4,7 @@ step readrandom on the set-up byrx."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from rqps.engines import table
 
@@ -69,10 +69,14 @@ def common() -> Values:
     return flags
 
 
-def does(name: str, _: object = None) -> str:
+def does(row: Mapping[str, Any], _: object = None) -> str:
     """A sentence on what a step does, and one on its set-up."""
-    setup, step = find(name)
-    return f"{step.does} {setup.does}"
+    return f"{steps()[row['kind']].does} {setups()[row['group']].does}"
+
+
+@cache
+def _named() -> Mapping[str, tuple[Setup, Step]]:
+    return {f"{setup.name}.{step.name}": (setup, step) for setup in setups().values() for step in steps().values()}
 
 
 def find(name: str) -> tuple[Setup, Step]:
@@ -82,11 +86,9 @@ def find(name: str) -> tuple[Setup, Step]:
     >>> setup.flags["use_direct_reads"], step.load
     (True, 'read')
     """
-    setup, _, step = name.partition(".")
-    return setups()[setup], steps()[step]
+    return _named()[name]
 
 
-def work_of(name: str) -> str:
+def work_of(row: Mapping[str, Any]) -> str:
     """The kind of work of a step. If the step only reads, the kind depends on its set-up, as in `direct reads`."""
-    setup, step = find(name)
-    return step.work or setup.reads
+    return steps()[row["kind"]].work or setups()[row["group"]].reads

@@ -36,8 +36,8 @@ FAR_AHEAD_S = 86_400
 """Seconds from the start of a load to its planned beginning, if it runs in slices or its instructions are counted.
 When its first slice or the counting begins, the clock of the load is set to the planned beginning."""
 MEMORY = Path("/dev/shm")
-DUE = " due"
-"""Suffix of the kind for latencies that begin when the rate limiter allowed the statement, not when it was sent."""
+DUE = ("insert due", "delete due")
+"""Kinds whose latencies begin when the rate limiter allowed the statement, not when it was sent."""
 
 
 class Generator(LoadGenerator):
@@ -126,9 +126,8 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The rows without those of the kinds `insert due` and `delete due`, which repeat the statements of `insert` and
-    `delete` with latencies from their due time."""
-    return [second for second in seconds if not second.kind.endswith(DUE)]
+    """The rows without those of the kinds `DUE`, which repeat the statements of `insert` and `delete`."""
+    return [second for second in seconds if second.kind not in DUE]
 
 
 def must_be_whole(seconds: Iterable[Second], step: Step, statements: int, clients: int) -> None:

@@ -1,10 +1,11 @@
 """The steps of the insert benchmark, as `steps.yaml` describes them: their writes, deletes and queries."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 from rqps.engines import table
 from rqps.errors import instead
@@ -60,20 +61,21 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
     """
     described = _DESCRIBED["forms"][form]
     kinds, repeats = described["steps"], described.get("repeats", [""])
-    limited = [f"{kind}{rate}{repeat}" for rate in rates for kind in kinds for repeat in repeats if kind[0] == "q"]
-    return (*(kind for kind in kinds if kind[0] != "q"), *limited)
+    with_queries = [kind for kind in kinds if "queries" in _DESCRIBED["steps"][kind]]
+    limited = [f"{kind}{rate}{repeat}" for rate in rates for kind in with_queries for repeat in repeats]
+    return (*(kind for kind in kinds if kind not in with_queries), *limited)
 
 
-def does(name: str, _: object = None) -> str:
-    """A sentence on what a step of any form does; the name may have a suffix, as in published results.
+def does(row: Mapping[str, Any], _: object = None) -> str:
+    """A sentence on what a step of any form does.
 
-    >>> does("qp100.L1")
+    >>> does({"kind": "qp", "target_per_s": 800.0, "clients": 8})
     'Rows by ten of their ids, while rows are inserted and deleted at 100 rows/s per client.'
     """
-    match = NAME.match(name)
-    text = str(_DESCRIBED["steps"][match["kind"]]["does"]) if match else ""
-    text = text.replace("at a rate", f"at {match['rate']} rows/s per client") if match and match["rate"] else text
-    return f"{text[:1].upper()}{text[1:]}{'.' * bool(text)}"
+    text = str(_DESCRIBED["steps"][row["kind"]]["does"])
+    if row["target_per_s"]:
+        text = text.replace("at a rate", f"at {round(row['target_per_s'] / row['clients'])} rows/s per client")
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def part(asked: Sequence[str], known: Sequence[str]) -> None:
@@ -105,10 +107,9 @@ def find(name: str, form: str) -> Step:
     )
 
 
-def work_of(name: str) -> str:
+def work_of(row: Mapping[str, Any]) -> str:
     """The kind of work of a step in any form, such as `range queries`."""
-    match = NAME.fullmatch(name)
-    return str(_DESCRIBED["steps"][match["kind"]]["work"]) if match else ""
+    return str(_DESCRIBED["steps"][row["kind"]]["work"])
 
 
 def statement(purpose: str, sql: ModuleType) -> str:

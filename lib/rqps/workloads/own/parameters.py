@@ -8,7 +8,6 @@ from rqps.errors import RqpsError, instead
 from rqps.study import Connections, Count, Parameters
 from rqps.workloads.own import generated_tables
 from rqps.workloads.own.generated_tables import Tables
-from rqps.workloads.own.statement_log import DIGITS
 from rqps.workloads.own.steps import Step, StepSpec
 from rqps.workloads.own.tables_file import digest_of, find
 from rqps.workloads.sysbench.parameters import OUR_CONNECTIONS, SysbenchParameters
@@ -81,10 +80,7 @@ class OwnParameters(Parameters):
 
     def step(self, name: str) -> StepSpec:
         """The step of this name, which may be a step for one shape of a log."""
-        log, _, shape = name.rpartition(".")
-        if name not in self.steps and log in self.steps and self.steps[log].file:
-            return self.steps[log].model_copy(update={"only": shape[-DIGITS:]})
-        return self.steps[name]
+        return self.steps[name] if name in self.steps else self.every[name]
 
     def members(self, step: str) -> dict[str, int]:
         """The weights of the steps in a mix, by name; for a step that is no mix, its own name with weight 1."""

@@ -219,8 +219,9 @@ def _table(spec: ValuesSpec) -> str | int:
     return len(spec.list) if spec.list else str(spec.column).split(".")[0]
 
 
-def does(name: str, parameters: Mapping[str, Any]) -> str:
+def does(row: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     """The statements of a step, the steps that it mixes, or the log that it replays."""
+    name = row["step"]
     given = parameters["steps"].get(name) or parameters["steps"][name.partition(".")[0]]
     step: Mapping[str, Any] = {"sql": given} if isinstance(given, str) else given
     mixed = [f"{weight} x {of}" for of, weight in (step.get("mix") or {}).items()]
@@ -249,6 +250,6 @@ def _step(given: Any) -> Any:
 Step = Annotated[StepSpec, BeforeValidator(_step)]
 
 
-def work_of(_: str) -> str:
+def work_of(_: Mapping[str, Any]) -> str:
     """Empty: own statements have no kind of work."""
     return ""

@@ -1,7 +1,9 @@
 """The kinds of query, and the steps ENGINE.KIND@CLIENTS made of them: `innodb.pk@1`, `memory.cover-force@32`."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 TABLE = "foo"
 ROW = 100
@@ -68,10 +70,9 @@ class Step:
         return database(self.engine)
 
 
-def does(name: str, _: object = None) -> str:
+def does(row: Mapping[str, Any], _: object = None) -> str:
     """The query of a step and the storage engine of its table."""
-    step = find(name)
-    return f"{step.kind.query}, by {step.engine}."
+    return f"{KINDS[row['kind']].query}, by {row['storage_engine']}."
 
 
 def database(engine: str) -> str:
@@ -91,10 +92,10 @@ def find(name: str) -> Step:
     return Step(name, match["engine"], KINDS[match["kind"]], int(match["clients"]))
 
 
-def work_of(name: str) -> str:
+def work_of(row: Mapping[str, Any]) -> str:
     """The kind of work of a step, such as `innodb by primary key`."""
-    step = find(name)
-    return f"{step.engine} by {'primary key' if step.kind.indexes == ('PRIMARY',) else 'secondary index'}"
+    key = "primary key" if KINDS[row["kind"]].indexes == ("PRIMARY",) else "secondary index"
+    return f"{row['storage_engine']} by {key}"
 
 
 def possible_rows(near: int) -> list[int]:

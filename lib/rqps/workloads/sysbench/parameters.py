@@ -14,7 +14,18 @@ from pydantic import (
 )
 
 from rqps.study import Connections, Count, DeviceSpeed, Parameters
-from rqps.workloads.sysbench.steps import FLUSH, Step, expand, find, in_tables, is_measured, listed, lists, pattern
+from rqps.workloads.sysbench.steps import (
+    FLUSH,
+    WARM,
+    Step,
+    expand,
+    find,
+    in_tables,
+    is_measured,
+    listed,
+    lists,
+    pattern,
+)
 
 COUNTED_OPERATIONS, COUNTED_OF_A_CLIENT = 2000, 1000
 SLOW_STATEMENTS_PER_S = 1000
@@ -187,7 +198,7 @@ class SysbenchParameters(Parameters):
 
     def seconds_of(self, step: Step) -> int:
         """Duration, in seconds, of a step's measured part, or of a warm-up step."""
-        if not is_measured(step.name):
+        if step.moment == WARM:
             return self.warm_seconds or self.seconds
         if self.operations:
             return -(-self.operations // SLOW_STATEMENTS_PER_S)
@@ -212,7 +223,7 @@ class SysbenchParameters(Parameters):
     def estimated_seconds(self) -> float:
         """Seconds that the steps of one run take, without its set-up."""
         steps = [find(name) for name in self.steps if name != FLUSH]
-        once = sum(self.seconds_of(step) + self.warmup_seconds * is_measured(step.name) for step in steps)
+        once = sum(self.seconds_of(step) + self.warmup_seconds * (step.moment != WARM) for step in steps)
         return float(once * (1 if isinstance(self.threads, int) else len(self.threads)))
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:

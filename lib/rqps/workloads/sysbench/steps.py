@@ -2,16 +2,16 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from rqps.engines import table
 
 FLUSH = "flush"
-WARM = ".warm"
+BEFORE_WRITES, WARM = ".pre", ".warm"
 USUAL_RANGE = 100
 NAME = re.compile(r"(?P<kind>[a-z]+(?:-[a-z]+)*)(?P<moment>\.pre|\.warm)?(?:_range=(?P<range>[1-9]\d*))?")
 MOST_IDS = 5000
@@ -41,6 +41,15 @@ class Step:
     seconds: Literal["read", "write"] = "read"
     whole_transactions: bool = False
     unit: str = "query"
+    work: str = ""
+    """The kind without a moment: the key in steps.yaml."""
+    moment: str = ""
+    """`.pre` for a step before the first write of its run, `.warm` for a warm-up."""
+
+    @property
+    def kind_after_writes(self) -> str | None:
+        """For a step before the first write, the kind of the same step after the writes."""
+        return self.work if self.moment == BEFORE_WRITES else None
 
     @property
     def queries(self) -> int:
@@ -86,7 +95,8 @@ def find(name: str) -> Step:
         raise ValueError(
             f"unknown step {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"the steps are {kinds}")
         )
-    work, kind = match["kind"], match["kind"] + (match["moment"] or "")
+    work, moment = match["kind"], match["moment"] or ""
+    kind = work + moment
     described = {key: value for key, value in _DESCRIBED["steps"][work].items() if key != "does"}
     usual = described.pop("range", USUAL_RANGE)
     size, texts = int(match["range"] or usual), tuple(described.pop("statements"))
@@ -102,26 +112,27 @@ def find(name: str) -> Step:
     if not group:
         raise ValueError(f"step {name!r} is in none of the groups of steps.yaml; add {work!r} to one of them")
     label = f"{kind}_range={size}"
-    return Step(name=name, kind=kind, group=group, label=label, range_size=size, statements=statements, **described)
+    described |= {"range_size": size, "statements": statements}
+    return Step(name=name, kind=kind, work=work, moment=moment, group=group, label=label, **described)
 
 
-def work_of(name: str) -> str:
+def work_of(row: Mapping[str, Any]) -> str:
     """The kind of work of a step, such as `point queries`: its group in small letters."""
-    group = find(name.partition("@")[0]).group
+    group = find(row["kind"]).group
     return group[:1].lower() + group[1:]
 
 
-def does(name: str, _: object = None) -> str:
+def does(row: Mapping[str, Any], _: object = None) -> str:
     """A sentence on what a transaction of a step does.
 
-    >>> does("range-covered-si.pre_range=10")
+    >>> does({"kind": "range-covered-si.pre", "range": 10})
     '11 neighbouring values of the secondary index, which holds all that is asked for. Before anything was written.'
     """
-    step = find(name.partition("@")[0])
-    text = str(_DESCRIBED["steps"][step.kind.partition(".")[0]]["does"])
-    text = text.replace("R + 1", f"{step.range_size + 1:,}")
-    text = re.sub(r"\bR\b", f"{step.range_size:,}", text)
-    return f"{text}{' Before anything was written.' * ('.pre' in step.kind)}"
+    step = find(row["kind"])
+    size = row["range"] or step.range_size
+    text = str(_DESCRIBED["steps"][step.work]["does"]).replace("R + 1", f"{size + 1:,}")
+    text = re.sub(r"\bR\b", f"{size:,}", text)
+    return f"{text}{' Before anything was written.' * (step.moment == BEFORE_WRITES)}"
 
 
 def expand(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -157,7 +168,7 @@ def is_measured(name: str) -> bool:
     >>> is_measured("scan"), is_measured("scan.warm"), is_measured("flush")
     (True, False, False)
     """
-    return name != FLUSH and WARM not in name
+    return name != FLUSH and find(name).moment != WARM
 
 
 def before(names: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -174,7 +185,6 @@ def in_tables(names: Iterable[str]) -> list[str]:
     kinds = [kind for group in _DESCRIBED["groups"].values() for kind in group]
 
     def place(step: Step) -> tuple[int, int, bool]:
-        plain = step.kind.removesuffix(".pre")
-        return kinds.index(plain), step.range_size, plain == step.kind
+        return kinds.index(step.work), step.range_size, step.moment != BEFORE_WRITES
 
     return [step.name for step in sorted(map(find, names), key=place)]

@@ -81,6 +81,7 @@ class Sysbench(Workload):
         described = parameters.alone(step)[0]
         columns = {
             "kind": described.kind,
+            "kind_after_writes": described.kind_after_writes,
             "range": described.range_size,
             "group": described.group,
             "table_position": parameters.in_tables.index(step),
