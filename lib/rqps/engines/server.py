@@ -86,7 +86,8 @@ class KeptServer:
     def _wait_until_it_answers(self, patience_s: float) -> None:
         deadline = time.monotonic() + patience_s
         while (left_s := deadline - time.monotonic()) > 0 and not self.ended():
-            if self.answers(left_s):
+            # The drivers leave a refused socket open until Python's next search for cycles, which is seldom.
+            if self.socket.exists() and self.answers(left_s):
                 return
             time.sleep(SECONDS_BETWEEN_TRIES)
         ended = f"did not start, it ended {self._end()[1]}" if self.ended() else ""
