@@ -53,6 +53,8 @@ def test_findings_name_the_releases_and_claim_what_the_frames_have(samples: Path
     )
     course = stats.courses_of(study)
     frames = {"changes": course.changes, "courses": course.summary, "means": stats.means(study)}
+    for frame in course:
+        assert set(frame.filter(group="byrx", kind="fwdrange")["step"]) == {"byrx.fwdrange"}
     claims = claims_of(*history.findings(study).sentences)
     assert len(claims) > 10
     assert all(claim.recomputed(frames[claim.frame]) is not None for claim in claims)

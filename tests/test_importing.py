@@ -363,6 +363,7 @@ def test_near_a_a_pairs_give_one_run_an_interval_and_no_verdict(tmp_path: Path) 
         "point-query_range=100": math.sqrt((square + 4 * of_all) / (5 + 4) / 2),
         "update-index_range=100": math.sqrt((square + 4 * of_all) / (1 + 4) / 2),
     }
+    assert set(imported_results.floors(study).filter(group="Writes")["step"]) == {"update-index_range=100"}
     for row in imported_results.floors(study).filter(pl.col("step").is_in(list(spreads))).to_dicts():
         assert row["usual_spread"] == pytest.approx(spreads[row["step"]], rel=1e-9)
         assert math.log(row["floor_1"]) == pytest.approx(2.7764 * math.sqrt(2) * row["usual_spread"], rel=1e-4)

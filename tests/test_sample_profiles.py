@@ -60,6 +60,9 @@ def test_a_cell_has_one_cost_and_one_verdict_on_all_pages(profile: Profile, stud
     keys = ["host", "step", "base", "dbms"]
     sampled = profile.operations["unit"][0].startswith("µs")
     of_metric = relate(study)[1].filter(metric=CPU if sampled else INSTRUCTIONS)
+    of_steps = dict(of_metric.select("step", "group").iter_rows())
+    for frame in (profile.operations, profile.parts):
+        assert dict(frame.select("step", "group").iter_rows()) == of_steps
     both = profile.operations.join(of_metric, on=keys, suffix="_elsewhere")
     assert both.height == profile.operations.height
     assert both["verdict"].equals(both["verdict_elsewhere"])

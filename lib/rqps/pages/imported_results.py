@@ -28,8 +28,8 @@ def pairs(study: Study) -> pl.DataFrame:
 
 
 def floors(study: Study) -> pl.DataFrame:
-    """The noise floors of throughput, per step and number of clients."""
-    return stats.noise_floors(stats.usual_spreads(pairs(study)))
+    """The noise floors of throughput, per step and number of clients, with the `group` and `kind` of each step."""
+    return stats.with_groups(stats.noise_floors(stats.usual_spreads(pairs(study))), study.steps)
 
 
 def beyond(study: Study) -> pl.DataFrame:

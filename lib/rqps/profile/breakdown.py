@@ -10,7 +10,7 @@ from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, as_measured, instruction_costs, stack_costs
 from rqps.profile.pair import BASE, ME, Pair, pairs
 from rqps.stats.comparison import compare, relate
-from rqps.stats.metrics import CPU
+from rqps.stats.metrics import CPU, with_groups
 from rqps.stats.metrics import INSTRUCTIONS as COUNTS
 from rqps.store.read import Study, load
 from rqps.study import SMALLEST_EFFECT, Mode
@@ -60,7 +60,7 @@ class Profile(NamedTuple):
     """Costs by stack, scaled so that they add up to the cost of an operation in the rounds of mode `throughput`."""
     operations: pl.DataFrame
     parts: pl.DataFrame
-    """Components, threads and functions of each operation."""
+    """Components, threads and functions of each operation, with the `group` and `kind` of its step."""
     compared: pl.DataFrame
     """The study's own comparisons: the verdicts on parts are corrected for these comparisons as well."""
 
@@ -83,7 +83,9 @@ def profile_of(study: Study, mode: Mode) -> Profile:
     rounds."""
     profiled, base = profiled_costs(study, mode), study.card.base
     if base not in set(profiled["dbms"]):
-        schemas = (COSTS, COSTS, OPERATIONS, BREAKDOWN, pl.Schema({**OPERATIONS, "metric": pl.String()}))
+        of_steps = pl.Schema(dict.fromkeys(("group", "kind"), pl.String()))
+        described = [pl.Schema({**schema, **of_steps}) for schema in (OPERATIONS, BREAKDOWN)]
+        schemas = (COSTS, COSTS, *described, pl.Schema({**described[0], "metric": pl.String()}))
         return Profile(*(pl.DataFrame(schema=schema) for schema in schemas))
     _, compared = relate(study if base in set(study.runs["dbms"]) else load(study.place, mode=mode))
     unit = MICROSECONDS if mode == "stacks" else INSTRUCTIONS
@@ -92,7 +94,10 @@ def profile_of(study: Study, mode: Mode) -> Profile:
         study.card.smallest_effect,
     )
     parts = breakdown(costs, base, ("component", "thread", "function"), least, compared)
-    return Profile(profiled, costs, operation_costs(costs, base, least, compared), parts, compared)
+    operations, parts = (
+        with_groups(frame, compared) for frame in (operation_costs(costs, base, least, compared), parts)
+    )
+    return Profile(profiled, costs, operations, parts, compared)
 
 
 def sampled_parts(study: Study) -> pl.DataFrame:

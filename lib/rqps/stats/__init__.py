@@ -63,7 +63,18 @@ from rqps.stats.health import Health, health
 from rqps.stats.interim import InterimAnalyses
 from rqps.stats.layouts import known_layouts, luck_of_layouts, with_layouts
 from rqps.stats.machine_states import changed_state, machine_state, recorded_findings
-from rqps.stats.metrics import COMPARED, PUBLISHED, SIDES, THROUGHPUTS, TITLES, measured, tidy, usable, version_order
+from rqps.stats.metrics import (
+    COMPARED,
+    PUBLISHED,
+    SIDES,
+    THROUGHPUTS,
+    TITLES,
+    measured,
+    tidy,
+    usable,
+    version_order,
+    with_groups,
+)
 from rqps.stats.naming import names, short_names
 from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usual_spreads
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from rqps.stats.build_versions import versions
 from rqps.stats.comparison import relate
 from rqps.stats.estimate import STUDENT, USUAL_WEIGHS
-from rqps.stats.metrics import version_order
+from rqps.stats.metrics import version_order, with_groups
 from rqps.stats.summary import OVER_ALL, left_out, means
 from rqps.stats.verdict import COVERAGE, OCCASIONS_FOR_OTHER_HOURS
 from rqps.store.read import Study
@@ -99,7 +99,8 @@ def releases(study: Study) -> list[str]:
 
 @lru_cache(maxsize=2)  # the page `history` and a report's first page both use the result
 def courses_of(study: Study) -> Courses:
-    """The courses of a study's steps and, if there are several steps, of their geometric mean: `ALL_STEPS`."""
+    """The courses of a study's steps, with their `group` and `kind`, and if there are several steps, of their
+    geometric mean: `ALL_STEPS`."""
     paired, compared = relate(study)
     without = [step for steps in left_out(study).values() for step in steps]
     keys = [name for name in ("host", "metric", "base", "dbms", "occasion", "round") if name in paired.columns]
@@ -115,7 +116,8 @@ def courses_of(study: Study) -> Courses:
     )
     of_means = means(study).filter(OVER_ALL, relation="base").with_columns(step=pl.lit(ALL_STEPS))
     shown = pl.concat(frame.select(*CELL, "base", "dbms", "estimate") for frame in (compared, of_means))
-    return courses(pl.concat([paired, of_all], how="diagonal"), releases(study), shown)
+    of_study = courses(pl.concat([paired, of_all], how="diagonal"), releases(study), shown)
+    return Courses(*(with_groups(frame, compared) for frame in of_study))
 
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:

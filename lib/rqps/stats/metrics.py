@@ -310,6 +310,12 @@ def usable(steps: pl.DataFrame) -> pl.DataFrame:
     return steps.filter(USABLE)
 
 
+def with_groups(frame: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the `group` and `kind` of its steps, as `steps` has them; null for a mean over several steps."""
+    of_steps = steps.select("step", "group", "kind").unique("step", keep="first")
+    return frame.join(of_steps, on="step", how="left", maintain_order="left")
+
+
 def tidy(wide: pl.DataFrame | pl.LazyFrame, metrics: Iterable[str], runs: pl.DataFrame) -> pl.DataFrame:
     """Turns steps with one column per metric into one row per step, run and metric, with the `VERDICT_SETTINGS` of
     the study. Runs that are not `comparable` raise an error."""
