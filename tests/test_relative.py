@@ -365,6 +365,13 @@ def test_what_differs_is_never_pooled(tmp_path: Path, change: dict[str, object],
         absolute(measured(study))
 
 
+def test_an_unknown_metric_is_named(tmp_path: Path) -> None:
+    study = rqps.load("synthetic", data=write_study(tmp_path, rounds=2))
+    with pytest.raises(RqpsError, match="no metric 'operations_per_sec'") as caught:
+        measured(study, ["operations_per_sec"])
+    assert caught.value.fix == "did you mean 'operations_per_s'?"
+
+
 def test_hosts_are_never_mixed(tmp_path: Path) -> None:
     data, shape = write_study(tmp_path, rounds=2), Shape(rounds=2)
     for round_, dbms in itertools.product((1, 2), DBMS):

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import polars as pl
 
+from rqps.errors import RqpsError, instead
 from rqps.stats.near_pairs import CELL, has_few_rounds, near_pairs, usual_spreads
 from rqps.stats.pairing import VERDICT_SETTINGS, comparable, duets, judgeable
 from rqps.store.read import Study, load
@@ -194,9 +195,13 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
     Values of a duet are totals over its slices: operations / time of the slices, and CPU time in the slices /
     operations. Imported values of few rounds have the `usual_spread` of near-A/A pairs. A step with errors or no
     operations gives no value. Rows are in the order in which the steps were run, older versions before newer ones.
-    Runs that differ in more than the dbms raise an error.
+    Runs that differ in more than the dbms raise an error, and so does a name that is neither in `METRICS` nor a
+    column of the study's steps. A metric that no run of the study measured has no rows.
     """
     asked = list(metrics)
+    for name in asked:
+        if name not in METRICS and name not in study.steps.columns:
+            raise RqpsError(f"no metric {name!r}", fix=instead(name, METRICS, "metrics"))
     return _measured(study, tuple(dict.fromkeys([*METRICS, *asked]))).filter(pl.col("metric").is_in(asked))
 
 
