@@ -204,7 +204,7 @@ def test_plans_stand_once_with_the_dbms_that_read_so_and_marked_where_not_as_nam
     assert ways.select("storage_engine", "kind", "reads", "plan").rows() == [
         (engine, kind, f"{key}, ref", "⚠ not as named" if kind == "cover-noforce" else "as named")
         for engine in ("innodb", "memory")
-        for kind, key in (("pk", "PRIMARY"), ("cover-noforce", "xj"), ("cover-force", "xjk"))
+        for kind, key in (("PK", "PRIMARY"), ("cover-noforce", "xj"), ("cover-force", "xjk"))
     ]
     assert set(ways["dbms"]) == {", ".join(DBMS)}
     assert cells(rqps.Study(**{**vars(study), "plans": study.plans.clear()}))["ways"].is_empty()
