@@ -88,6 +88,7 @@ def test_no_words_at_all_are_bad_input(tmp_path: Path) -> None:
         ("servers fetch mysql 8.0.34", "unknown mysql version '8.0.34'; did you mean '8.0.33'?"),
         ("servers fetch mysq 8.0.33", "unknown engine 'mysq'; did you mean 'mysql'?"),
         ("servers list my1", "servers list: my1 is not an engine"),
+        ("builds make --jobs 4 my1", "my1"),
         ("report --check nothere", "nothere: there is no report, neither here nor in "),
         ("rnu demo", "invalid choice: 'rnu'"),
         ("run demo --archve", "unrecognized arguments: --archve"),

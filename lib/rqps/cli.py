@@ -399,11 +399,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Command(argparse.ArgumentParser):
+    """The parser of a command: options may stand between a word and the names after it (`builds make --jobs 4 NAME`)."""
+
+    intermixed = False
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        if self.intermixed:
+            return super().parse_known_args(args, namespace)
+        self.intermixed = True  # argparse's own intermixed parsing calls this method twice
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.intermixed = False
+
+
 def _parser() -> argparse.ArgumentParser:
     as_written = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="rqps", description=ABOUT, epilog=FIRST_STEPS, formatter_class=as_written)
     parser.add_argument("--version", action="version", version=f"rqps {__version__}")
-    every = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    every = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=_Command)
     for name, does, own, options, examples in COMMANDS:
         about = f"{does[0].upper()}{does[1:]}."
         shown = "\n".join(["examples:", *(f"  {example}" for example in examples)])
