@@ -13,9 +13,9 @@ from child import rqps as command
 from house import House
 from rqps import stats
 from rqps.errors import RqpsError
+from rqps.finding import machine_findings
 from rqps.measure.counters import disk_counters, read_host, read_io_pressure
 from rqps.measure.device import MEMORY, measure_device
-from rqps.measure.finding import machine_findings
 from rqps.measure.machine import describe_machine, device_of, mount_of
 from rqps.pages import db_bench
 from rqps.schedule.run_folder import measuring

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from child import SPINNING, Child, until
 from rqps import keeper
+from rqps.finding import LEVELS, Finding, machine_findings, render, worst
 from rqps.measure.activity import (
     Activity,
     Busy,
@@ -26,7 +27,6 @@ from rqps.measure.activity import (
 )
 from rqps.measure.counters import read_process
 from rqps.measure.doctor import disk_room, examine, file_system, open_files, program_findings, socket_path
-from rqps.measure.finding import LEVELS, Finding, machine_findings, render, worst
 from rqps.measure.noise import measure_noise, summarise
 from rqps.scratch import PREFIX
 

@@ -13,7 +13,7 @@ ROOMS = (
     ("terminal", "numbers", "scratch", "keeper"),
     ("notebook",),
     ("engines",),
-    ("study",),
+    ("study", "finding"),
     ("store",),
     ("workloads",),
     ("measure",),

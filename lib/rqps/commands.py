@@ -98,8 +98,8 @@ def doctor(arguments: argparse.Namespace) -> Call:
     data = _data(arguments, _nearest())
 
     def call() -> int:
+        from rqps.finding import render, worst
         from rqps.measure.doctor import examine
-        from rqps.measure.finding import render, worst
 
         findings = examine(data, say=_say)
         print(render(findings))

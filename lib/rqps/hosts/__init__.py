@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from rqps.engines import Say
 from rqps.errors import RqpsError
+from rqps.finding import Finding, render, worst
 from rqps.hosts.ssh import Looked, connected, explained, look, prepare
-from rqps.measure.finding import Finding, render, worst
 from rqps.measure.job import git_revision
 from rqps.schedule.budget import Budget
 from rqps.schedule.hours import Hours

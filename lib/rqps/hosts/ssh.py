@@ -16,9 +16,9 @@ from typing import Any
 from rqps.engines import Say
 from rqps.engines.cache import cache_dir
 from rqps.errors import RqpsError
+from rqps.finding import KB_PER_GB, Finding, worst
 from rqps.hosts.worker import CHECKOUT, checkout_files, versions
 from rqps.measure.doctor import LEAST_DISK_GB
-from rqps.measure.finding import KB_PER_GB, Finding, worst
 from rqps.numbers import duration, gigabytes
 from rqps.study import HostSpec
 

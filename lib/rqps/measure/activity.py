@@ -10,8 +10,8 @@ from typing import NamedTuple
 import psutil
 
 from rqps.engines import facts_of_all
+from rqps.finding import Finding
 from rqps.measure.counters import cpu_ns, read_host
-from rqps.measure.finding import Finding
 from rqps.measure.noise import Noise, measure_noise
 from rqps.numbers import in_percent, percent, sized
 from rqps.scratch import PREFIX

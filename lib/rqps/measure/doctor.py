@@ -14,8 +14,8 @@ import psutil
 from rqps.engines import facts_of_all
 from rqps.engines.cache import cache_dir
 from rqps.engines.sources import debian
+from rqps.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.activity import activity_findings
-from rqps.measure.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.machine import can_reflink, describe_machine, device_of, mount_of, nearest_existing
 from rqps.measure.perf_events import ALLOW, INSTRUCTIONS, NO_PERMISSION, refusal, sampling_refused, switches_refused
 from rqps.notebook import SOCKET

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rqps.measure.finding import LEVELS, Finding, machine_findings
+from rqps.finding import LEVELS, Finding, machine_findings
 from rqps.numbers import formatted
 from rqps.store.manifest import Manifest
 from rqps.store.read import Study
