@@ -9,10 +9,11 @@ import rqps
 from hypothesis import given
 from hypothesis import strategies as st
 from rqps import stats
+from rqps.errors import RqpsError
 from rqps.profile import instructions_per_operation, most_expensive_functions
 from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
-from rqps.stats.metrics import INSTRUCTIONS
+from rqps.stats.metrics import INSTRUCTIONS, THROUGHPUT
 from rqps.store import Study, read_manifest, write_manifest
 from synthetic import Shape, manifest, tables, write_rows, write_study
 
@@ -70,6 +71,17 @@ def timed(data: Path) -> Study:
 @pytest.fixture(scope="module")
 def counted(data: Path) -> Study:
     return rqps.load("synthetic", data=data, mode="instructions")
+
+
+def test_a_metric_of_runs_of_another_mode_is_an_error(timed: Study, counted: Study) -> None:
+    with pytest.raises(RqpsError, match="the timed runs did not measure server_instructions_per_op") as of_timed:
+        measured(timed, [INSTRUCTIONS])
+    assert "stats.relate(study)" in of_timed.value.fix
+    assert INSTRUCTIONS in set(stats.relate(timed)[1]["metric"])
+    with pytest.raises(RqpsError, match="do not measure operations_per_s") as of_counted:
+        measured(counted, [THROUGHPUT])
+    assert of_counted.value.fix == 'load its timed runs: rqps.load("synthetic")'
+    assert set(measured(timed, [THROUGHPUT, INSTRUCTIONS])["metric"]) == {THROUGHPUT}
 
 
 def test_what_was_counted_is_divided_by_what_was_done(counted: Study) -> None:

@@ -196,13 +196,28 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
     operations. Imported values of few rounds have the `usual_spread` of near-A/A pairs. A step with errors or no
     operations gives no value. Rows are in the order in which the steps were run, older versions before newer ones.
     Runs that differ in more than the dbms raise an error, and so does a name that is neither in `METRICS` nor a
-    column of the study's steps. A metric that no run of the study measured has no rows.
+    column of the study's steps, and a metric that only runs of another mode measured. A metric that no run of the
+    study measured has no rows.
     """
     asked = list(metrics)
     for name in asked:
         if name not in METRICS and name not in study.steps.columns:
             raise RqpsError(f"no metric {name!r}", fix=instead(name, METRICS, "metrics"))
-    return _measured(study, tuple(dict.fromkeys([*METRICS, *asked]))).filter(pl.col("metric").is_in(asked))
+    values = _measured(study, tuple(dict.fromkeys([*METRICS, *asked]))).filter(pl.col("metric").is_in(asked))
+    if values.is_empty():
+        _refuse_other_modes(study, asked)
+    return values
+
+
+def _refuse_other_modes(study: Study, metrics: list[str]) -> None:
+    """Raises an error if none of the metrics was measured by these runs, but all by runs of another mode."""
+    name, wanted = study.card.study, ", ".join(metrics)
+    if study.card.rounds and set(study.runs["mode"]) == {COUNTED.mode} and INSTRUCTIONS not in metrics:
+        fix = f'load its timed runs: rqps.load("{name}")'
+        raise RqpsError(f"{name}: runs that count instructions do not measure {wanted}", fix=fix)
+    if set(metrics) == {INSTRUCTIONS} and not load(study.place, mode=COUNTED.mode).runs.is_empty():
+        fix = "take the rows of this metric from stats.relate(study), which has the counts"
+        raise RqpsError(f"{name}: the timed runs did not measure {wanted}: runs of their own counted it", fix=fix)
 
 
 @lru_cache(maxsize=2)  # sections of a page need the same values, or some of them

@@ -70,8 +70,10 @@ def means(study: Study) -> pl.DataFrame:
     work, `apart` is the name and `apart_estimate` the ratio of the step that stands apart from the others, if there
     is one. If the kind has a single step, `only` is its name.
     """
-    timed = measured(study, (THROUGHPUT, CPU)).drop("usual_spread", strict=False)
-    frames = [*_means(study, timed), *_means(study, with_counts(measured(study, (INSTRUCTIONS,)), study))]
+    values = measured(study, (THROUGHPUT, CPU, INSTRUCTIONS))
+    is_count = pl.col("metric") == INSTRUCTIONS
+    timed = values.filter(~is_count).drop("usual_spread", strict=False)
+    frames = [*_means(study, timed), *_means(study, with_counts(values.filter(is_count), study))]
     return pl.concat(frames, how="diagonal")
 
 
