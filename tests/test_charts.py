@@ -11,6 +11,7 @@ import pytest
 import rqps
 from great_tables import GT
 from rqps import show
+from rqps.numbers import change
 from rqps.pages.relative_throughput import group_table
 from rqps.show import sections
 from rqps.show.renderer import MIME, bundle
@@ -97,6 +98,28 @@ def test_a_cell_of_the_heatmap_has_sign_ratio_and_interval(study: Study) -> None
     first = next(cell for cell in cells if cell["dbms"] == "my2.base" and cell["step"] == "point-query")
     assert (first["label"], first["interval"], first["warned"]) == ("▼ 0.70 ⚠", "0.70–0.70", STOLEN)
     assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"][2:4] == [0.95, 1.05]
+
+
+@pytest.mark.parametrize("dbms", ["few", "many"])
+def test_a_heatmap_has_percent_in_place_of_ratios(dbms: str, study: Study, many: Study) -> None:
+    compared = relate(study if dbms == "few" else many)[1].filter(metric="operations_per_s")
+    spec, as_ratios = (show.heatmap(compared, percent=percent).to_dict() for percent in (True, False))
+    first = spec["layer"][0]
+    cells = spec["datasets"][first["data"]["name"] if "data" in first else spec["data"]["name"]]
+    assert len(cells) == compared.height
+    for cell in cells:
+        assert cell["change"] == pytest.approx(cell["estimate"] - 1)
+        assert f" {change(cell['estimate'])}" in cell["label"]
+        assert cell["interval"].endswith(" %")
+        assert round(100 * cell["change"]) == int(cell["number"].replace("−", "-"))
+    legend = first["encoding"]["color"]["legend"]
+    assert (legend["title"], "datum.value - 1" in legend["labelExpr"]) == ("change, %", True)
+    assert {"field": "change", "format": "+.2%", "title": "mean change", "type": "quantitative"} in first["encoding"][
+        "tooltip"
+    ]
+    assert first["encoding"]["color"]["scale"] == as_ratios["layer"][0]["encoding"]["color"]["scale"]
+    assert spec["usermeta"]["rqps"]["how"].startswith("Change of operations/s from my")
+    assert spec["usermeta"]["rqps"]["minWidth"] <= 390 - 2 * 16
 
 
 def test_what_warns_of_every_number_is_said_once(study: Study) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rqps.numbers import formatted, ratio
+from rqps.numbers import change, formatted, ratio
 from rqps.show.rows import BETWEEN, with_rows
 from rqps.show.sentences import finding, verdict_counts
 from rqps.show.theme import COLOURS, INK, LIMITS, PALE, titled
@@ -15,6 +15,7 @@ from rqps.show.words import (
     NOT_COMPARED,
     Sentences,
     by_host,
+    change_interval,
     coverage_of,
     first_of_many,
     in_order,
@@ -38,12 +39,12 @@ PHONE_PX = 358
 LETTER_PX = 6.4
 ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
 """Minimum width of a small cell that shows sign and number, and of a cell that shows the number alone."""
+MORE_FOR_PERCENT_PX = 24
+"""The width that a number in percent needs beyond a ratio: `▼ −12.3 %` in place of `▼ 0.88`."""
 SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
 """The opacity of a cell: `PALE` if its verdict is unsure, else 1."""
 
-_TOOLTIP: list[Any] = [
-    *("step:N", "dbms:N", "base:N", alt.Tooltip("n:Q", title="rounds")),
-    alt.Tooltip("estimate:Q", format=".3f", title="mean ratio"),
+_AFTER_MEAN: list[Any] = [
     "interval:N",
     alt.Tooltip("coverage:Q", format=".1%", title="coverage of the interval"),
     "verdict:N",
@@ -61,29 +62,37 @@ _BROKEN = "split(replace(datum.value, /([._])/g, '␟$1'), '␟')"
 _BROKEN_NAME = "split(datum.value, ' ')"
 
 
-def heatmap(compared: pl.DataFrame, metric: str = "", names: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """One cell per step and dbms: the sign of the verdict and the ratio, coloured. `names` maps dbms to names."""
+def heatmap(
+    compared: pl.DataFrame,
+    metric: str = "",
+    names: Mapping[str, str] = MappingProxyType({}),
+    *,
+    percent: bool = False,
+) -> Any:
+    """One cell per step and dbms: the sign of the verdict and the ratio, coloured. `names` maps dbms to names. With
+    `percent`, numbers are changes in percent of the base."""
     metric = metric or metric_of(compared)
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])
     numbers, of_all = own_warnings(compared.filter(metric=metric))
-    cells = _cells(numbers, names)
+    cells = _cells(numbers, names, percent)
     drawn, left_out = first_of_many(cells, cells)
     many = cells["step"].n_unique() > MANY_STEPS
-    chart, ending, width = _many(drawn) if many else _few(cells, named=bool(names))
+    chart, ending, width = _many(drawn, percent) if many else _few(cells, percent, named=bool(names))
     base, what = cells["base"][0], TITLES[metric]
     base = names.get(base, base)
     claim = finding(f"Against {base}: {verdict_counts(numbers['verdict'])}")
     what = f"rQPS, {what}" if metric in THROUGHPUTS else f"{what[0].upper()}{what[1:]}"
+    what = f"Change of {TITLES[metric]} from {base}, in percent" if percent else f"{what} relative to {base}"
     how = (
-        f"{what} relative to {base}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
+        f"{what}: mean of {rounds_of(cells['n'])}, each paired with its round's base; "
         f"{'hover for' if many else 'below'} the {coverage_of(cells['coverage'])} of the mean. "
         f"{legend_of(cells)} Pale: unsure."
     )
     return titled(chart, claim, how + ending + of_all + left_out, min_width_px=width)
 
 
-def _few(cells: pl.DataFrame, *, named: bool) -> tuple[Any, str, int]:
+def _few(cells: pl.DataFrame, percent: bool, *, named: bool) -> tuple[Any, str, int]:
     steps, dbms = in_order(cells["step"]), in_order(cells["dbms"])
     top: dict[str, Any] = {"orient": "top", "labelAngle": 0, "labelLimit": 0, "labelOverlap": False}
     if len(dbms) > 3 or max(map(len, dbms)) > 11:
@@ -94,17 +103,17 @@ def _few(cells: pl.DataFrame, *, named: bool) -> tuple[Any, str, int]:
     base = alt.Chart(cells.select(pl.exclude("group", *_NOT_DRAWN))).encode(
         x=alt.X("dbms:N", sort=dbms, axis=alt.Axis(**top, **PLAIN_AXIS)),
         y=alt.Y("step:N", sort=steps, axis=alt.Axis(**PLAIN_AXIS)),
-        tooltip=_TOOLTIP,
+        tooltip=_tooltip(percent),
     )
     chart = alt.layer(
-        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells), fillOpacity=SURE),
+        base.mark_rect(stroke="#ffffff", strokeWidth=2).encode(color=_colour(cells, percent), fillOpacity=SURE),
         base.mark_text(fontSize=13, fontWeight="bold", dy=-5).encode(text="label:N", color=ink_of_cells("estimate")),
         base.mark_text(fontSize=10, dy=9).encode(text="interval:N", color=ink_of_cells("estimate")),
     ).properties(width="container", height=ROW_PX * len(steps))
-    return chart, "", LABELS_PX + COLUMN_PX * len(dbms)
+    return chart, "", LABELS_PX + (COLUMN_PX + MORE_FOR_PERCENT_PX * percent) * len(dbms)
 
 
-def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
+def _many(cells: pl.DataFrame, percent: bool) -> tuple[Any, str, int]:
     """A heat map of small cells: rows below the headings of their groups; wide cells show the sign of the verdict."""
     heads, end = short_dbms([*cells["base"], *cells["dbms"]])
     named = cells.with_columns(
@@ -124,12 +133,14 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     label: dict[str, Any] = {"labelExpr": "slice(datum.value, indexof(datum.value, '⋅') + 2)", "labelFontSize": 11}
     x = alt.X("head:N", sort=columns, axis=alt.Axis(orient="top", labelAngle=-90 if upright else 0, **plain))
     y = alt.Y("row:N", sort=order, scale=alt.Scale(domain=order), axis=alt.Axis(values=order, **label, **plain))
-    base = alt.Chart(rows.select(pl.exclude("heading", "position", *_NOT_DRAWN))).encode(x=x, y=y, tooltip=_TOOLTIP)
-    column = f"width / {len(columns)}"
-    text = f"{column} >= {ROOM_FOR_SIGN_PX} ? datum.label : {column} >= {ROOM_FOR_NUMBER_PX} ? datum.number : ''"
-    letters = f"{column} >= {ROOM_FOR_SIGN_PX} ? 10.5 : 9"
+    base = alt.Chart(rows.select(pl.exclude("heading", "position", *_NOT_DRAWN))).encode(
+        x=x, y=y, tooltip=_tooltip(percent)
+    )
+    column, room_px = f"width / {len(columns)}", ROOM_FOR_SIGN_PX + MORE_FOR_PERCENT_PX * percent
+    text = f"{column} >= {room_px} ? datum.label : {column} >= {ROOM_FOR_NUMBER_PX} ? datum.number : ''"
+    letters = f"{column} >= {room_px} ? 10.5 : 9"
     layers: list[Any] = [
-        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells), fillOpacity=SURE),
+        base.mark_rect(stroke="#ffffff", strokeWidth=1).encode(color=_colour(cells, percent), fillOpacity=SURE),
         base.mark_text(fontSize=alt.ExprRef(letters), text=alt.ExprRef(text)).encode(color=ink_of_cells("estimate")),
     ]
     if not headings.is_empty():
@@ -142,14 +153,18 @@ def _many(cells: pl.DataFrame) -> tuple[Any, str, int]:
     return chart, ending, width
 
 
-def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`.
-    `verdict` is replaced by the metric's word for it, such as `cheaper`."""
+def _cells(numbers: pl.DataFrame, names: Mapping[str, str], percent: bool) -> pl.DataFrame:
+    """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`; all
+    in percent if asked, with `change`. `verdict` is replaced by the metric's word for it, such as `cheaper`."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
-    number = pl.col("estimate").map_elements(ratio, pl.String)
+    more = pl.col("estimate") - 1
+    number = pl.col("estimate").map_elements(change if percent else ratio, pl.String)
     short = pl.col("estimate").map_elements(lambda value: formatted(value, ".2f"), pl.String).replace("1.00", "~1")
-    reach = pl.struct("low", "high", "estimate").map_elements(interval_of, pl.String)
+    if percent:
+        short = more.map_elements(lambda value: formatted(100 * value, "+.0f"), pl.String)
+        numbers = numbers.with_columns(change=more)
+    reach = pl.struct("low", "high", "estimate").map_elements(change_interval if percent else interval_of, pl.String)
     mark = pl.when(pl.col("warned") != "").then(pl.lit(" ⚠")).otherwise(pl.lit(""))
     return by_host(numbers, names).with_columns(
         pl.format("{} {}{}", sign, number, mark).alias("label"),
@@ -159,15 +174,28 @@ def _cells(numbers: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     )
 
 
-def _colour(cells: pl.DataFrame) -> alt.Color:
+def _tooltip(percent: bool) -> list[Any]:
+    mean = alt.Tooltip("estimate:Q", format=".3f", title="mean ratio")
+    if percent:
+        mean = alt.Tooltip("change:Q", format="+.2%", title="mean change")
+    return ["step:N", "dbms:N", "base:N", alt.Tooltip("n:Q", title="rounds"), mean, *_AFTER_MEAN]
+
+
+def _colour(cells: pl.DataFrame, percent: bool) -> alt.Color:
     """The colours of the cells: orange is worse, for costs and for throughput."""
-    return colour_of_cells("estimate", COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1])
+    colours = COLOURS if cells["metric"][0] in THROUGHPUTS else COLOURS[::-1]
+    return colour_of_cells("estimate", colours, percent=percent)
 
 
-def colour_of_cells(column: str, colours: Sequence[str] = COLOURS) -> alt.Color:
-    """The colour encoding of a ratio: the colour changes at the same ratios as in the published studies."""
+def colour_of_cells(column: str, colours: Sequence[str] = COLOURS, *, percent: bool = False) -> alt.Color:
+    """The colour encoding of a ratio: the colour changes at the same ratios as in the published studies. With
+    `percent`, the legend has changes in percent in place of ratios."""
     scale = alt.Scale(type="threshold", domain=list(LIMITS), range=list(colours))
-    legend = alt.Legend(title="ratio", gradientLength=200, direction="horizontal", format=".2f")
+    labels: dict[str, Any] = {"title": "ratio", "format": ".2f"}
+    if percent:
+        change_of = "format(100 * (datum.value - 1), '+.0f')"
+        labels = {"title": "change, %", "labelExpr": f"isFinite(datum.value) ? {change_of} : ''"}
+    legend = alt.Legend(gradientLength=200, direction="horizontal", **labels)
     return alt.Color(f"{column}:Q", scale=scale, legend=legend)
 
 
