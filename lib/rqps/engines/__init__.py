@@ -32,7 +32,7 @@ Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 def table(package: str, name: str) -> Any:
     """The content of a package's YAML file `name`.yaml; None if the package has no such file."""
     place = files(package).joinpath(f"{name}.yaml")
-    # The loader in Python takes seven times as long: a tenth of a second for all tables.
+    # PyYAML's loader that is written in Python takes seven times as long: 0.1 s for all tables.
     return yaml.load(place.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) if place.is_file() else None
 
 
@@ -91,7 +91,7 @@ class OptionFiles(Protocol):
 
 @dataclass(frozen=True)
 class Build:
-    """A build that is ready to start. Its version has been checked against the one that runs.yaml states."""
+    """A build that is ready to start. If runs.yaml states a version, the build has this version."""
 
     name: str
     version: str
@@ -101,7 +101,8 @@ class Build:
     program: Path
     """The ELF file of the program or library that is measured."""
     argv: tuple[str, ...]
-    """The beginning of the command line: the program's file, or a private dynamic loader followed by that file."""
+    """The beginning of the command line. It ends with the path of `program`; a private dynamic loader or a driver,
+    which runs the program, may precede the path."""
     digest: str
     """sha256 of `program`, in hexadecimal."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -110,7 +111,7 @@ class Build:
 
     @property
     def number(self) -> tuple[int, ...]:
-        """The version as numbers: `8.0.33` is `(8, 0, 33)`, and `19devel`, which has no further number, `(19,)`."""
+        """The version as numbers: `8.0.33` becomes `(8, 0, 33)`, and `19devel` becomes `(19,)`."""
         return tuple(int(part) for part in re.split(r"[^\d.]", self.version, maxsplit=1)[0].split("."))
 
 
@@ -124,7 +125,7 @@ class Start:
     scratch: tuple[Path, ...] = ()
     """Folders to remove when the engine has ended, even if it was killed."""
     started: Callable[[int], object] = lambda _: None
-    """Called with the id of a process that has just started, and that must end before the run does."""
+    """Called with the id of each process that has just started for the dbms and must have ended when the run ends."""
     under: tuple[str, ...] = ()
     """A command that the program is run under, such as Valgrind."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -164,8 +165,8 @@ class Opened(Protocol):
     def build(self) -> Build: ...
     @property
     def pids(self) -> tuple[int, ...]:
-        """The engine's current processes, the oldest first. An engine that is part of the load generator has the load
-        generator's process, and none while no load generator runs."""
+        """The engine's current processes, the oldest first. For an engine that is a library, this is the load
+        generator's process; empty while no load generator runs."""
 
     @property
     def directory(self) -> Path:
@@ -190,7 +191,8 @@ class Opened(Protocol):
         """Rows of the table `settings`; empty if the engine reports no settings."""
 
     def thread_names(self) -> Mapping[int, str]:
-        """Maps the operating system's thread ids to the engine's own names of its threads; empty if it has none."""
+        """Maps the operating system's thread ids to the engine's own names of its threads; empty if the engine does
+        not name its threads."""
 
     def watching(self, step: str) -> AbstractContextManager[Watch]:
         """A watch that covers one step, from before its load until after it."""
@@ -256,12 +258,13 @@ SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
 """The names in the table `status` of counts of waits for a latch (a mutex or rw-lock of the engine itself): how often
 a thread found the latch taken, how often spinning threads tested it again, and how often a thread went to sleep."""
 Counts = Mapping[Any, float]
-"""Numbers by the keys of `Status`."""
+"""Maps the status counters of a `Status` to numbers."""
 ByPurpose = Callable[[Counts, Counts], Mapping[str, float]]
-"""A function that computes what an engine did in a step, by purpose. It takes the growth of each status counter in
-the step, and each counter's value at the end of the step. Purposes that the release does not count are left out."""
+"""A function that computes a quantity of a step, such as the KB written, by purpose (flush, write-ahead log). It
+takes the growth of each status counter in the step, and each counter's value at the end of the step. Purposes that
+the release does not count are left out."""
 FLUSHED, MADE_DIRTY = "flushed", "made dirty"
-"""The purposes that `Facts.pages` returns, if the engine counts both."""
+"""The two keys of the mapping that `Facts.pages` returns; the mapping is empty if the engine does not count both."""
 
 
 class Try(NamedTuple):
@@ -305,7 +308,8 @@ class Scenarios(Protocol):
     SPEC: Any
     ABOUT: str
     EVENTS: str
-    """The name in the table `status` of the numbers of recorded events; their `object` is the instrument."""
+    """The name, in the table `status`, of the rows with the number of recorded events. The column `object` of such a
+    row names the instrument."""
     STATEMENTS: str
     """The counter in the table `status` that counts the statements that clients sent."""
     BASES: tuple[str, ...]
@@ -317,8 +321,8 @@ class Scenarios(Protocol):
     def problems(
         self, name: str, configs: Mapping[str, Any], chain: list[str]
     ) -> Iterable[tuple[tuple[Any, ...], str]]:
-        """The mistakes in the config `name`: the keys that lead to each, and a message. `chain` names this config,
-        then the configs that it extends."""
+        """The mistakes in the config `name`: for each mistake, its place as a path of keys, and a message. `chain`
+        names this config, then the configs that it extends."""
 
     def scenario(self, spec: Any) -> Any:
         """The scenario that a value of the key describes. It has a `name`; its method `asked()` returns plain
@@ -383,7 +387,8 @@ class Facts:
     title: str
     """The engine's name for people."""
     program: str
-    """The executable that is started. A `path` in runs.yaml that ends with it is a build of this engine."""
+    """The file name of the engine's program. A `path` in runs.yaml that ends with this name is a build of the
+    engine."""
     log: str
     """The file name of the engine's log in a run's folder."""
     example: str
@@ -399,11 +404,12 @@ class Facts:
     memory: str = ""
     """The option that sets the size of the largest part of the engine's memory, such as its buffer pool."""
     unstoppable: tuple[str, str] | None = None
-    """A pattern of the versions whose servers can't be stopped while others have the load, and the reason; None if
-    all can."""
+    """A pattern of the versions whose servers can't be stopped (SIGSTOP) while another server of a duet has the load,
+    and the reason; None if the servers of all versions can be stopped."""
     direct_cache: Callable[[Mapping[str, Option]], int | None] = lambda _options: None
-    """Maps options to the size, in bytes, of the cache of an engine that reads past the page cache; to None if the
-    page cache serves its reads, or if the workload knows the cache."""
+    """Computes the size of the engine's cache in bytes from the options of a config with which the engine reads past
+    the page cache (O_DIRECT). Returns None if the engine reads through the page cache, or if the options do not
+    decide this: for RocksDB, the workload does."""
     passing: str = ""
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""
@@ -413,7 +419,8 @@ class Facts:
     socket: str = ""
     """The name of the server's socket in its private folder."""
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Maps each role of a thread to a pattern of the thread's name, or of an outermost function of its stacks."""
+    """Maps each role of a thread to a pattern of the thread's name, or of the outermost function in the thread's
+    stacks."""
     serves: str = ""
     """A pattern of the functions that serve a client."""
     scenarios: Scenarios = NO_SCENARIOS
@@ -426,7 +433,7 @@ class Facts:
     syncs: ByPurpose = lambda _grew, _now: {}
     """The number of calls of fsync, fdatasync and the like."""
     pages: ByPurpose = lambda _grew, _now: {}
-    """The number of pages that were flushed, and of those that were made dirty."""
+    """The number of pages that were flushed, and the number of pages that were made dirty."""
     tries: tuple[Try, ...] = ()
     """Changes of options that the page of a regression may suggest for a what-if."""
 
@@ -453,8 +460,8 @@ class Engine(Protocol):
 
     counted: Counted
     prepared: type[Prepared]
-    """The dataclass that `prepare` returns. Its fields are plain values, since it is written to a file and read
-    back."""
+    """The dataclass that `prepare` returns. Its fields are plain values, since rqps writes the object to a file and
+    reads it back."""
 
     def source(self, name: str, spec: "BuildSpec") -> "Source": ...
     def locate(self, name: str, spec: "BuildSpec", say: Say) -> Build:
@@ -468,7 +475,7 @@ class Engine(Protocol):
         """Raises the errors of `prepare` that can be found without fetching or starting a server."""
 
     def prepare(self, asked: "Asked", say: Say) -> Prepared:
-        """Prepares the dbms of a run. Fails with one error that names everything that the build can't do."""
+        """Prepares the dbms of a run. One error names everything in the config that the build can't do."""
 
 
 def engine_of(spec: "BuildSpec") -> Engine:
@@ -488,9 +495,9 @@ def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[
 
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
-    """The build in a directory, and a name for it. Its engine is the one whose program is in the directory. For an
-    engine other than the default one, the spec also states the build's version, because the key of the version
-    (such as `postgres`) is what names the engine."""
+    """The build in a directory, and a name for the build. Its engine is the one whose program is in the directory.
+    The spec for an engine other than the default one includes the build's version, since the key of the version (such
+    as `postgres`) names the engine."""
     from rqps.engines.asked import BuildSpec
 
     name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"

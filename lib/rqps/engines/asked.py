@@ -140,7 +140,7 @@ class _Source(Strict):
 
     @property
     def source(self) -> str | None:
-        """The key that says where the build comes from; None if the build is a release in the catalogue."""
+        """The key of the build's source, such as `url`; None if the build is a release in the catalogue."""
         return next((key for key in SOURCES if getattr(self, key) is not None), None)
 
     @property
@@ -152,7 +152,8 @@ class _Source(Strict):
 
     @property
     def moves(self) -> bool:
-        """True if the same entry may yield another binary later."""
+        """True if the same entry of runs.yaml may mean another binary later: a rebuild at the same path, or a newer
+        package."""
         return self.source in ("path", "on_path") or self.newest
 
     @model_validator(mode="after")

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 UNKNOWN = "unknown"
 FRAME_POINTER_SHARE = 0.4
-"""Minimum share of functions whose unwind information uses the frame pointer, in a build with frame pointers. Such
-builds have 0.64 or more: the smallest functions have no frame. Builds without frame pointers have 0.14 or less:
-functions that align the stack for AVX use the frame pointer in them, too."""
+"""Minimum share of functions whose unwind information uses the frame pointer, in a build with frame pointers. The
+share is 0.64 or more in such builds, where only the smallest functions have no frame. It is 0.14 or less in builds
+without frame pointers, where only functions that align the stack for AVX use the frame pointer."""
 LATER_INSTRUCTIONS_PER_MB = 20
 """Maximum number of BMI2 shifts and AVX's vzeroupper per megabyte of code in a build for plain x86-64. Such builds
-have about 1, from chance byte sequences or in libraries that choose their code at run time."""
+have about 1 per megabyte, from chance byte sequences or in libraries that choose their code at run time."""
 ALLOCATORS = {"jemalloc": b"<jemalloc>", "tcmalloc": b"tcmalloc: ", "mimalloc": b"mimalloc: "}
 """Maps each allocator to a string in the programs that are linked with it."""
 INSTRUMENTED = (b"__gcov_", b"__llvm_profile_")
@@ -278,7 +278,7 @@ def _units(info: bytes) -> Iterator[int]:
     at = 0
     while at + 12 <= len(info):
         (length,) = struct.unpack_from("<I", info, at)
-        if length in (0, 0xFFFFFFFF):  # the latter marks 64-bit DWARF, which compilers write only when asked
+        if length in (0, 0xFFFFFFFF):  # 0xFFFFFFFF marks 64-bit DWARF, which compilers do not write by default
             return
         yield at
         at += 4 + length

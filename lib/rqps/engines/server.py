@@ -20,7 +20,8 @@ from rqps.scratch import Scratch
 
 LAST_LINES = 15
 LONGEST_WORDS = 300
-"""Maximum length, in characters, of a server's message about a statement, which may repeat all of its rows."""
+"""Maximum length, in characters, of a server's message about a statement. Longer messages, which may repeat all rows
+of an INSERT, are cut off."""
 SECONDS_BETWEEN_TRIES = 0.02
 SEE_THE_LOG = "look in its log for what ended it; if memory ran out, the kernel's log says so"
 
@@ -86,7 +87,7 @@ class KeptServer:
     def _wait_until_it_answers(self, patience_s: float) -> None:
         deadline = time.monotonic() + patience_s
         while (left_s := deadline - time.monotonic()) > 0 and not self.ended():
-            # The drivers leave a refused socket open until Python's next search for cycles, which is seldom.
+            # The drivers leave a refused socket open until Python's garbage collector searches for cycles.
             if self.socket.exists() and self.answers(left_s):
                 return
             time.sleep(SECONDS_BETWEEN_TRIES)
@@ -183,8 +184,8 @@ class KeptServer:
 
     @contextmanager
     def explaining(self, what: str) -> Iterator[None]:
-        """Replaces an error in the block by one that says `what` was done when it occurred. If the server has ended,
-        the error also says how it ended."""
+        """Replaces an error in the block by one that begins with `what`, the activity that failed. If the server has
+        ended, the error also says how it ended."""
         errors: tuple[type[Exception], ...] = (*self.REFUSALS, RqpsError)
         try:
             yield

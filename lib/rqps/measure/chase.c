@@ -1,17 +1,17 @@
-/* How fast the CPU and its memory are at the moment.
+/* Measures the current speed of the CPU and of the memory.
 
-   chase MS KB... spends that many milliseconds on each number and prints a line for each: "KB ns". For 0 that is the
-   time of an addition that waits for the one before, one cycle of the clock. For a power of two it is the time of a
-   load that waits for the one before, in a walk through that many kilobytes. Each cache line holds the address of the
-   next one; the order is a full cycle of a linear congruence, which no prefetcher follows and which costs one
-   sequential pass to lay out. */
+   chase MS KB... measures for MS milliseconds with each number KB, and prints a line "KB ns" for it. If KB is 0, ns
+   is the time of an addition that depends on the result of the previous addition: one clock cycle. If KB is a power
+   of two, ns is the latency of a load in KB kilobytes of memory: each cache line holds the address of the next line
+   to load. The order of the lines is a full cycle of a linear congruential generator: no prefetcher predicts it, and
+   one sequential pass writes it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 enum { LINE = 64, STEPS_BETWEEN_CLOCKS = 4096, WARM_LOADS = 1 << 14 };
-static const uint64_t MULTIPLIER = 0x9E3779B97F4A7C15u & ~(uint64_t)2; /* 1 modulo 4, so that the cycle is full */
+static const uint64_t MULTIPLIER = 0x9E3779B97F4A7C15u & ~(uint64_t)2; /* 1 modulo 4: the cycle visits all lines */
 
 #if defined(__x86_64__)
 #define ADD "add %1, %0\n"
@@ -24,7 +24,7 @@ static const uint64_t MULTIPLIER = 0x9E3779B97F4A7C15u & ~(uint64_t)2; /* 1 modu
 
 static double now_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* others may take turns on this CPU */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* excludes the time of other processes on this CPU */
     return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
@@ -41,7 +41,7 @@ static void *walk(void *at, uint64_t loads) {
     return at;
 }
 
-/* Adds a register: newer CPUs of Intel execute several additions of a constant in one cycle. */
+/* Adds a register, not a constant: newer CPUs of Intel execute several additions of constants in one cycle. */
 static uint64_t add(uint64_t sum, uint64_t additions) {
     for (uint64_t one = 1; additions; additions -= 16)
         __asm__ volatile(ADD_16 : "+r"(sum) : "r"(one));

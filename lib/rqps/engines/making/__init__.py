@@ -327,13 +327,13 @@ class _Maker:
 
     def _number_of_steps(self, command: list[str]) -> int:
         if self._recipe.base.system == "cmake":
-            return 0  # ninja prints the number of its commands with each of them
+            return 0  # each progress line of ninja contains the number of all commands
         done = subprocess.run([*command, "-n"], cwd=self._build, capture_output=True, text=True)
         return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
 
     def _run(self, command: Sequence[str], folder: Path, what: str, progress: "_Progress | None" = None) -> str:
-        """Runs a program to its end, with its output in the log, and returns that output. If rqps is interrupted, it
-        stops the program and all processes that the program started."""
+        """Runs a program to its end, writes its output to the log and returns the output. If rqps is interrupted, the
+        program and all processes that it started are stopped."""
         before = self._log.stat().st_size
         environment = {key: of for key, of in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")}
         environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # `_Progress` parses the messages of make

@@ -15,8 +15,9 @@ order reaches almost 0."""
 
 
 def of_layout(names: Iterable[str], key: str, number: int | None) -> list[str]:
-    """The functions in the order of a layout. It depends only on the build's key, the layout's number and the names,
-    so it is the same on all machines. Cold parts of functions are left out: the compiler keeps them together."""
+    """The functions in the order of a layout. The order depends only on the build's key, the layout's number and the
+    functions' names, so it is the same on all machines. Cold parts of functions are left out: the compiler keeps them
+    together."""
     movable = {name for name in names if ".cold" not in name} - NEVER_MOVED
     return sorted(movable, key=lambda name: hashlib.sha256(f"{key} {number} {name}".encode()).digest())
 

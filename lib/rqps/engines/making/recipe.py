@@ -22,7 +22,7 @@ RECORDED = {
     "clang": ("-g1", "-gdwarf-4", "-frecord-command-line"),
 }
 """Flags of every build: they record the compiler's flags in the program, and add no code. Without -gdwarf-4, valgrind
-3.19 does not start programs by clang 14."""
+3.19 does not start programs that clang 14 compiled."""
 PACKAGES = {
     **{"gcc": "gcc", "clang": "clang", "ld.lld": "lld", "ld.gold": "binutils"},
     **{"llvm-profdata": "llvm", "ninja": "ninja-build"},
@@ -226,8 +226,8 @@ def mismatches(parts: Mapping[str, Part], facts: Mapping[str, str]) -> tuple[lis
 
 
 def compiler_path(name: str) -> str | None:
-    """The path of a compiler on PATH: `clang`, else the newest that has its version in its name, such as
-    `clang-14`."""
+    """The path of a compiler on PATH: `clang`; if there is none, the newest compiler with a version in its name, such
+    as `clang-14`."""
     numbered = ((shutil.which(f"{name}-{number}")) for number in range(30, 9, -1))
     return shutil.which(name) or next(filter(None, numbered), None)
 

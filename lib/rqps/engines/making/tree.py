@@ -28,8 +28,8 @@ def identity(name: str, source: SourceTree) -> str:
 
 
 def changed(source: SourceTree) -> str:
-    """The commit of a directory, and that it has uncommitted changes if so, in words; empty if the directory is not
-    the root of a repository."""
+    """The commit of a directory in words, with a remark if files have uncommitted changes; empty if the directory is
+    not the root of a repository."""
     folder = Path(str(source.path)).expanduser()
     if source.path is None or not (commit := _git(folder, "rev-parse", "--short", "HEAD").strip()):
         return ""

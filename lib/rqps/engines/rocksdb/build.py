@@ -1,4 +1,5 @@
-"""A RocksDB build: a library with the driver that opens it, or a db_bench, and what each reports about itself."""
+"""Finds builds of RocksDB, which are either a library, opened by the driver, or a db_bench, and reads facts about
+them."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,11 @@
-/* The driver: puts the load of one db_bench step on a RocksDB library, by its C API alone.
+/* The driver is the load generator for a RocksDB library: it runs one step of db_bench through the library's C API.
  *
- * The library is loaded at run time, so that one program measures all releases, and what is compared is the library.
- * Called as `driver LIBRARY facts`, or `driver LIBRARY NAME=VALUE...`: it opens the database, writes `rqps ready`,
- * waits for a line, does the step and the chores after it, writes `rqps ended`, waits until its input ends, and then
- * reports: a line of JSON for each second of each client, the database's own statistics as `stats| ...`, and facts
- * about it as `status MOMENT NAME VALUE`.
+ * The driver loads the library at run time. So the same driver measures all releases, and results differ only by the
+ * library. `driver LIBRARY facts` prints the versions of the compression libraries in the library. The other form is
+ * `driver LIBRARY NAME=VALUE...`: the driver opens the database, writes `rqps ready`, waits for a line of input, runs
+ * the step and the chores after the step, writes `rqps ended`, and waits for the end of its input. Then it reports:
+ * one line of JSON per client and second, RocksDB's statistics as `stats| ...`, and the database's status as
+ * `status MOMENT NAME VALUE`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,7 +31,7 @@
 #define MOST_BATCH 1024
 #define WRITER "writer"
 
-/* The C API. All of it has one form since 5.18; what came later is marked, and may be missing. */
+/* The C API. FUNCTIONS have the same signatures in all releases since 5.18. Functions in LATER may be missing. */
 typedef void *Any;
 #define FUNCTIONS(F)                                                                                                  \
     F(Any, options_create, (void))                                                                                    \
@@ -71,7 +72,7 @@ typedef void *Any;
     F(size_t, livefiles_size, (Any, int))                                                                             \
     F(void, livefiles_destroy, (Any))                                                                                 \
     F(void, free, (void *))
-#define LATER(F) F(Any, cache_create_hyper_clock, (size_t, size_t)) /* 8.1; with 0 the automatic one, from 8.6 */
+#define LATER(F) F(Any, cache_create_hyper_clock, (size_t, size_t)) /* since 8.1; entry size 0 = auto, since 8.6 */
 
 #define DECLARE(type, name, arguments) type(*name) arguments;
 static struct {
@@ -103,7 +104,7 @@ static void say(const char *format, ...) {
 
 static _Noreturn void fail(const char *what, const char *why) {
     say("error: %s: %s\n", what, why);
-    fflush(NULL); /* the database's LOG says more of it */
+    fflush(NULL); /* also the database's LOG, which has details of the error */
     _exit(1);
 }
 
@@ -118,8 +119,8 @@ static uint64_t now_ns(clockid_t clock) {
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
 }
 
-/* Our time: what others do in their turns takes none of it. Whoever gives us turns maps this, too: it writes for how
- * long we have been stopped so far, and reads how many operations are done. */
+/* In a duet, rqps stops this process (SIGSTOP) while another dbms has the load, and the driver's clock excludes these
+ * stops. rqps shares this struct: it writes the total time of the stops, and reads the number of operations done. */
 static struct {
     _Atomic int64_t stopped_ns;
     _Atomic uint64_t operations;
@@ -130,12 +131,12 @@ static uint64_t our_ns(void) {
     do {
         stopped = turns->stopped_ns;
         now = (int64_t)now_ns(CLOCK_MONOTONIC);
-    } while (stopped != turns->stopped_ns); /* we were stopped between the two */
+    } while (stopped != turns->stopped_ns); /* again if the process was stopped between the two reads */
     return (uint64_t)(now - stopped);
 }
 
-/* Also RocksDB's own clock, in place of the C library's: it slows writes down to a rate by it, and would have much in
- * hand after each stop. */
+/* Replaces the C library's function, also for RocksDB, which limits the rate of writes by this clock. If the clock
+ * ran during a stop, RocksDB would allow a burst of writes after the stop. */
 int gettimeofday(struct timeval *at, void *zone) {
     uint64_t us = (now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC) + our_ns()) / 1000;
     (void)zone;
@@ -144,7 +145,8 @@ int gettimeofday(struct timeval *at, void *zone) {
     return 0;
 }
 
-/* And its waits: until a time by that clock, which is past by the real one as soon as we have been stopped. */
+/* Also replaces the C library's function: RocksDB computes the deadline by the clock above, which is behind the real
+ * clock after a stop, so a wait until this deadline would end immediately. */
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
     uint64_t ns = (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec;
     ns += now_ns(CLOCK_MONOTONIC) - our_ns();
@@ -162,7 +164,7 @@ static uint64_t random_of(uint64_t *state) { /* splitmix64 */
 static size_t key_size, value_size;
 static uint64_t keys;
 
-static void make_key(char *key, uint64_t value) { /* as db_bench does: eight bytes, the highest first, then zeros */
+static void make_key(char *key, uint64_t value) { /* as in db_bench: eight bytes, big-endian, then the digit 0 */
     for (int i = 7; i >= 0; i--, value >>= 8) key[i] = (char)(value & 0xff);
     memset(key + 8, '0', key_size - 8);
 }
@@ -171,7 +173,7 @@ static void make_key(char *key, uint64_t value) { /* as db_bench does: eight byt
 #define PIECE 100
 static char *values;
 
-static void make_values(double compression_ratio) { /* pieces whose second part repeats the first, as db_bench's */
+static void make_values(double compression_ratio) { /* as in db_bench: pieces that begin with random text, repeated */
     size_t raw = (size_t)(PIECE * compression_ratio);
     uint64_t state = 301;
     values = malloc(VALUES_BYTES + PIECE + value_size);
@@ -194,8 +196,8 @@ struct client {
     int id;
     const char *name;
     enum kind kind;
-    uint64_t seed, next, last, done; /* keys in order from next to last; operations so far */
-    uint64_t most;                   /* operations, 0 for as long as there is time */
+    uint64_t seed, next, last, done; /* next and last: the keys to fill, in order; done: operations so far */
+    uint64_t most;                   /* maximum number of operations; 0 means no maximum */
     uint64_t warmup;
     double bytes_per_s;
     size_t value_at;
@@ -260,7 +262,8 @@ static uint64_t seek_one(struct client *me) {
     return hit;
 }
 
-/* One operation of a client, which a profile begins with and callgrind counts; gives the number of keys found. */
+/* Executes one operation of a client; returns the number of keys found. Profiles begin with this function, and
+ * callgrind counts its instructions. */
 __attribute__((noinline, noclone)) uint64_t one_operation(struct client *me) {
     char *error = NULL;
     size_t length;
@@ -290,7 +293,7 @@ __attribute__((noinline, noclone)) uint64_t one_operation(struct client *me) {
     return 0;
 }
 
-static uint64_t operations_of(const struct client *me) { /* each key of a batch is one */
+static uint64_t operations_of(const struct client *me) { /* each key of a batch counts as one operation */
     return me->kind == MULTIREAD ? (uint64_t)batch : 1;
 }
 
@@ -298,7 +301,7 @@ static void record(struct client *me, uint64_t at_ns, double us, uint64_t found)
     size_t second = (at_ns - origin_ns) / 1000000000u;
     if (second >= me->second_count) {
         size_t had = me->second_count * sizeof *me->seconds, needed = (second + 1) * sizeof *me->seconds;
-        /* Not in the heap: when it grew would decide where RocksDB's next block lies, and so what memcmp costs. */
+        /* Not in the heap: growing there would move RocksDB's next blocks, and memcmp's cost depends on addresses. */
         me->seconds = had ? mremap(me->seconds, had, needed, MREMAP_MAYMOVE)
                           : mmap(NULL, needed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (me->seconds == MAP_FAILED) fail("no room for another second", strerror(errno));
@@ -320,7 +323,7 @@ static void load(struct client *me) {
     uint64_t last_ns = our_ns();
     double bytes = (double)(key_size + value_size);
     while (clients_left && (!me->most || me->done < me->most) && !filled(me)) {
-        if (me->bytes_per_s > 0) { /* in pieces of a hundredth of a second, as db_bench's limiter does about */
+        if (me->bytes_per_s > 0) { /* sleeps for 10 ms at a time, roughly as db_bench's rate limiter does */
             double due_s = (double)me->done * bytes / me->bytes_per_s, late_s = (double)(last_ns - origin_ns) / 1e9 - due_s;
             if (late_s < 0) {
                 usleep(10000);
@@ -341,17 +344,18 @@ static void load(struct client *me) {
 static void *client_thread(void *argument) {
     struct client *me = argument;
     pthread_setname_np(pthread_self(), me->name);
-    /* By this thread, so that what it reads into the cache lies at the same places in its own heap in each run. */
+    /* The client's thread does its own warm-up, so that the blocks that it reads into the block cache are in the same
+     * places of the thread's heap in each run. */
     for (uint64_t done = 0; done < me->warmup; done += operations_of(me)) one_operation(me);
-    pthread_barrier_wait(&all_of_us); /* all are there: the step can be begun */
-    pthread_barrier_wait(&all_of_us); /* it has begun */
+    pthread_barrier_wait(&all_of_us); /* all threads have ended their warm-up: the step can begin */
+    pthread_barrier_wait(&all_of_us); /* the step has begun */
     uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
     me->begin_ns = our_ns();
     load(me);
     me->end_ns = our_ns();
-    if (strcmp(me->name, WRITER)) clients_left--; /* the last of them ends what is written beside */
+    if (strcmp(me->name, WRITER)) clients_left--; /* at 0, the writer ends */
     me->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
-    pthread_barrier_wait(&all_of_us); /* it has ended */
+    pthread_barrier_wait(&all_of_us); /* the step has ended */
     pthread_barrier_wait(&all_of_us); /* the threads' counters have been read */
     return NULL;
 }
@@ -364,7 +368,7 @@ static uint64_t property(const char *name) {
 
 static void wait_for_background(double patience_s) {
     uint64_t begin_ns = our_ns();
-    for (int quiet = 0; quiet < 3;) { /* what has ended may schedule more */
+    for (int quiet = 0; quiet < 3;) { /* three times, since a job that ends may schedule another job */
         uint64_t left = property("rocksdb.num-running-compactions") + property("rocksdb.compaction-pending") +
                         property("rocksdb.num-running-flushes") + property("rocksdb.mem-table-flush-pending");
         if (property("rocksdb.background-errors")) return;
@@ -396,7 +400,7 @@ static void chores(const char *list, double patience_s) {
         if (!strcmp(chore, "flush")) flush();
         else if (!strcmp(chore, "wait")) wait_for_background(patience_s);
         else if (!strcmp(chore, "compact")) rocks.compact_range(db, NULL, 0, NULL, 0);
-        else if (!strcmp(chore, "compact0")) { /* level 0 alone: one file there is enough for a while */
+        else if (!strcmp(chore, "compact0")) { /* only level 0: one file there triggers it for a while */
             set_trigger("1");
             wait_for_background(patience_s);
             set_trigger(text("level0_trigger", "4"));
@@ -405,7 +409,7 @@ static void chores(const char *list, double patience_s) {
     free(copy);
 }
 
-static double filter_kb(void) { /* -1 where no table says it */
+static double filter_kb(void) { /* -1 if the properties of the tables do not have the size */
     char *tables = rocks.property_value(db, "rocksdb.aggregated-table-properties");
     const char *filter = tables ? strstr(tables, "filter block size=") : NULL;
     double found = filter ? strtod(filter + strlen("filter block size="), NULL) / 1024 : -1;
@@ -482,7 +486,7 @@ static void open_database(void) {
     char *error = NULL;
     Any base = rocks.options_create(), tables = rocks.block_based_options_create(), options = rocks.options_create();
     const char *cache = text("cache_type", "lru_cache");
-    if (strcmp(cache, "lru_cache")) { /* an LRU cache is described in the text of the options */
+    if (strcmp(cache, "lru_cache")) { /* the text of the options describes an LRU cache, but no other */
         if (!rocks.cache_create_hyper_clock) fail("cache_type", "this library's C API has no hyper clock cache");
         size_t entry = strcmp(cache, "auto_hyper_clock_cache") ? (size_t)number("block_size", 8192) : 0;
         rocks.block_based_options_set_block_cache(tables, rocks.cache_create_hyper_clock((size_t)number("cache_size", 32 << 20), entry));
@@ -560,7 +564,7 @@ int main(int count, char **arguments) {
     for (int i = 0; i < workers; i++) pthread_create(&clients[i].thread, NULL, client_thread, clients + i);
     pthread_barrier_wait(&all_of_us);
     say("rqps ready\n");
-    if (getchar() == EOF) _exit(0); /* nobody wants it any more */
+    if (getchar() == EOF) _exit(0); /* rqps has ended */
     uint64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     origin_ns = our_ns();
     end_ns_due = seconds > 0 ? origin_ns + (uint64_t)(seconds * 1e9) : 0;
@@ -588,5 +592,5 @@ int main(int count, char **arguments) {
     rocks.close(db);
     say("closed\n");
     fflush(stdout);
-    _exit(0); /* without the destructors of the library */
+    _exit(0); /* without running the library's destructors */
 }

@@ -239,8 +239,8 @@ class Source:
         return self.folder if self.program else None
 
     def size_bytes(self) -> int | None:
-        """The size of the tree if the tree is on this machine, else the size of its archive; None if that is unknown,
-        and for a source outside the cache."""
+        """The size of the tree if the tree is on this machine, else the size of its archive. None if the size of the
+        archive is unknown, or if the source is not copied to the cache."""
         if self.kind in AT_THEIR_PLACE:
             return None
         return size_bytes(tree) if (tree := self.present()) else self.archive_bytes

@@ -2,8 +2,8 @@
 
 tarfile's data filter checks every entry, but it turns an absolute name into a relative one, lets a later entry
 overwrite an earlier one, and before Python 3.11.13 and 3.12.11 chains of links get past it. So this module makes
-folders and files first and links last, and checks the links on the real file system. If it raises, the caller has to
-remove the folder.
+folders and files first and links last, and checks the links on the real file system. If `unpack` raises an error, the
+caller has to remove the folder.
 """
 
 import errno

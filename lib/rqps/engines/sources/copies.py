@@ -12,8 +12,8 @@ from rqps.numbers import megabytes
 
 LEFT_BY_COMPILERS = ("*.o", "*.a", "*CMakeFiles/*", "*.git/*")
 MOST_COPIES, MOST_BYTES = 10, 4_000_000_000
-"""The maximum number of copies, and the maximum size of one copy in bytes. Of more copies, those that were used
-longest ago are removed."""
+"""The maximum number of copies, and the maximum size of one copy in bytes. If there are more copies, the least
+recently used ones are removed."""
 
 
 def copy_of(digest: str) -> Path:

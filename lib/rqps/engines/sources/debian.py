@@ -1,8 +1,8 @@
 """Fetches Debian packages of any suite with the libraries that they need, and unpacks them in the cache.
 
-apt does the work, with the machine's mirrors, proxies and keys, but with package lists and an (empty) list of
-installed packages that belong to rqps. apt checks signatures as always. Nothing is installed on the system, so any
-user can fetch packages.
+apt resolves and downloads the packages. It uses the mirrors, proxies and keys of the system, but rqps gives it
+separate package lists and an empty list of installed packages. apt checks signatures as always. Nothing is installed
+on the system, so any user can fetch packages.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ NOT_NEEDED = re.compile(
     # drivers of graphics cards
     r"|libgl1-mesa-dri|libllvm.*|libz3-.*"
 )
-"""Pattern of dependencies that are left out, since the programs that we start do not need them. If a library is left
-out by mistake, its program fails to start."""
+"""Pattern of dependencies that are left out, since the programs that rqps starts do not need them. If a needed
+library is left out by mistake, the program fails to start."""
 NEEDED_AFTER_ALL = {"linux-perf": ("libperl5",)}
 """Maps a package to prefixes of dependencies that it needs although `NOT_NEEDED` fits them: perf is linked with
 libperl."""

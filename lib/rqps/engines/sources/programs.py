@@ -104,7 +104,7 @@ def perf(say: Say = print) -> Tool:
 
 
 def symbolizer() -> Tool | None:
-    """llvm-symbolizer, if it is on PATH. It answers hundreds of times as fast as the addr2line that perf asks."""
+    """llvm-symbolizer, if it is on PATH. It is hundreds of times as fast as addr2line, which perf calls."""
     return installed("llvm-symbolizer", *(f"llvm-symbolizer-{version}" for version in range(30, 10, -1)))
 
 
