@@ -18,11 +18,11 @@ and verdict.
 >>> compare(paired).select("step", "dbms", "n", numbers, "verdict").row(0)
 ('scan', 'my80.z', 6, 0.621, 0.604, 0.64, 'slower')
 
-All verdicts of a study are corrected for multiple comparisons together, so what `relate` compares is compared nowhere
-else.
+All verdicts of a study are corrected for multiple comparisons together, so pages take each comparison from `relate`
+and do not compute it a second time.
 
-`STUDENT`, the mean of the log ratios, compares rounds; `MEDIAN` sums up values that are not compared. The column
-`estimate` holds the result of either.
+Ratios of rounds are averaged by `STUDENT`, the mean of their logarithms; values that are not compared, by `MEDIAN`.
+The column `estimate` holds this mean or this median.
 """
 
 from rqps.stats import verdict

@@ -1,4 +1,4 @@
-"""Compares the versions of a rebuilt build: each with the base, and with the version before it."""
+"""Compares each version of a rebuilt build with the base and with the version before."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,8 +20,7 @@ VERSION: Columns = {
     "note": pl.String,
 }
 WATCHED = (THROUGHPUT, CPU)
-"""The metrics that `rqps watch` compares. Counted instructions are not among them, since they are not counted on each
-occasion."""
+"""The metrics that `rqps watch` compares. It does not compare instructions, since not every occasion counts them."""
 CHANGED = ("slower", "faster")
 CELL = ("step", "metric")
 Levels = Mapping[tuple[str, str], str]
@@ -45,8 +44,9 @@ def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
     """The comparisons of all versions of rebuilt builds as a tidy frame, for one `metric` if given. A version without
     any comparison has one row, with nulls.
 
-    `against` is `base`, or `last` for the version before. The comparisons of a version with the version before it are
-    corrected for multiple comparisons together with the study's own, but apart from those of other versions.
+    The column `against` is `base` for a comparison with the study's base, and `last` for a comparison with the
+    version before. The verdicts of one version against the version before are corrected for multiple comparisons
+    together with all comparisons with the study's base, but not with those between other versions.
     """
     every = versions(study)
     if study.card.base not in set(study.runs["dbms"]):
@@ -63,7 +63,7 @@ def by_version(study: Study, metric: str | None = None) -> pl.DataFrame:
 
 
 def _between_versions(study: Study, every: pl.DataFrame, compared: pl.DataFrame) -> list[pl.DataFrame]:
-    """One frame of comparisons per version; the base is the version before it."""
+    """One frame of comparisons per version; their base is the version before."""
     dbms = study.runs.select("dbms", "build", "config").unique().join(every, on="build")
     before = dbms.sort("number").with_columns(last=pl.col("dbms").shift().over("build_of", "config"))
     values = with_counts(measured(study, COMPARED), study)
@@ -80,17 +80,19 @@ def superseded(study: Study) -> tuple[str, ...]:
 
 
 def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
-    """Compares each version of a build with an earlier one, from the occasions on which it was the newest version:
-    one row per version, step, metric and `against`.
+    """Compares each version of a build with an earlier one, from the occasions on which the later of the two was the
+    newest version: one row per version, step, metric and `against`.
 
-    - `against` is `last` for a comparison with the version before. `against` is `base` in further rows of the newest
-      version: it is compared with the first version, or with the one that was `acknowledged`, by the ratios of both
-      to the base. The verdict of these rows is `unsure` unless the whole interval lies beyond the smallest effect.
+    - `against` is `last` for a comparison with the version before. Further rows, in which `against` is `base`,
+      compare the newest version with the first version, or with the version whose change was `acknowledged`: the
+      ratio of one to the base is divided by the ratio of the other. The verdict of these rows is `unsure` unless the
+      whole interval lies beyond the smallest effect.
     - `seen` is the verdict of the first occasion.
     - `state` is null unless `seen` is slower or faster. Then it is `suspected` until there is a second occasion,
       `changed` if the later occasions have the same verdict, and null otherwise.
 
-    The verdict on a version follows only from rounds in which it was the newest, so later versions do not change it.
+    A version's verdict follows only from rounds in which this version was the newest, so measuring later versions
+    does not change the verdict.
     """
     every = study.runs.select("dbms", "build", "config").unique().join(versions(study), on="build")
     every = every.sort("build_of", "config", "number")
@@ -120,7 +122,7 @@ def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
 
 def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
     """Maps each dbms to its rounds against the other dbms of its pair, without rounds in which a later version of its
-    build was up."""
+    build was also measured."""
     of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
     newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
     paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")
@@ -131,9 +133,9 @@ def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.
 def seen_on_occasions(
     rounds: pl.DataFrame, level: str | None = None, of_base: Mapping[str, pl.DataFrame] | None = None
 ) -> pl.DataFrame:
-    """One row per step and metric: the comparison over all occasions, the verdict of the first one (`seen`) and of
-    the later ones (`again`), and the `state` (see `watched`). With `of_base`, which maps dbms to their rounds against
-    the base, each ratio is divided by the ratio of the earlier version `level`."""
+    """One row per step and metric: the comparison over all occasions, the verdict of the first occasion (`seen`), the
+    verdict of the later occasions (`again`), and the `state` (see `watched`). With `of_base`, which maps dbms to
+    their rounds against the base, each ratio is divided by the ratio of the earlier version `level`."""
 
     def judged(part: pl.DataFrame) -> pl.DataFrame:
         if of_base is None:

@@ -36,15 +36,15 @@ from rqps.store.read import Study
 FEWEST_RELEASES = 3
 """Minimum number of releases in a course: two releases are only a comparison."""
 FEWEST_OF_A_DRIFT = 6
-"""Minimum number of releases for a drift: in fewer, single changes and a drift can't be distinguished."""
+"""Minimum number of releases for a drift: with fewer releases, a drift can't be distinguished from single changes."""
 LEAST = 0.005
-"""Smallest change that is named, as a share. Counted instructions are so exact that nearly every release has a
-significant smaller change."""
+"""Smallest change that is named, as a share of the level before the change. Counts of instructions are so exact that
+nearly every release changes them significantly, though by less than this share."""
 ITERATIONS_OF_MEANS = 50
 """Number of iterations after which the row and column means of a table with empty cells have converged."""
 FALSE_PAGES = 0.03
-"""Share of pages of equal releases on which a change is named by mistake, if noise is normally distributed. It is
-less than one in twenty, since real noise has longer tails."""
+"""Share of pages of equal releases on which a change is named by mistake, if noise is normally distributed. Real
+noise has longer tails and causes more mistakes, so this share is less than the one in twenty that is allowed."""
 CELL = ("host", "step", "metric")
 ALL_STEPS = "all steps"
 """The name of the course of the geometric mean over the steps of a study."""
@@ -67,15 +67,16 @@ class Courses(NamedTuple):
     """One row per host, step, metric and release in order: the `estimate` relative to the first release, with its
     95 % interval, and the `level` of the course at this release, which is constant between two changes."""
     changes: pl.DataFrame
-    """One row per change. `estimate` is the ratio of the level after the change to the level before it, with an
-    interval, and `way` is up or down; `points` is the difference between the ratios of `dbms` and `before` to the
-    base, as tables show them, in percentage points. The change most likely lies between the releases `before` and
-    `dbms`, with the probability `certainty`; with 95 % probability, one of the releases from `earliest` to `latest`
-    brought it. `until` is the last release before the next change."""
+    """One row per change. `estimate` is the ratio of the level after the change to the level before the change, with
+    an interval, and `way` is up or down. `points` is the difference, in percentage points, between two ratios to the
+    base that the tables print: the ratio of `dbms` minus the ratio of `before`. The change most likely lies between
+    the releases `before` and `dbms`, with the probability `certainty`; with 95 % probability, one of the releases
+    from `earliest` to `latest` caused the change. `until` is the last release before the next change."""
     summary: pl.DataFrame
-    """One row per host, step and metric: `course` is `flat`, `steps` or `drift`; `estimate` is the ratio of the last
-    release to the first, as tables show it, with an interval, and `points` their difference in percentage points of
-    the base; `resolves` is the smallest change that would be named if only the last release had it."""
+    """One row per host, step and metric. `course` is `flat`, `steps` or `drift`. `estimate` is the ratio of the last
+    release to the first, with an interval, and `points` is the difference between the ratios of these two releases to
+    the base, in percentage points; both are computed from the ratios that the tables print. `resolves` is the
+    smallest change that would be named if only the last release had it."""
 
 
 class Stretches(NamedTuple):
@@ -99,8 +100,8 @@ def releases(study: Study) -> list[str]:
 
 @lru_cache(maxsize=2)  # the page `history` and a report's first page both use the result
 def courses_of(study: Study) -> Courses:
-    """The courses of a study's steps, with their `group` and `kind`, and if there are several steps, of their
-    geometric mean: `ALL_STEPS`."""
+    """The courses of a study's steps, with the `group` and `kind` of each step; if there are several steps, also the
+    course of their geometric mean, which is named `ALL_STEPS`."""
     paired, compared = relate(study)
     without = [step for steps in left_out(study).values() for step in steps]
     keys = [name for name in ("host", "metric", "base", "dbms", "occasion", "round") if name in paired.columns]
@@ -122,8 +123,8 @@ def courses_of(study: Study) -> Courses:
 
 def courses(paired: pl.DataFrame, ordered: Sequence[str], shown: pl.DataFrame | None = None) -> Courses:
     """The courses of paired rounds over the releases in `ordered`. All changes of the frame are corrected for
-    multiple comparisons together. `shown` has the comparisons in tables: percentage points and the estimates of the
-    summary are taken from it, so that they agree with the tables."""
+    multiple comparisons together. `shown` has the comparisons that the tables print: estimates and percentage points
+    are computed from their ratios, so that courses agree with tables."""
     rows = paired.filter(pl.col("dbms").is_in(ordered), pl.col("base").is_in(ordered))
     cells = rows.partition_by(*CELL, "base", as_dict=True, maintain_order=True)
     known = {} if shown is None else shown.partition_by(*CELL, "base", as_dict=True)
@@ -153,7 +154,8 @@ class _Course:
     errors: Floats
     freedom: float
     shown: Floats
-    """The logarithms of the ratios to the base, as tables show them."""
+    """The logarithms of the ratios to the base that the tables print. For a release that no table has, the logarithm
+    is computed from `values`."""
 
     def described(self, coverage: float) -> tuple[Iterator[dict[str, Any]], ...]:
         """Rows of the frames `points`, `changes` and `summary`. The penalty of a change follows from `coverage`: a
@@ -199,8 +201,8 @@ class _Course:
             }
 
     def _chances(self, begin: int, end: int) -> Floats:
-        """For each release after `begin` and before `end`, the probability that it brought the change, given that
-        exactly one of them did."""
+        """For each release after `begin` and before `end`, the probability that this release caused the change, given
+        that exactly one release did."""
         values, weights = self.values[begin:end], self.errors[begin:end] ** -2
         sums, totals = (weights * values).cumsum(), weights.cumsum()
         before, after = sums[:-1] ** 2 / totals[:-1], (sums[-1] - sums[:-1]) ** 2 / (totals[-1] - totals[:-1])
@@ -226,8 +228,9 @@ def _of_mean(errors: Floats) -> float:
 def _course(rounds: pl.DataFrame, ordered: Sequence[str], estimates: Mapping[str, float]) -> _Course | None:
     """The course of one step; None if there are too few releases, or if the noise of the rounds can't be estimated.
 
-    All ratios of a round share the random error of its base, which is removed as the mean of the round: the residuals
-    after the means of releases and rounds are noise. If there are at least three occasions, each counts as one round.
+    All ratios of a round share the random error of the base's value in that round. Therefore the mean of each round
+    is subtracted from the logarithms of its ratios, as is the mean of each release; the residuals are the noise. If
+    there are at least three occasions, the mean of an occasion counts as one round.
     """
     keys = [name for name in ("occasion", "round") if name in rounds.columns]
     base, measured = rounds["base"][0], dict(rounds.group_by("dbms").len().iter_rows())

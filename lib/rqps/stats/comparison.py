@@ -28,12 +28,13 @@ def compare(
     keys: Sequence[str] | None = None,
     beside: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that it still needs.
+    """One row per comparison of paired rounds: estimate, interval, verdict, and the rounds that a verdict still
+    needs.
 
     `estimate, low, high` describe the ratio me / base, or the difference me - base. The interval `sure_low,
     sure_high` decides the verdict: it is corrected for all comparisons of the frame and of `beside`, another result
-    of `compare` on the same page. A comparison is `same` if this interval lies within the study's `smallest_effect`,
-    a share of the base. Any `keys` must include `metric`.
+    of `compare` on the same page. A comparison is `same` if this interval differs from no difference by at most the
+    study's `smallest_effect`, a share of the base's value. Any `keys` must include `metric`.
     """
     paired = judgeable(paired)
     if "usual_spread" not in paired.columns:
@@ -44,7 +45,7 @@ def compare(
     one = [name for name in keys if name not in follows]
     following = [pl.col(name).first() for name in (*keys, *VERDICT_SETTINGS) if name in (*follows, *VERDICT_SETTINGS)]
     sides = {"base_estimate": pl.col("base_value"), "me_estimate": pl.col("me_value")}
-    # Costs of parts are averaged, since only their means add up to the cost of the whole; medians do not.
+    # Costs of parts are averaged: means of parts add up to the mean cost of the whole, medians do not.
     adds_up = "base_whole" in paired.columns
     middles = {name: values.mean() if adds_up else values.median() for name, values in sides.items()}
     occasions = pl.col("occasion").n_unique() if "occasion" in paired.columns else pl.lit(1)
@@ -136,8 +137,9 @@ def absolute(values: pl.DataFrame, statistic: Statistic = MEDIAN, keys: Sequence
 
 @lru_cache(maxsize=2)  # most sections of a page use the result
 def relate(study: Study) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The ratios of a study's rounds to its base, with counted instructions, and the comparisons made of them: one
-    row per step, dbms and metric with warnings, in the order of the tables. All verdicts are corrected together."""
+    """Two frames: the ratios of a study's rounds to its base, with counted instructions; and the comparisons that
+    follow from these ratios, one row per step, dbms and metric, with warnings, in the order of the tables. All
+    verdicts are corrected together."""
     paired = rounds(with_counts(measured(study, COMPARED), study), study.runs, study.card.base)
     compared = with_warnings(in_tables(compare(paired)), all_warnings(study))
     return paired, with_layouts(compared, study)
@@ -158,15 +160,15 @@ def what_ifs(study: Study) -> pl.DataFrame:
 
 
 def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The ratios of each build's configs to one config of the same build, round by round, and the comparisons made of
-    them."""
+    """Two frames: the ratios of each build's configs to one config of the same build, round by round; and the
+    comparisons that follow from these ratios."""
     paired = rounds_within_build(measured(study, COMPARED), study.runs, study.card.base)
     return paired, relate_pairs(paired, compared)
 
 
 def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
     """The gain in rQPS by another config of a build: its ratio to the study's base minus the ratio of the config
-    `instead_of`, round by round. `rounds` has the ratios, `within` the pairs of configs of one build."""
+    `instead_of` to that base, round by round. `rounds` has the ratios, `within` the pairs of configs of one build."""
     keys = ["host", "step", "metric", *_occasion(rounds), "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
@@ -182,8 +184,9 @@ def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
 
 
 def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """The tidy frame of paired rounds. Comparisons in `compared`, the study's own frame, are taken from there, so
-    each has one figure and one verdict on all pages; the others are corrected together with that frame."""
+    """The tidy frame of paired rounds. A pair that `compared`, the tidy frame of the study, contains is taken from
+    there, so the pair has one number and one verdict on all pages. The verdicts of all other pairs are corrected
+    together with those of `compared`."""
     keys = ["host", "step", "base", "dbms"]
     own = compared.join(paired, on=keys, how="semi", maintain_order="left")
     further = paired.join(compared, on=keys, how="anti", maintain_order="left")
@@ -192,8 +195,8 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """The geometric mean of each dbms over the steps of a study, with an interval and no verdict: in each round all
-    steps have the same weight, and the estimate is the geometric mean of the steps' estimates.
+    """The geometric mean of each dbms's ratios over the steps of a study, with an interval and no verdict: in each
+    round all steps have the same weight, and the estimate is the geometric mean of the steps' estimates.
 
     `over` lists the steps in the mean: all but those in `left_out` and those in `missing`, in which other dbms were
     compared but this one was not. `incomplete` is the number of rounds that lack a step and are not used.
@@ -226,9 +229,9 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
 
 
 def centred_on_steps(means: pl.DataFrame, paired: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Moves each mean to the geometric mean of its steps' estimates, so that it follows from the ratios in a table;
-    the width of its interval stays. A mean of the rounds' means can differ from that, since the estimate of each step
-    weighs the rounds differently.
+    """Moves each mean, with its interval, to the geometric mean of its steps' estimates, so that a reader can compute
+    the mean from the ratios in a table. Without this, the two would differ slightly: `means` are averages of the
+    rounds' means, but the estimate of each step gives the rounds other weights.
     """
     of_steps = STUDENT.estimate(paired, [*keys, "step"], "ratio")
     centres = of_steps.group_by(keys).agg(centre=pl.col("estimate").log().mean().exp())

@@ -1,5 +1,5 @@
-"""Conditions of the runs, warnings, and query plans that differ. Pages show them beside the numbers that they
-concern."""
+"""Conditions of the runs, warnings, and query plans that differ between dbms. Pages show a warning beside the numbers
+that it concerns."""
 
 from collections import Counter
 from functools import lru_cache
@@ -26,14 +26,15 @@ _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptim
 
 @lru_cache(maxsize=1)  # a page uses the result twice
 def all_warnings(study: Study) -> pl.DataFrame:
-    """All warnings of a study: those of its runs, missing rounds, steps that give no number, rates that were not
-    reached, and conditions that differ although no config asks for it."""
+    """All warnings of a study: those of its runs, missing rounds, steps that give no number or are not compared,
+    target rates that were not reached, and conditions, settings and compilers that differ although no config asks for
+    it."""
     steps, base = study.steps, study.card.base
     errors, operations = (pl.col(name).cast(pl.String) for name in ("errors", "operations"))
     failed = pl.when(pl.col("errors") > 0).then(errors + " errors in ").otherwise(pl.lit(""))
     no_number = failed + operations + " operations: not compared"
-    # In steps with queries, the target is the rate of the concurrent inserts; if they miss it, the run itself has a
-    # warning.
+    # In steps with queries, the target is the rate of the concurrent inserts; if the inserts miss this rate, the run
+    # itself has a warning.
     missed = steps.filter(pl.col("target_held").not_(), pl.col("unit") != "query")
     rates = (pl.col(name).map_elements(sized, pl.String) for name in ("operations_per_s", "target_per_s"))
     differs, found_values = pl.col("values").list.len() > 1, pl.col("values").list.join(" or ")
@@ -85,8 +86,8 @@ def how_compiled(study: Study) -> pl.DataFrame:
 
 
 def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
-    """Facts of compilation in which a dbms differs from the base, if the version differs, too: between builds of one
-    version, such a difference is what the study asks about."""
+    """Facts of compilation in which a dbms differs from the base, if the version differs, too. Between builds of one
+    version, such a difference gives no warning, since it is the question of the study."""
     versions = study.runs.select("study", "host", "dbms", "build", "config", "version").unique()
     facts = how_compiled(study).join(versions, on=["host", "dbms"], maintain_order="left")
     of_base = facts.filter(dbms=base).select("host", "name", of_base="value", other_version="version")
@@ -95,9 +96,10 @@ def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
 
 
 def missing_rounds(study: Study) -> pl.DataFrame:
-    """Warnings for a dbms that has finished fewer rounds than the study plans, or whose config its version lacks.
+    """One warning for each dbms that has finished fewer rounds than the study plans, or that can't be measured
+    because its version lacks the scenario of its config.
 
-    A study that has only profiled runs gets no such warning, since the number of planned runs is not stored.
+    A study that has only profiled runs gets no such warning, since the planned number of such runs is not stored.
     """
     if "throughput" not in set(study.runs["mode"]):
         return study.warnings.clear()
@@ -146,7 +148,8 @@ def _explained(kind: str, texts: list[tuple[str, int]]) -> str:
 def hidden_differences(study: Study, base: str) -> pl.DataFrame:
     """Server variables in which a dbms differs from the base, although no config asked for it.
 
-    Variables that only one of the two servers has are left out, since they come with its version.
+    Variables that only one of the two servers has are left out: its version added them, or the other version removed
+    them.
     """
     known = _variables(study).group_by("host", "dbms", "name").agg(pl.col("value").first())
     options = study.conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
@@ -252,7 +255,7 @@ def options_of_some(conditions: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFram
 
 def builds(runs: pl.DataFrame, conditions: pl.DataFrame) -> pl.DataFrame:
     """One row per host and dbms: the version that the server reported, its binary, the number of its runs, options
-    whose values differ between dbms, and how the program was compiled, if that was read."""
+    whose values differ between dbms, and, if known, the compiler and options of the program."""
     options = asked_options(conditions)
     differing = options.filter(pl.col("value").n_unique().over("name") > 1).sort("name")
     differing = differing.group_by("dbms").agg(options=pl.format("{}={}", "name", "value").str.join(", "))

@@ -1,5 +1,5 @@
-"""Verdicts on throughput, CPU and instructions of the same comparisons, and the reason why they differ, if waiting
-times show it."""
+"""Verdicts on throughput, CPU and instructions of the same step and dbms, and the reason why these verdicts differ,
+if waiting times or instructions show a reason."""
 
 import polars as pl
 
@@ -61,7 +61,7 @@ def waiting(study: Study) -> pl.DataFrame:
 
 def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row per comparison, with one column per metric for its verdict. `differ` is true if these verdicts differ;
-    `reason` says why, and is null unless the `waits` or the instructions show it.
+    `reason` explains the difference, and is null if neither `waits` nor the instructions show a reason.
 
     >>> step = {"host": "vm", "step": "insert", "base": "my56.z", "dbms": "my80.z"}
     >>> verdicts = {THROUGHPUT: "same", CPU: "slower"}

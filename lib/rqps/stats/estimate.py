@@ -18,11 +18,12 @@ FEWEST_FOR_A_SLOPE = 8
 MOST_FREEDOM = 20.0
 """Maximum degrees of freedom that a group borrows from the others, however similar their variances are."""
 OTHERS_COUNT = 1 / 2
-"""The share of the borrowed degrees of freedom that counts, since spreads differ in other ways than theory assumes:
-with all of them 8 of 100 pages of 4 to 6 rounds had a false verdict, with half 1 to 5 (benchmarks/verdicts)."""
+"""The share of the borrowed degrees of freedom that is used, since the variances of groups differ in other ways than
+the theory assumes: with all borrowed degrees of freedom, 8 of 100 pages of 4 to 6 rounds had a false verdict; with
+half of them, 1 to 5 of 100 (benchmarks/verdicts)."""
 FEW_FREEDOM, OTHERS_COUNT_FOR_FEW = 5.0, 0.3
-"""A group with fewer than 5 degrees of freedom of its own uses a share of 0.3: with 141 unlike steps of four rounds,
-a share of 1/2 would give 10 of 100 pages a false verdict, this share 4."""
+"""A group with fewer than 5 degrees of freedom of its own uses a share of 0.3. Of pages of 141 unlike steps with four
+rounds each, 10 of 100 would have a false verdict with a share of 1/2, but 4 with this share."""
 USUAL_WEIGHS = 4
 """The weight of a spread known beforehand (`usual_spread`), as a number of rounds."""
 _TINY = 1e-18
@@ -82,13 +83,14 @@ class Student(Statistic):
     estimated apart from the variance within rounds, and the weight of a round is the inverse of their sum (Hartung
     and Knapp, 2001).
 
-    If a side's spread between rounds is known beforehand (`usual_spread`, as a share of its value), its variance
-    weighs as much as `USUAL_WEIGHS` rounds beside the variance that the rounds show (a moderated t: Smyth, 2004), and
-    a single round has an interval, too. The variance of a difference is never less than that of its `counting_error`.
+    If the standard deviation of a value between rounds is known beforehand (`usual_spread`, as a share of the value),
+    the known variance counts like `USUAL_WEIGHS` rounds beside the variance of the measured rounds (a moderated t:
+    Smyth, 2004), so even a single round has an interval. The variance of a difference is at least the square of its
+    `counting_error`.
 
-    Rounds of one occasion share the influences of its hour. If there are at least three occasions, each counts as one
-    value, the mean of its rounds with the standard error of that mean, and the interval is a prediction interval, for
-    the value of a further occasion. With fewer occasions, all rounds count alike.
+    Rounds of one occasion share the state of the machine in that hour. With at least three occasions, each occasion
+    counts as one value: the mean of its rounds, with the standard error of this mean. The interval is then a
+    prediction interval for the value of a further occasion. With fewer occasions, all rounds count alike.
 
     >>> rounds = pl.DataFrame({"step": "scan", "ratio": [0.60, 0.62, 0.61, 0.65, 0.63, 0.62]})
     >>> [round(number, 3) for number in STUDENT.estimate(rounds, ["step"], "ratio").row(0)[2:]]
@@ -113,7 +115,7 @@ class Student(Statistic):
         groups = _over_occasions(rows.filter(pl.col("_y").is_finite()), keys)
 
         def covering(coverage: float) -> pl.DataFrame:
-            # Groups with equally many rounds share their degrees of freedom; each call of scipy is slow.
+            # Groups of equally many rounds have the same degrees of freedom: scipy, which is slow, is called once.
             quantiles = {free: self.quantile(free, coverage) for free in groups["freedom"].drop_nulls().unique()}
             quantile = pl.col("freedom").replace_strict(quantiles, default=None, return_dtype=pl.Float64)
             half_width = pl.col("error") * quantile
@@ -197,10 +199,11 @@ def _moderated(groups: pl.DataFrame) -> pl.DataFrame:
     """The groups with their degrees of freedom (`freedom`), and each standard error (`error`) shrunk towards the
     errors of the other groups of its metric.
 
-    A spread estimated from six rounds may be off by half. The variation among the spreads of a page shows how much
-    they really differ; the less they do, the more degrees of freedom a group borrows from the others (Smyth, 2004).
-    Steps that are noisy within rounds, such as steps of many clients, also spread more between rounds, so each error
-    is shrunk towards the errors of steps that are as noisy (Sartor and others, 2006).
+    A standard deviation estimated from six rounds may be off by half. All such estimates of a page together show how
+    much the true standard deviations of its groups differ: the less they differ, the more degrees of freedom a group
+    borrows from the others (Smyth, 2004). Steps that are noisy within rounds, such as steps of many clients, also
+    spread more between rounds, so each error is shrunk towards the errors of steps that are as noisy (Sartor and
+    others, 2006).
     """
     from scipy import special  # slow to import; scipy.stats and scipy.optimize take three times as long
 

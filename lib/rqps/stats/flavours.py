@@ -10,7 +10,7 @@ from rqps.store.read import Study
 
 FACTS = ("compiler", "optimization", "frame_pointers", "instruction_set", "lto", "pgo")
 OPTIONS = ("family", "optimization", "native", "pgo", "lto")
-"""The facts in which builds are compared one by one."""
+"""The facts whose effect is measured one at a time: two builds are compared that differ in this fact alone."""
 PLAIN = "x86-64"
 _WORDS = {"native": "native", "lto": "LTO", "pgo": "PGO"}
 _FRAMES = {"yes": "frame pointers", "no": "no frame pointers"}
@@ -42,9 +42,10 @@ def differences_of_builds(study: Study) -> dict[str, str]:
     """Maps dbms to words for the compilation of their builds, such as `gcc -O2, LTO`, where several builds of one
     version were compiled differently or have other layouts.
 
-    The words are the compiler and its optimization, and those other facts in which the builds of the version differ:
-    frame pointers only where nothing else distinguishes two of them. Builds that have all words in common also have
-    their own names. A dbms is left out if its compiler is unknown, or if its words differ between hosts.
+    The words are the compiler and its optimization, and those other facts in which the builds of the version differ;
+    frame pointers are named only where nothing else distinguishes two builds. If two builds would get the same words,
+    the name of each build is appended. A dbms is left out if its compiler is unknown, or if its words differ between
+    hosts.
     """
 
     def differ(fact: str, *among: str) -> pl.Expr:
@@ -75,8 +76,9 @@ def _listed(*parts: pl.Expr | str) -> pl.Expr:
 
 
 def means_of_pairs(study: Study, pairs: pl.DataFrame) -> pl.DataFrame:
-    """The geometric mean over the steps of each pair (`base`, `dbms`), of throughput, CPU and instructions, with
-    verdicts. Base and dbms are paired by round. The verdicts of all pairs are corrected together."""
+    """The geometric mean, over the steps, of the ratio of each pair's `dbms` to its `base`, for throughput, CPU and
+    instructions, with verdicts. Base and dbms are paired by round. The verdicts of all pairs are corrected
+    together."""
     without = [step for steps in left_out(study).values() for step in steps]
     values = with_counts(measured(study, COMPARED), study).filter(~pl.col("step").is_in(without))
     distinct = pairs.select("base", "dbms").unique(maintain_order=True)
@@ -84,9 +86,9 @@ def means_of_pairs(study: Study, pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def pairs_by_option(flavours: pl.DataFrame) -> pl.DataFrame:
-    """One row per pair of builds that differ in one compiler option alone: `option` is that option, `change` says how
-    it differs, such as `PGO` or `clang in place of gcc`, and `beside` has the options that both builds share. The
-    facts are those of the base, `base_name` and `name` the flavours of base and me."""
+    """One row per pair of builds that differ in one compiler option alone: `option` is that option, `change`
+    describes the difference, such as `PGO` or `clang in place of gcc`, and `beside` has the options that both builds
+    share. The columns of facts are those of the base; `base_name` and `name` are the flavours of base and me."""
     frames = []
     for option in OPTIONS:
         shared = [name for name in OPTIONS if name != option]
@@ -105,7 +107,7 @@ def pairs_by_option(flavours: pl.DataFrame) -> pl.DataFrame:
 
 
 def effects_of_options(study: Study) -> pl.DataFrame:
-    """The pairs of `pairs_by_option` with the geometric mean of throughput over the steps."""
+    """The pairs of `pairs_by_option`, each with the geometric mean, over the steps, of the ratio of throughput."""
     pairs = pairs_by_option(flavours(study))
     means = means_of_pairs(study, pairs).filter(metric=THROUGHPUT)
     return pairs.join(means, on=["host", "base", "dbms"], maintain_order="left")

@@ -1,4 +1,5 @@
-"""The health of a study: the base against itself, the spread of its rounds, their drift, and what disturbed them."""
+"""The health of a study: A/A comparisons of its base, the spread of its rounds, the drift of its ratios from round to
+round, and the rounds that other processes or other guests of the machine disturbed."""
 
 import math
 from dataclasses import replace
@@ -41,25 +42,29 @@ class Health(NamedTuple):
 
     study: Study
     rounds: pl.DataFrame
-    """Rounds against the base: throughput, and CPU per operation."""
+    """The rounds of each dbms against the base, for throughput and CPU per operation."""
     itself: pl.DataFrame
-    """Rounds of the base against itself."""
+    """Rounds of the base against its twin: a second server of the same dbms."""
     compared: pl.DataFrame
-    """The tidy frame of the base against itself, with `different`: true if the interval for verdicts leaves out 1."""
+    """The tidy frame of the base against its twin. `different` is true if the interval that decides verdicts excludes
+    1."""
     overall: pl.DataFrame
-    """The base against itself over all steps, per metric: `n, estimate, low, high`."""
+    """The geometric mean over all steps of the twin's ratios to the base, one row per metric: `n, estimate, low,
+    high`."""
     steps: pl.DataFrame
-    """One row per host, step and metric: `rounds`; the standard deviations of the base `alone`, of ratios `between`
-    rounds and `within` rounds; and `noise_floor`, the smallest difference that an interval resolves, null with too
-    few rounds."""
+    """One row per host, step and metric: the number of `rounds`; the standard deviations of the base's values
+    (`alone`), of ratios `between` rounds, and of ratios `within` rounds; and `noise_floor`, the smallest difference
+    that an interval resolves, null with too few rounds."""
     by_round: pl.DataFrame
-    """One row per host and round: `off`, the median deviation of its ratios; `far`, true if that is unusually large;
-    `others` and `steal`, the numbers of steps that other processes or other guests of the machine disturbed; and
-    `disturbed`, true if one of these numbers exceeds the share `WORTH_NAMING` of all steps."""
+    """One row per host and round: `off`, the median of the deviations of its ratios from their medians over all
+    rounds; `far`, true if `off` is unusually large; `others` and `steal`, the numbers of steps that other processes
+    or other guests of the machine disturbed; and `disturbed`, true if one of these numbers exceeds the share
+    `WORTH_NAMING` of all steps."""
     cycles: pl.DataFrame
     """One row per duet and step: the numbers of its `cycles`, of those `disturbed` by other processes or guests, and
-    of those `left_out` for that reason. None is left out if most cycles of the step were disturbed: that is then the
-    normal state of the machine. Empty for runs in which the disturbance of cycles was not measured."""
+    of those `left_out` for that reason. No cycle is left out if most cycles of the step were disturbed: the
+    disturbance is then the normal state of the machine. Empty for runs in which the disturbance of cycles was not
+    measured."""
     drift: pl.DataFrame
     """One row per comparison: the `change` of its ratio from the first round to the last, by a fitted straight line,
     and `drifting`, true if that change is significant and large enough to matter."""
@@ -79,8 +84,9 @@ class Health(NamedTuple):
 
     @property
     def facts(self) -> pl.DataFrame:
-        """The rows that the numbers in a verdict's reasons count, by `kind`: `yes` is true for the rows that are
-        counted, and `estimate` is a ratio, 1 for no difference. `itself` has its half width as a ratio, too."""
+        """The rows behind the numbers in the reasons for `belief`, by `kind`: such a number counts the rows in which
+        `yes` is true. `estimate` is a ratio, 1 for no difference. Rows of the kind `itself` also have `half`, half
+        the width of their interval, as a ratio."""
         of_throughput, half = pl.col("metric") == THROUGHPUT, (pl.col("high") / pl.col("low")).sqrt()
         noise_floor, of_dbms = pl.col("noise_floor"), self.drift.group_by("host", "step", "dbms")
         resolved = noise_floor <= pl.lit(self.noise_floor, pl.Float64)
@@ -97,7 +103,7 @@ class Health(NamedTuple):
 
 
 def health(study: Study) -> Health:
-    """Judges a study by its rounds, its warnings, and duets of the base with itself, if it has any."""
+    """Judges a study by its rounds, its warnings and, if the study has any, its A/A comparisons of the base."""
     try:
         of_duets = rounds(measured(study, METRICS), study.runs, study.card.base)
         missing = "no round has both its base and another dbms finished without errors" if of_duets.is_empty() else ""
@@ -107,7 +113,7 @@ def health(study: Study) -> Health:
         of_duets, missing, finest = _NONE, str(error), None
     itself = _itself(study)
     both = pl.concat([of_duets, itself], how="diagonal").select(of_duets.columns)
-    # The base has few rounds against itself: their spread is estimated from the study's other rounds, too.
+    # There are few rounds of base against twin: their spread is estimated from the study's other rounds, too.
     compared = in_tables(compare(both))
     is_itself = pl.col("dbms") == TWIN.format(study.card.base)
     equal = compared.filter(is_itself).with_columns(verdict.different().alias("different"))
@@ -142,7 +148,7 @@ def _nine_of_ten(noise_floor: pl.Series) -> float | None:
 
 
 def _itself(study: Study) -> pl.DataFrame:
-    """Rounds of the base against itself. The twin is renamed here, since in the runs it has the base's name."""
+    """Rounds of the base against its twin. The twin is renamed here, since in the runs it has the base's name."""
     try:
         alone = load(study.place, mode="health")
         name = pl.when("twin").then(pl.format(TWIN, "dbms")).otherwise("dbms").alias("dbms")
@@ -156,7 +162,8 @@ def _itself(study: Study) -> pl.DataFrame:
 
 def _overall(equal: pl.DataFrame) -> pl.DataFrame:
     """The geometric means over all steps of the estimates and of the ends of their intervals. The interval is not
-    narrowed: all steps of a round share one start of the server, so averaging them does not reduce their error."""
+    narrowed: all steps of a round share one start of the server, so averaging over the steps does not reduce the
+    random error of that start."""
     middle = pl.col("estimate", "low", "high").log().mean().exp()
     return equal.group_by("metric", maintain_order=True).agg(pl.col("n").max(), middle)
 
@@ -214,8 +221,9 @@ def deviations(of_duets: pl.DataFrame) -> pl.DataFrame:
 
 
 def between_occasions(of_duets: pl.DataFrame) -> pl.DataFrame:
-    """One row per metric, for comparisons with enough occasions: medians of the standard deviations of their ratios
-    `within` an occasion and `between` occasions. The latter is the machine's: the spread of rounds is subtracted."""
+    """One row per metric: the standard deviations of a comparison's ratios `within` an occasion and `between`
+    occasions, as medians over the comparisons with enough occasions. `between` shows how much the state of the
+    machine changes ratios: the spread that the rounds alone would cause is subtracted."""
     rows = of_duets if "occasion" in of_duets.columns else of_duets.with_columns(occasion=pl.lit(1))
     of_occasions = rows.group_by(*_CELL, "occasion").agg(_LOG.mean().alias("mean"), _LOG.var(), pl.len())
     left = (pl.col("mean").var() - (pl.col("ratio") / pl.col("len")).mean()).clip(0)

@@ -1,8 +1,8 @@
 """Interim analyses of a study that is measured until it is decided: the comparisons that are still undecided, and the
 differences that a number of rounds can resolve.
 
-Verdicts are computed only when a dbms has one of a few planned numbers of rounds. These looks share the probability
-of a false verdict, so that it does not grow with the number of looks.
+Verdicts are computed only when a dbms has one of a few planned numbers of rounds: each computation is a look. All
+looks share the probability of a false verdict, so that this probability does not grow with the number of looks.
 """
 
 import math
@@ -25,7 +25,7 @@ from rqps.study import ROUNDS_FOR_A_VERDICT, StudySpec
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
 """Numbers of rounds after which the verdicts of a dbms are computed."""
 USUAL_SPREAD = 0.01
-"""Assumed standard deviation of a round's ratio, used until enough rounds are measured to estimate it."""
+"""Assumed standard deviation of a round's ratio, as a share; used until enough rounds are measured to estimate it."""
 
 
 @dataclass
@@ -37,7 +37,8 @@ class InterimAnalyses:
     spec: StudySpec
     steps: Sequence[str]
     host: str | None = None
-    """The host whose verdicts are computed, since each host measures until its own are decided; None for all."""
+    """The host whose verdicts are computed; None for all hosts. Each host measures until its own verdicts are
+    decided."""
     most_rounds: int = LOOKS[-1]
 
     @property
@@ -47,7 +48,7 @@ class InterimAnalyses:
 
     @staticmethod
     def within(rounds: int) -> int:
-        """The number of looks at a dbms that gets at most `rounds` rounds: the planned looks before that number, and
+        """The number of looks at a dbms that gets at most `rounds` rounds: the planned looks after fewer rounds, and
         the last look.
 
         >>> [InterimAnalyses.within(rounds) for rounds in (4, 6, 10, 63)]
@@ -61,7 +62,8 @@ class InterimAnalyses:
         return next((look - done for look in LOOKS if look >= done), 0)
 
     def undecided(self) -> Mapping[str, int]:
-        """Maps each dbms with undecided comparisons to the number of these that the next look could decide."""
+        """Maps each dbms with undecided comparisons to the number of such comparisons that the next look could
+        decide."""
         following = pl.col("n").map_elements(lambda n: next((look for look in LOOKS if look > n), n), pl.Int64)
         unsure = self._compared().filter(verdict="unsure")
         promising = unsure.group_by("dbms").agg((pl.col("rounds_needed") <= following).sum())

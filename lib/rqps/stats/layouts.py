@@ -9,16 +9,17 @@ from rqps.numbers import in_percent
 from rqps.store.read import Study
 
 LAYOUT = "layout"
-"""The kind of warning that a change has if another order of functions alone can make it."""
+"""The kind of warning for a change that is not larger than another order of functions alone can make."""
 MEAN = "mean of the steps"
 KNOWN = {"engine": pl.String, "study": pl.String, "step": pl.String, "metric": pl.String, "by_layout": pl.Float64}
 
 
 def known_layouts(study: Study) -> pl.DataFrame:
-    """One row per step and metric of this study for which the effect of a layout is known, and the row `MEAN` if it
-    is known for the mean of these steps. `by_layout` is 1 plus the largest change that another order of functions
-    alone makes; `study` measured it. Empty for a study with layouts of its own, whose intervals include their effect,
-    and for a study of a single program, in which both sides have the same layout."""
+    """One row per step and metric of this study for which the effect of a layout is known, and a row `MEAN` if the
+    effect on the mean of these steps is known. `by_layout` is 1 plus the largest change that another order of
+    functions alone made; `study` is the study that measured this change. Empty for a study that itself measures
+    several layouts, since its intervals include their effect, and for a study of a single program, since base and me
+    then have the same layout."""
     runs = study.runs.select("engine", "build_digest", "layout")
     if runs["layout"].is_not_null().any() or runs["build_digest"].n_unique() < 2:
         return pl.DataFrame(schema=KNOWN)
@@ -39,9 +40,9 @@ def _rows(engine: str, steps: set[str]) -> Iterator[tuple[str, str, str, str, fl
 
 def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
     """The compared frame with two more columns: `by_layout`, the change that another order of functions alone makes
-    (from `known_layouts`; null if both sides are one program), and `within_layout`, true if the verdict is a change
-    of at most this size. Rows without a step are means over all steps. If the frame has warnings, a change within the
-    effect of a layout gets a warning of the kind `LAYOUT`."""
+    (from `known_layouts`; null if base and me are the same program), and `within_layout`, true if the verdict is a
+    change of at most this size. Rows without a step are means over all steps. If the frame has warnings, a change
+    within the effect of a layout gets a warning of the kind `LAYOUT`."""
     programs = study.runs.select("host", "dbms", "engine", "build_digest").unique(["host", "dbms"])
     of_base = programs.select("host", base="dbms", of_base="build_digest")
     step = pl.col("step") if "step" in compared.columns else pl.lit(MEAN).alias("step")

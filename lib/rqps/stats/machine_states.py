@@ -1,5 +1,6 @@
-"""The machine of a study: the findings of the doctor about it, and its state meanwhile. A ratio holds for a state, so
-wherever numbers of two studies stand side by side, states that differ are named."""
+"""The machine of a study: the findings of `rqps doctor`, and the state of the machine while the study was measured,
+which is the clock of the CPU and the room in the last-level cache. Ratios depend on this state, so wherever the
+numbers of two studies stand side by side, a difference between the two states is named."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +12,8 @@ from rqps.store.manifest import Manifest
 from rqps.store.read import Study
 
 OTHER_ROOM, OTHER_CLOCK = 1.9, 1.1
-"""States differ if the room in the cache, which is known as a power of two, or the clock differs by this factor."""
+"""Two states differ if their room in the cache differs by more than the factor `OTHER_ROOM` (the room is measured as
+a power of two), or their clock by more than the factor `OTHER_CLOCK`."""
 
 
 class MachineState(NamedTuple):

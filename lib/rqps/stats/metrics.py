@@ -22,8 +22,8 @@ wrong error, since cycles that follow each other are correlated."""
 MOST_OUTSIDE = 0.1
 """A cycle in which more than this share of the CPU time went to other processes or other guests is disturbed."""
 MOST_DISTURBED = 0.5
-"""If more than this share of a step's cycles are disturbed, none is left out: the disturbance is the normal state of
-that machine."""
+"""If more than this share of a step's cycles are disturbed, no cycle is left out: the disturbance is the normal state
+of that machine."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class Metric:
     mode: Mode = "throughput"
     """The mode of the runs that measure the metric."""
     usual_spread: float | None = None
-    """The known standard deviation of a value between starts of a server, as a share of the value."""
+    """The standard deviation of the metric's value between starts of a server, as a share of the value, if it is
+    known before a study is measured."""
 
 
 def _per_operation(total: pl.Expr) -> pl.Expr:
@@ -55,12 +56,13 @@ def _per_operation(total: pl.Expr) -> pl.Expr:
 
 
 def _host(name: str, title: str, column: str) -> Metric:
-    """The metric of a counter of the whole host, divided by the operations."""
+    """The metric that divides a counter of the whole host by the operations of the step."""
     return Metric(f"host_{name}_per_operation", title, column, _per_operation(pl.col(f"host_{name}")))
 
 
 def _request(kind: str) -> Metric:
-    """The metric of the mean time of one read or one write by the disk; without a request it has no value."""
+    """The metric of the mean time that the disk takes for one read or one write; without a request it has no
+    value."""
     total_s, requests = pl.col(f"host_{kind}_s"), pl.col(f"host_{kind}s")
     return Metric(f"disk_{kind}_ms", f"time of one {kind} by the disk", f"ms/{kind[0]}", 1e3 * total_s / requests)
 
@@ -70,8 +72,8 @@ THROUGHPUT, CPU, INSTRUCTIONS = (
     "server_cpu_us_per_operation",
     "server_instructions_per_operation",
 )
-# An embedded engine has no client process. It is stopped outside its slices, and its work at the end of a step is
-# in no slice, so only the step's own counters are exact.
+# An embedded engine has no client process. The engine's process is stopped outside its slices, and its work at the
+# end of a step is in no slice, so its CPU time is taken from the counters of the step, not from those of the slices.
 _SERVER_US = pl.when(pl.col("client_cpu_us").is_not_null()).then("server_cpu_us")
 USER_CPU, CLIENT_CPU = "server_user_cpu_us_per_operation", "client_cpu_us_per_operation"
 _HOST_CPU_S = pl.col("host_cpu_user_s") + pl.col("host_cpu_system_s")
@@ -151,7 +153,8 @@ COUNTED = Metric(
     column="",
     value=_per_operation(pl.col("instructions")),
     mode="instructions",
-    # Two starts of a server differed by 0.1 % for the same statements; benchmarks/counting.py allows up to 0.3 %.
+    # Counts of the same statements differed by 0.1 % between two starts of a server; benchmarks/counting.py allows up
+    # to 0.3 %.
     usual_spread=0.001,
 )
 METRICS = {metric.name: metric.value for metric in REGISTRY}
@@ -169,7 +172,8 @@ PUBLISHED = {
     "wKB/o": "KB/operation",
     "o/s": "operations/s",
 }
-"""The columns of a published per-operation table, in that order, with their units. All measure the whole host."""
+"""The columns of a published per-operation table, in that order, with their units. The costs are those of the whole
+host."""
 THROUGHPUTS = (*(metric.name for metric in REGISTRY if metric.more_is_better), "o/s")
 """Metrics of which more is better; all others are costs."""
 
@@ -236,8 +240,8 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
 
 def disturbed_cycles(study: Study) -> pl.LazyFrame:
     """One row per cycle of a duet, `unit, step, cycle`: `disturbed` is true if other processes or guests disturbed
-    it, and `left_out` if it is left out for all sides. Only the kernel's counters decide this: a choice by the
-    cycle's ratio would bias the result."""
+    the cycle, and `left_out` if the values of all servers leave the cycle out. Only the kernel's counters decide
+    which cycles are left out: a choice by the cycle's ratio would bias the result."""
     outside, disturbed = pl.col("outside_us").sum() / pl.col("cpu_us").sum(), pl.col("disturbed")
     return (
         study.cycles.join(study.runs.lazy().select("run", "unit"), on="run")
@@ -252,8 +256,8 @@ def _of_slices(study: Study) -> pl.DataFrame:
     which each block of consecutive cycles changes the value. Slices without a number of operations and disturbed
     cycles are left out.
 
-    A block has the same cycles for all servers of a duet, so that a slowdown of the machine is in the same block of
-    each.
+    A block has the same cycles for all servers of a duet, so that a slowdown of the machine falls into the same block
+    for all of them.
     """
     keys, cycle, busy, user = ["run", "step"], pl.col("cycle"), pl.col("busy_us"), pl.col("server_cpu_user_s")
     slices = study.slices.filter(pl.col("operations").is_not_null())
@@ -303,11 +307,12 @@ def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def _with_spread_of_counts(counts: pl.DataFrame) -> pl.DataFrame:
-    """Adds `usual_spread`: the usual spread of counts, or the standard deviation between a step's rounds, pooled over
-    all dbms, if that is larger: counts of writes depend on purge and flushing. Differences that all dbms of a round
-    share come from the random values in its statements, and are removed first."""
+    """Adds `usual_spread`: the larger of two standard deviations, the usual one of counts (`COUNTED`), and the one
+    between a step's rounds, pooled over all dbms. The second is larger for writes, since their counts depend on purge
+    and flushing. A difference that all dbms share in a round comes from the random values in its statements, and is
+    removed first."""
     step, log = ("host", "step"), pl.col("value").log()
-    # Two steps, since polars would compute a window inside another window over the groups of the outer one.
+    # Two calls, since polars would compute a window inside another window over the groups of the outer one.
     of_dbms = counts.with_columns(off=log - log.mean().over(*step, "dbms"))
     left = of_dbms.with_columns(off=pl.col("off") - pl.col("off").mean().over(*step, "occasion", "round"))
     rounds = pl.struct("occasion", "round").n_unique().over(step)

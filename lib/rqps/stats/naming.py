@@ -1,4 +1,5 @@
-"""Readable names of dbms: the engine, the version that its server reported, and how the config differs."""
+"""Readable names of dbms: the engine, the version that the server reported, and the options in which the config
+differs from the base's config."""
 
 import re
 from collections.abc import Iterable
@@ -13,8 +14,8 @@ from rqps.store.read import Study
 
 MOST_OPTIONS = 2
 LONGEST = 48
-"""Maximum number of options in a name (`MOST_OPTIONS`), and maximum length of each, in characters: a config beyond
-either limit is called by its own name."""
+"""Maximum number of options in a name (`MOST_OPTIONS`), and maximum length of each option, in characters. If a config
+exceeds either limit, the name has the config's name in place of the options."""
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 
@@ -25,7 +26,7 @@ def names(study: Study) -> pl.DataFrame:
     A short name leaves out the engine if all dbms share it, and the version if all share one build. Builds of one
     version are distinguished by how they were compiled, as in `Toy 8.0.33 by gcc -O2, LTO`, and the short name is
     `gcc -O2, LTO` if all dbms of the study have this version. Where the compilation is unknown or the same, builds
-    are distinguished by their own names. A build of unknown version is called by its name alone.
+    are distinguished by the names that runs.yaml gives them. A build of unknown version is called by that name alone.
     """
     columns = ["dbms", "engine", "build", "config", "version", "listed"]
     runs = study.runs.select(columns).unique("dbms", keep="first").sort("listed", "dbms")

@@ -54,8 +54,8 @@ def near_pairs(values: pl.DataFrame, runs: pl.DataFrame, steps: pl.DataFrame) ->
 
 
 def usual_spreads(pairs: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step, clients and metric: `usual_spread`, the standard deviation of a single value as a
-    share, and the number of `pairs`.
+    """One row per host, step, clients and metric: `usual_spread`, the standard deviation of a single value as a share
+    of the value, and the number of `pairs`.
 
     A step has few pairs of its own, so its variance is shrunk towards the variance of all steps with the same number
     of clients.

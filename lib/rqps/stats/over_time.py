@@ -11,8 +11,8 @@ from rqps.store.run_tables import beside
 MOST_POINTS_A_LINE, MOST_POINTS = 120, 4500
 CLOCKS_DIFFER_S = 0.05
 _BESIDE = pl.when(kind="insert").then(1).when(kind="delete").then(2).otherwise(0).cast(pl.Int8)
-"""Rank of a kind of operation: the kind with the lowest rank is the main kind of a step. (`replace_strict` takes a
-gigabyte more.)"""
+"""Rank of a kind of operation: the kind with the lowest rank is the main kind of a step. (`replace_strict` would need
+a gigabyte more memory.)"""
 _BUSY_US = pl.col("latency_mean_us") * pl.col("transactions")
 
 
@@ -153,7 +153,8 @@ _RATES: dict[tuple[str, str], pl.Expr] = {
 
 
 _FEWEST = {"p50": 2, "p95": 20, "p99": 100, "p99_9": 1000, "max": 1}
-"""Minimum number of transactions for a percentile: one of them has to lie beyond it."""
+"""Minimum number of transactions for a percentile of their latency: at least one transaction has to be slower than
+the percentile."""
 
 
 def latencies_of_steps(steps: pl.DataFrame) -> pl.DataFrame:

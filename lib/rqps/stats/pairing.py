@@ -10,16 +10,18 @@ from rqps.study import SMALLEST_EFFECT
 SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
 """True if several servers took turns under the load of a step, so that each has only a share of every second."""
 IN_DUET = pl.col("side").is_not_null()
-"""True for a run that is one side of a duet."""
+"""True for a run of one server of a duet."""
 VERDICT_SETTINGS = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}
-"""The columns `looks` and `smallest_effect`, on which a verdict depends, with defaults for values of no study."""
+"""The columns `looks` and `smallest_effect`, on which a verdict depends, with defaults for values that belong to no
+study."""
 
 
 def rounds(values: pl.DataFrame, runs: pl.DataFrame, base: str) -> pl.DataFrame:
     """One row per step, dbms, metric and round: `base_value`, `me_value`, their `ratio` and their `difference`.
 
-    Rounds are paired on the same host; a round without its base, or without a usable step, gives no row. In a duet
-    `error` is the standard error of the ratio's logarithm, estimated from blocks of consecutive `cycles`.
+    The value of each dbms is paired with the base's value for the same step in the same round on the same host. If
+    one of the two is missing, because a run did not finish or the step had errors, there is no row. In a duet `error`
+    is the standard error of the ratio's logarithm, estimated from blocks of consecutive `cycles`.
     """
     names = sorted(set(runs["dbms"]))
     if base not in names:
@@ -95,8 +97,8 @@ def judgeable(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def duets(runs: pl.DataFrame) -> pl.DataFrame:
-    """The `occasion` and the `duet` of each `run`. `duet` is the run's `unit`, within which its sides are paired;
-    empty if the dbms was measured alone."""
+    """The `occasion` and the `duet` of each `run`. `duet` is the run's `unit`, so that only servers of the same duet
+    are paired; it is empty if the dbms was measured alone."""
     return runs.select("run", "occasion", duet=pl.when(IN_DUET).then("unit").otherwise(pl.lit("")))
 
 
@@ -121,8 +123,8 @@ def comparable(runs: pl.DataFrame) -> None:
 
 
 def where_from(rounds: pl.DataFrame, step: str, dbms: str, metric: str = "operations_per_s") -> pl.DataFrame:
-    """The rounds behind one number: both values, and the run and step of the row of `steps` that contains each value.
-    The values of a duet with `cycles` are totals over its rows of `slices`."""
+    """The rounds behind one ratio: the values of me and base, and for each value its run and the condition that
+    selects its row in the table `steps`. The values of a duet with `cycles` are totals over its rows of `slices`."""
     of_cell = rounds.filter(step=step, dbms=dbms, metric=metric)
     cycles = ["cycles"] if of_cell["cycles"].is_not_null().any() else []
     return of_cell.select(

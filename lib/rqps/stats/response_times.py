@@ -20,9 +20,9 @@ KEYS = ["host", "step", "position", "statement", "rank", "dbms"]
 
 
 def percentiles(study: Study) -> pl.DataFrame:
-    """One row per step, statement, dbms and percentile, in µs. The times of `insert due` and `delete due` begin when
-    the rate limiter scheduled the statement, so they include all its waiting. A percentile beyond which no statement
-    lies, such as the p99.9 of six statements, is left out."""
+    """Percentiles of response times in µs, one row per step, statement, dbms and percentile. The times of `insert
+    due` and `delete due` begin when the rate limiter scheduled the statement, so they include all its waiting. A
+    percentile beyond which no statement lies, such as the p99.9 of six statements, is left out."""
     keys = [*KEYS, "run"]
     counted = (
         _counted(study)
@@ -46,7 +46,8 @@ def percentiles(study: Study) -> pl.DataFrame:
 
 def buckets(study: Study) -> pl.DataFrame:
     """One row per step, statement, dbms and published bucket: the percent of the statements in it; and a row `max`,
-    the longest time in seconds. A bucket of our histograms is assigned to a published bucket by its midpoint."""
+    the longest time in seconds. The buckets of the table `latencies` are narrower than the published ones: each is
+    assigned to the published bucket that contains its midpoint."""
     counted = _counted(study)
     counted = counted.with_columns(buckets_of((counted["from_us"] + counted["below_us"]) / 2))
     keys = [*KEYS, "run"]
@@ -64,7 +65,8 @@ def buckets(study: Study) -> pl.DataFrame:
 
 
 def buckets_of(times_us: pl.Series) -> pl.Series:
-    """
+    """The published bucket of each time.
+
     >>> buckets_of(pl.Series([12.0, 256.0, 257.0, 16e6, 2e7])).to_list()
     ['256us', '256us', '1ms', '16s', 'gt']
     """

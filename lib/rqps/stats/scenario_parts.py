@@ -105,10 +105,10 @@ def _of_build(rounds: pl.DataFrame, enabled: Enabled, everything: str) -> Iterat
 
 def _pieces(enabled: Enabled, chosen: tuple[str, ...]) -> Iterator[tuple[str, pl.Expr, int]]:
     """Pieces of a part, each with its name, its cost in µs and its number of instruments and consumers. A piece
-    follows from a scenario that enables some of the part. If that is at most half of the part, the scenario is the
-    piece: metadata locks are a piece of all waits. If it is all but one instrument or consumer, that one is the
-    piece, and costs the difference: the cost of digests is the cost of statements with digests minus the cost of
-    statements without them."""
+    follows from a scenario that enables only some instruments and consumers of the part. If the scenario enables at
+    most half of them, it is the piece: metadata locks are a piece of all waits. If the scenario enables all but one,
+    that one is the piece, and costs the difference: the cost of digests is the cost of statements with digests minus
+    the cost of statements without them."""
     for part in chosen:
         for name, on in enabled.items():
             if on < enabled[part]:

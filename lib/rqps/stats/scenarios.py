@@ -1,4 +1,5 @@
-"""Scenarios, which say what an engine records of itself: the cost of each, the events it records, and its parts."""
+"""Scenarios, which set what a server records about itself: the cost of each scenario, the events that it records, and
+its parts."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -16,8 +17,8 @@ from rqps.store.read import Study
 from rqps.store.schemas import IDENTITY
 
 MOST_PARTS = 12
-"""Maximum number of parts of a scenario that are measured one by one. Of more parts, those that record the most
-events are measured one by one, and the others together."""
+"""Maximum number of parts of a scenario that are measured one by one. If there are more, the parts that record the
+most events are measured one by one, and all others together."""
 FEWEST_EVENTS = 0.01
 """Minimum number of events per statement: the cost of rarer events is negligible."""
 
@@ -58,8 +59,8 @@ def scenarios(study: Study) -> pl.DataFrame:
 
 def scenario_rounds(study: Study) -> pl.DataFrame:
     """The rounds of each scenario, paired with the rounds of another scenario of the same build (`against`): the
-    scenario of the study's base, or one of the engine's `BASES`. A scenario in `BASES` is compared only with those
-    before it, and with the study's base."""
+    scenario of the study's base, or one of the engine's `BASES`. A scenario in `BASES` is compared only with the
+    scenarios before it in `BASES`, and with the study's base."""
     named, bases = scenarios(study), recorder(study).BASES
     place = pl.col("scenario").replace_strict(list(bases), range(len(bases)), default=None, return_dtype=pl.Int8)
     named = named.with_columns(place=place)
@@ -78,8 +79,9 @@ def scenario_rounds(study: Study) -> pl.DataFrame:
 def scenario_costs(study: Study) -> pl.DataFrame:
     """The tidy frame of each scenario against others, for every metric with verdicts. Further columns are the
     `version`; the `release`, which is the version's number, or the build if several builds share a version; the cost
-    that the scenario `added`, with its interval; and the ratio of `throughput`. The study's own pairs are as in
-    `relate`; all others are corrected for multiple comparisons together with them."""
+    that the scenario `added`, with its interval; and the ratio of `throughput`. Pairs with the study's base have the
+    verdicts of `relate`; the verdicts of all other pairs are corrected for multiple comparisons together with
+    these."""
     paired = scenario_rounds(study)
     pair, row = ["host", "step", "base", "dbms"], ["host", "step", "base", "dbms", "metric"]
     added = STUDENT.estimate(paired, row, "difference")

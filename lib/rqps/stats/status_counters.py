@@ -124,8 +124,9 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
 
 
 def _between_readings(steps: pl.DataFrame) -> pl.DataFrame:
-    """The usable steps with their operations and time from the first reading of the counters to the last. The first
-    reading is before the warm-up. The operations of the warm-up are not known: its rate is taken to be the step's."""
+    """The steps that give a number, with their operations and time from the first reading of the counters to the
+    last. The first reading is before the warm-up. The operations of the warm-up are not counted: it is assumed to
+    have the rate of the step."""
     warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
     return usable(steps).with_columns(pl.col("operations", "elapsed_s") * warmed)
 

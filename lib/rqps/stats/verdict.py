@@ -1,8 +1,8 @@
 """The verdict on an interval. Verdicts are decided in this module and nowhere else.
 
-`slower` and `faster` mean that the interval leaves out the value of no difference. `same` means that the whole
-interval is nearer to that value than the smallest effect that matters, even if it leaves the value out. All other
-comparisons, and those of too few rounds, are `unsure`.
+`slower` and `faster` mean that the interval excludes the value of no difference: 1 for a ratio, 0 for a difference.
+`same` means that the whole interval is nearer to this value than the smallest effect that matters, even if it
+excludes the value. All other comparisons, and comparisons of too few rounds, are `unsure`.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,11 @@ MOST_ROUNDS_WORTH_NAMING = 60
 COARSE = 0.05
 """A study whose noise floor of nine in ten steps exceeds this share resolves only large differences."""
 DRIFTING = 0.05
-"""If a larger share of a study's comparisons drifts, all are doubted; a single one is never enough."""
+"""If a larger share of a study's comparisons drifts, the study is doubted; a single comparison that drifts is never
+enough."""
 DISTURBED = 0.5
 """Share of disturbed rounds from which on a study is doubted. It applies only to rounds that run one server after the
-other: in a duet, a disturbance affects both sides."""
+other: in a duet, a disturbance affects base and me alike."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
@@ -192,9 +193,9 @@ def drifts(drifting: int, comparisons: int) -> bool:
 def belief(*, noise_floor: float | None, called: int, drifting: bool, disturbed: float) -> Belief:
     """The degree to which a study's numbers can be believed.
 
-    `noise_floor` is the smallest difference that nine of ten steps resolve. `called` is the number of comparisons in
-    which the base is called different from itself. `disturbed` is the share of rounds that were disturbed on one side
-    only.
+    `noise_floor` is the smallest difference that nine of ten steps resolve. `called` is the number of A/A comparisons
+    that call the base different from its twin. `disturbed` is the share of rounds in which a disturbance affected
+    base or me, but not both.
 
     >>> [belief(noise_floor=floor, called=0, drifting=False, disturbed=0) for floor in (0.014, 0.3, None)]
     ['believed', 'coarse', 'unknown']

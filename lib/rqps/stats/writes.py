@@ -1,4 +1,4 @@
-"""Written bytes by purpose, as the engine counts them, and the difference from the bytes that its process wrote; also
+"""Bytes written for each purpose, as the engine counts them, and the remaining bytes that its process wrote; also
 bytes read, syncs and flushed pages."""
 
 import re
@@ -97,8 +97,8 @@ def other_io(study: Study) -> pl.DataFrame:
 
 
 def _warmed(*columns: str) -> pl.Expr:
-    """Counts of a step with those of its warm-up, at the step's rate: readings of the counters include the warm-up,
-    whose operations are not counted."""
+    """Counts of a step, increased by an estimate for its warm-up, which is assumed to have the step's rate: the
+    counters are read before the warm-up, whose operations are not counted."""
     return pl.col(columns) * (1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s"))
 
 
@@ -126,9 +126,9 @@ def _counts(status: pl.DataFrame) -> Counts:
 
 def growth(engine: str, before: Counts, after: Counts, kind: str = "written") -> Mapping[str, float]:
     """Maps each purpose to the KB that an engine wrote for it between two readings of its status, or to the amount
-    of another `kind`. KB written include the kernel's count for its processes, if the status has it. A counter that
-    fell, because it wrapped or was reset, is left out, as if this release did not have it; a gauge may fall. A
-    counter that is only in the second reading counts from 0."""
+    of another `kind`. For `written`, the kernel's count for the engine's processes is added, if the status has it. A
+    counter that fell, because it wrapped or was reset, is left out, as if this release did not have it; a gauge may
+    fall. A counter that is only in the second reading counts from 0."""
     facts = facts_of(engine)
     grew = {
         name: value - before.get(name, 0)
