@@ -1,4 +1,4 @@
-"""At most one module per analysis notebook, with code that would make the notebook's cells hard to read.
+"""Code that would make the cells of the analysis notebooks hard to read: at most one module per notebook.
 
 A notebook may contribute to the first page of a report: its metadata names a function that adds to a `FirstPage`.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 from great_tables import GT
 
-# Importing `show` sets rqps's theme of charts and their output in notebooks, which all pages need.
+# Importing `show` sets the theme of all charts and the format in which notebooks store charts.
 from rqps import show as show
 from rqps.show import Row
 from rqps.stats.metrics import THROUGHPUT
@@ -26,7 +26,8 @@ class FirstPage:
     means: pl.DataFrame
     """Geometric means of each dbms over all steps."""
     decided: pl.DataFrame
-    """One row per host, step and dbms: the comparison of throughput, or of a cost if that of throughput is unsure."""
+    """One row per host, step and dbms: the comparison of throughput or, if it is unsure, the comparison of a cost per
+    operation."""
     headline: str
     row: Row | None
     """The comparison that the headline names, if there is one."""
@@ -37,8 +38,8 @@ class FirstPage:
     """Sentences that follow the headline: details of its answer, or states of the servers that affect the
     comparison."""
     conclusive: str = ""
-    """A sentence on inconclusive comparisons, for a headline that is not about comparisons with the base. Empty: the
-    usual sentence, which counts comparisons with the base, is shown."""
+    """A sentence on inconclusive comparisons, for a headline that is not about comparisons with the base. If it is
+    empty, the page has the usual sentence, which names the inconclusive comparisons with the base."""
     tables: tuple[tuple[str, GT], ...] = ()
     """Tables with their headings."""
 

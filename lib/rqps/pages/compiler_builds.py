@@ -1,5 +1,5 @@
 """The page on builds by compiler, option and layout: published statements and the pairs of builds that test them, the
-effect of each option, and how much two layouts differ."""
+effect of each option, and the difference in throughput between two layouts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,8 +36,8 @@ STATEMENTS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     OTHER_WORKLOADS: ("faster", {"option": "pgo"}),
 }
-"""Maps published statements to the verdict on throughput that they predict, and to the pairs of builds that test
-them: rows of `stats.pairs_by_option`."""
+"""Maps each published statement to the verdict on throughput that it predicts, and to the values by which the pairs
+of builds that test it are chosen from `stats.pairs_by_option`."""
 
 
 def has_flavours_or_layouts(study: Study) -> bool:
@@ -86,8 +86,9 @@ def _finding(statement: str, rows: pl.DataFrame, several: bool) -> Clause:
 
 
 def luck(study: Study) -> pl.DataFrame:
-    """The frame of `stats.luck_of_layouts`, with `reach`: 1 plus two standard deviations (`two_layouts`), as a ratio.
-    It is 1.03 if 19 of 20 pairs of layouts differ by less than 3 %."""
+    """The frame of `stats.luck_of_layouts` with the column `reach`: 1 plus twice `two_layouts`, the standard
+    deviation of the ratios between layouts. A `reach` of 1.03 means that 19 of 20 pairs of layouts differ by less
+    than 3 % in the row's metric."""
     judged = stats.health(study)
     layouts = study.runs.drop_nulls("layout").select("layout", base_run="run")
     frames = (frame.join(layouts, on="base_run", maintain_order="left") for frame in (judged.rounds, judged.itself))
@@ -95,7 +96,8 @@ def luck(study: Study) -> pl.DataFrame:
 
 
 def in_short(study: Study) -> Sentences:
-    """The difference between two layouts, for a study with layouts; else a sentence on the effect of each option."""
+    """A sentence on the difference in throughput between two layouts, if the study has several layouts; otherwise on
+    the effect of each option."""
     if _has_layouts(study):
         text = _of_layouts(luck(study))
         return Sentences([text]) if text else Nothing([NO_LUCK])
@@ -104,7 +106,8 @@ def in_short(study: Study) -> Sentences:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Makes the sentence on layouts the headline. The effects of options are notes, if the study asks for them."""
+    """Makes the sentence on layouts the headline of a study with layouts. For other studies of builds, adds the
+    effects of options to the notes."""
     if not (with_layouts := _has_layouts(page.study)) and stats.asks(page.study) != "builds":
         return page
     answer = in_short(page.study)

@@ -1,4 +1,4 @@
-"""Cost per operation: each cost compared with the base's, by our metrics and by the columns of published tables."""
+"""Cost per operation: costs compared with the base's, in rqps's metrics and in the columns of published tables."""
 
 import math
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def costs(study: Study, *, published: bool = False) -> pl.DataFrame:
     """One row per step, dbms and metric: the `estimate` with its interval and, except for the base, the `ratio` to
     the base with the interval of the ratio. `published` selects the columns that the published scripts calculate.
 
-    Only the study's own comparisons have verdicts; other costs have only intervals."""
+    Only the metrics that all pages compare (`stats.COMPARED`) have verdicts; other metrics have only intervals."""
     values = as_published(study.steps, study.counters, study.runs) if published else stats.measured(study)
     rounds = stats.rounds(values, study.runs, study.card.base)
     of_study = pl.col("metric").is_in(stats.COMPARED)
@@ -63,7 +63,7 @@ def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame
 def cost_table(values: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
     """Absolute values, the base first, and the ratio of each other dbms to the base.
 
-    The ratio may be of fewer rounds than the values: a round in which the base's value is 0 has no ratio.
+    The ratio may come from fewer rounds than the values: a round in which the base's value is 0 has no ratio.
     `base_estimate` is null if the base was not measured."""
     absolute, key = stats.absolute(values), ["host", "step", "metric"]
     base = str(next(iter(compared["base"]), ""))
@@ -118,8 +118,8 @@ def _cell(row: Row) -> str:
 
 
 def _digits(row: Row) -> int:
-    """Number of decimals of a number and its interval. Published columns have as many as in the published tables; our
-    own metrics have 2, and numbers below 1 have more.
+    """Number of decimals of a number and its interval. Published columns have as many decimals as in the published
+    tables; rqps's metrics have 2 decimals, and more if the number is below 1.
 
     >>> [_digits({"metric": "client_cpu_us_per_operation", "estimate": value}) for value in (12.3, 0.14, 0.00021, 0)]
     [2, 3, 6, 2]

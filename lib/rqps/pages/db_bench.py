@@ -50,7 +50,7 @@ def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
-    """A sentence for each step that changed, by throughput or by the cost of an operation; then a sentence on unsure
+    """A sentence for each step whose throughput or cost per operation changed; then a sentence on unsure
     comparisons."""
     rows = named(study, stats.deciding(compared))
     if rows.is_empty():
@@ -78,7 +78,8 @@ def _finding(study: Study, decided: pl.DataFrame) -> Clause:
 
 
 def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
-    """A table of published ranges of ratios, each beside our ratios of the same steps to this study's base."""
+    """A table of published ranges of throughput ratios; each row also has the ratios of a dbms of this study to its
+    base in the same steps."""
     quotes = read().prose.filter(pl.col("place").str.starts_with("tl;dr"), source=SOURCE)
     versions = study.runs.select("dbms", "version").unique("dbms")
     measured = compared.filter(pl.col("kind").is_in(list(AS_PUBLISHED)), metric=THROUGHPUT)
@@ -109,9 +110,9 @@ def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
 
 
 def _nearest(ratios: pl.DataFrame, published: str, automatic: set[str]) -> pl.DataFrame:
-    """The rows of one of our dbms: the nearest to a published dbms. If the published name ends with `ahcc`, for
-    RocksDB's auto_hyper_clock_cache, it is our dbms with this cache (in `automatic`); otherwise it is our last
-    release of the same major version."""
+    """The rows of the dbms of this study that is nearest to a published dbms. A published name that ends with `ahcc`
+    stands for RocksDB's auto_hyper_clock_cache: the nearest dbms is the one with this cache (in `automatic`). For any
+    other name, it is the last release of the same major version."""
     if published.endswith("ahcc"):
         return ratios.filter(pl.col("dbms").is_in(automatic))
     same = ratios.filter(pl.col("version").str.starts_with(f"{published.partition('.')[0]}."))

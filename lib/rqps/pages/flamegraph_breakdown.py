@@ -26,8 +26,8 @@ _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted 
 
 
 def findings(study: Study, mode: Mode) -> show.Sentences:
-    """Sentences on each step's largest difference and the parts of that difference, and on failed runs. Without
-    profiles, advice on how to get them."""
+    """For each step, sentences on the dbms whose cost per operation differs most from the base's, and on the parts of
+    the difference; then sentences on failed runs. Without profiles, advice on how to record profiles."""
     profile, words = profile_of(study, mode), _NAMES[mode]
     failed = load(study.place, mode=mode).failed.filter(mode=mode).group_by("error", maintain_order=True).agg("run")
     missing = [f"Without {words}, since they failed: {listed(runs)}. {error}" for error, runs in failed.rows()]
@@ -122,8 +122,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """A table with one row per step, for the dbms with the step's largest decided change or, without one, its largest
-    change: the parts whose verdict is slower or faster."""
+    """A table of the parts of an operation whose verdict is slower or faster. The row of a step is for the dbms with
+    the largest decided change in the step or, if no change is decided, with the largest change."""
     size, changed = pl.col("estimate").log().abs(), pl.col("verdict").is_in(["slower", "faster"])
     most = page.decided.sort(changed, size, descending=True, maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")

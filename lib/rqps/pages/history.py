@@ -120,8 +120,8 @@ def _flat(study: Study) -> Iterator[Clause]:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Sets the headline of a study that only counts the instructions of releases: the mean over the steps and the
-    releases that changed the mean, or if no release did, the step that changed most."""
+    """Sets the headline of a study that only counts the instructions of releases: a sentence on the mean over the
+    steps or, if the mean did not change, on the step that changed most."""
     if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
     of_all = [*_in_mean(page.study)]

@@ -91,8 +91,8 @@ def _means(study: Study) -> Iterator[Clause]:
 
 
 def _floor(study: Study) -> Iterator[Clause]:
-    """A sentence on the noise floor that nine in ten steps do not exceed, and on the number of differences that are
-    larger than the noise floor of their step."""
+    """A sentence with the noise floor that nine in ten steps do not exceed, and with the number of comparisons whose
+    difference is larger than the noise floor of their step."""
     rows = beyond(study).filter(pl.col("floor_1").is_not_null())
     if rows.is_empty():
         yield finding(_NONE)
@@ -111,7 +111,7 @@ def _floor(study: Study) -> Iterator[Clause]:
 
 
 def _named(study: Study) -> Iterator[Clause]:
-    """A sentence that names the near-A/A pairs, with the median of their differences."""
+    """A sentence that names the near-A/A pairs, with the median of their differences in throughput."""
     every = pairs(study).with_columns(size=pl.col("ratio").log().abs().exp())
     short = stats.short_names(study)
     words = []

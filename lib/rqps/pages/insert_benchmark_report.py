@@ -20,7 +20,7 @@ FRAME, WITHOUT = "redo log", "means without full logs"
 MOST_NAMED = 4
 """The warning on full redo logs gives the means of at most this many dbms."""
 FULL_LOG = 75
-"""From this percentage of the redo log in use on, InnoDB writes pages back to free redo log."""
+"""If at least this percentage of the redo log is in use, InnoDB writes dirty pages back to free redo log."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 """The colours of the published tables."""
 
@@ -84,9 +84,9 @@ def of_other_engines(study: Study) -> Iterator[Study]:
 
 
 def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
-    """A sentence for each dbms against the study's base; a dbms with another config is compared with the base config
-    of its own build. In a sentence, steps with the most frequent verdict come first, and of these, the steps with the
-    largest change."""
+    """A sentence for each dbms against the study's base; a dbms with another config is compared with the same build
+    under the base's config. Within a sentence, steps are ordered by the frequency of their verdict, then by the size
+    of the change."""
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     names = dict(stats.names(study).select("dbms", "name").iter_rows())

@@ -44,14 +44,15 @@ def in_a_sentence(health: Health) -> Clause:
 
 
 def _share(kind: str, ratio: float, column: str = "estimate", reading: Reading = "value") -> Clause:
-    """The distance of a ratio from 1 as a percentage, with a claim by which it is checked."""
+    """The distance of a ratio from 1 as a percentage, with a claim by which the percentage is checked."""
     written = difference(abs(ratio - 1))
     rows = {"kind": kind, "yes": True} if reading == "highest" else {"kind": kind}
     return Clause(written, [Claim(FRAME, rows, ratio, column, reading, written)])
 
 
 def _counts(health: Health, kind: str) -> tuple[int, int, list[Claim]]:
-    """The number of rows of a kind that are counted, the number of all, and the claims on both."""
+    """The number of rows of a kind in which `yes` is true, the number of all rows of the kind, and claims on both
+    numbers."""
     rows = health.facts.filter(kind=kind)
     some, every = int(rows["yes"].sum() or 0), rows.height
     return some, every, [counted_rows(FRAME, some, kind=kind, yes=True), counted_rows(FRAME, every, kind=kind)]

@@ -28,8 +28,9 @@ TRIES = pl.Schema({"about": pl.String, "pattern": pl.String, "option": pl.String
 
 
 def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
-    """Pairs each dbms with the study's base, with the same config of the previous release, and with the base's config
-    of the same build; adds the pair that `base` and `me` name."""
+    """Pairs each dbms with the study's base, with the previous release under the same config, and with the same build
+    under the base's config. Adds the pair of `base` and `me`; if only `base` is given, adds its pairs with all
+    dbms."""
     runs, own = study.runs, study.card.base
     measured = set(runs["dbms"])
     for name in filter(None, (base, me)):
@@ -52,8 +53,8 @@ def pairs_of(study: Study, base: str = "", me: str = "") -> Pairs:
 
 
 def relate(study: Study, pairs: Pairs) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rounds of all pairs and their comparisons, including counted instructions. Comparisons with the study's own
-    base are the same as on all other pages."""
+    """The rounds of all pairs, and one comparison per pair, step and metric, including counted instructions.
+    Comparisons with the study's base are the same as on all other pages."""
     values = with_counts(stats.measured(study, stats.COMPARED), study)
     rounds = pl.concat([stats.rounds_of_pairs(values, some) for some in _one_base_each(pairs)] or [pl.DataFrame()])
     if rounds.is_empty():
@@ -73,8 +74,8 @@ def _one_base_each(pairs: Pairs) -> Iterator[Pairs]:
 
 
 def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: str = "") -> Question:
-    """The comparison of throughput whose interval is farthest from 1, among those with the given step, base and me.
-    If some of these comparisons regressed, it is one of the regressions."""
+    """The throughput comparison with the given step, base and me whose interval is farthest from 1. If any of these
+    comparisons regressed, only regressions are considered."""
     for column, name in (("step", step), ("dbms", me), ("base", base)):
         if name and (known := compared[column].unique(maintain_order=True).to_list()) and name not in known:
             raise RqpsError(f"no {column} {name!r}; {instead(name, known, column + 's')}", fix="name one of these")
@@ -91,7 +92,7 @@ def first_question(compared: pl.DataFrame, step: str = "", base: str = "", me: s
 
 
 def compared_pairs(study: Study) -> pl.DataFrame:
-    """The comparisons of all pairs that are compared without being asked for."""
+    """The comparisons of the pairs that `pairs_of` forms if no base and no me are given."""
     return relate(study, pairs_of(study))[1]
 
 
@@ -134,8 +135,9 @@ def _by_base(costs: pl.DataFrame, pairs: Pairs, compared: pl.DataFrame) -> Itera
 
 
 def tries_of(study: Study) -> pl.DataFrame:
-    """The option changes that the study's engines suggest to try, each with a pattern of the functions that it
-    affects. Empty if the workload's steps can't be measured one by one, as a what-if does."""
+    """The option changes that rqps suggests to try for the study's engines, each with a pattern of the functions that
+    it affects. Empty if the steps of the workload can't be measured one by one, since a what-if measures a single
+    step."""
     engines = study.runs["engine"].unique().sort()
     rows = [
         (about, functions, name, str(value))

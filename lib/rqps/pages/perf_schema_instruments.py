@@ -41,8 +41,8 @@ def frame(study: Study) -> pl.DataFrame:
 
 def largest(costs: pl.DataFrame) -> Clause:
     """A sentence on the total cost of the scenario, its most expensive kind of instruments and its most expensive
-    single instrument: by counted instructions or, without them, by CPU time, among parts whose cost is conclusive.
-    Empty if no parts were measured."""
+    single instrument. Costs are counted instructions or, if none were counted, the CPU time of parts whose cost is
+    conclusive. Empty if no parts were measured."""
     first = costs if costs.is_empty() else costs.filter(step=costs["step"][0])
     if first["level"].max() in (None, 0):
         return Clause("")
@@ -97,7 +97,7 @@ def _of_level(number: int, study: Study) -> pl.DataFrame:
 
 
 def _patterns(study: Study) -> pl.DataFrame:
-    """The patterns of the instruments that each dbms of a level records, as its config asked for them."""
+    """The patterns of the instruments that each dbms of a level records, as written in the dbms's config."""
     asked = study.manifests.select("folder", "asked").collect().join(study.runs.select("folder", "dbms"), on="folder")
     rows = []
     for dbms, text in asked.unique("dbms").select("dbms", "asked").rows():

@@ -20,13 +20,14 @@ from rqps.store.read import Study
 FRAME, MEANS = "scenarios", "scenario means"
 """The names of the frames from which the numbers in this page's sentences are recomputed."""
 MOST_STEPS = 6
-"""Maximum number of steps that the headline names; for more steps, it has their geometric mean."""
+"""Maximum number of steps that the headline names; for more steps, it has the geometric mean over the steps."""
 COUNTED_BY = " The answer counts comparisons as decided by throughput, or else by CPU per operation."
 
 
 def findings(costs: pl.DataFrame) -> list[Clause]:
     """A sentence per build and scenario on the change in CPU per operation in each step, the most expensive first;
-    scenarios that are unsure in every step share the last sentence. Instructions have one sentence, on one step."""
+    scenarios that are unsure in every step share the last sentence. If the costs include instructions, there is only
+    one sentence, on instructions in one step."""
     if INSTRUCTIONS in set(costs["metric"]):
         return [_counted(costs)]
     sentences, unsure = [], []
@@ -98,8 +99,8 @@ def _counted(costs: pl.DataFrame) -> Clause:
 def _against_off(
     text: str, rows: pl.DataFrame, written: Callable[[pl.DataFrame], Clause], others: int | None = None
 ) -> Clause:
-    """The text and the changes by the release's defaults, then by the other scenarios, the most expensive first: by
-    all of them, or by so many. `written` has the changes of one scenario in words; their place is the release."""
+    """The text, then the changes by the release's defaults, then by the other scenarios, the most expensive first: by
+    all of them or, if `others` is given, by that number. `written` puts the changes of one scenario into words."""
     rows = rows.with_columns(place="release")
     most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
     by_scenario = {name: rows.filter(scenario=name) for name in (DEFAULT, *in_order(most)[:others])}

@@ -46,8 +46,8 @@ def means(study: Study) -> pl.DataFrame:
 
 
 def by_group(throughput: pl.DataFrame) -> pl.DataFrame:
-    """One row per group of steps and dbms: the median, lowest and highest ratio of its steps, and the number of each
-    verdict."""
+    """One row per group of steps and dbms: the median, lowest and highest ratio of the group's steps, and the number
+    of steps with each verdict."""
     estimate = pl.col("estimate")
     return throughput.group_by("host", "group", "base", "dbms", maintain_order=True).agg(
         steps=pl.len(),

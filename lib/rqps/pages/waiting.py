@@ -1,5 +1,5 @@
-"""The page on waiting: sentences that divide the time of an operation by what the thread that serves the client does
-meanwhile."""
+"""The page on waiting: sentences that divide the time of an operation into running on a CPU, being ready without a
+CPU, and waiting, by kind of wait."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ _CELL = ("host", "step", "dbms")
 
 def findings(study: Study) -> Sentences:
     """A sentence for each step: the time of an operation in the dbms that waits longest, by kind of wait, and the sum
-    of the base's waits; then a sentence on the time of clients that no recorded thread explains."""
+    of the base's waits; then a sentence on the clients' time that the recorded threads do not account for."""
     of = time_of_clients(study)
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
@@ -35,7 +35,7 @@ def findings(study: Study) -> Sentences:
 
 def on_first_page(page: FirstPage) -> FirstPage:
     """Sets the headline of a study that asks where clients wait: a sentence per step. For other studies, adds the
-    sentence on the headline's step to its explanation."""
+    sentence on the headline's step to the explanation of the headline."""
     of = time_of_clients(page.study)
     if of.is_empty():
         return page
@@ -57,7 +57,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def waits_of(of: pl.DataFrame) -> pl.DataFrame:
-    """The rows of waits: without running, being ready, unexplained time, and waits for the client or for work."""
+    """The rows of waits that delay an operation: without running, being ready without a CPU, unexplained time, and
+    waits for the client or for work."""
     return of.filter(~pl.col("kind").is_in([RUNNING, NO_CPU, NOT_SEEN, LEFT_OVER, *idle_waits()]))
 
 
@@ -96,8 +97,8 @@ def _time(rows: pl.DataFrame, name: str) -> Clause:
 
 
 def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
-    """A sentence on the share of the clients' time that no recorded thread explains: its range over all steps and
-    dbms."""
+    """A sentence on the share of the clients' time that the recorded threads do not account for: the lowest and the
+    highest share of all steps and dbms."""
     rest = of.filter(kind=LEFT_OVER).sort("share", maintain_order=True).to_dicts()
     ends = [_percent(row) for row in (rest[0], rest[-1])]
     if ends[0] == ends[1]:
@@ -122,7 +123,7 @@ def _number(row: Row, number: float, column: str) -> Clause:
 
 
 def _sum(rows: pl.DataFrame) -> Clause:
-    """The sum of the times of several kinds, for one step and dbms."""
+    """The time per operation in several kinds of waits together, for one step and dbms."""
     number, text = float(rows["us"].sum()), _us(float(rows["us"].sum()))
     cell = {name: rows[name][0] for name in _CELL} | {"kind": rows["kind"].to_list()}
     return Clause(text, [Claim(FRAME, cell, number, "us", "sum", written=text)])

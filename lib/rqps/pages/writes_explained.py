@@ -19,14 +19,15 @@ LEAST_SHARE = 0.01
 MOST_STEPS = 4
 """Maximum number of steps that the first page names: those in which the base writes most per operation."""
 MUCH_MORE = 1.1
-"""From this multiple of a process's bytes on, a sentence says that the device also wrote for others."""
+"""If the device wrote at least this multiple of the bytes that the server's processes wrote, a sentence says that
+other processes used the device, too."""
 LEAST_MORE = 0.1
 """The minimum share of a change in written bytes that a purpose needs to be named as a cause of the change."""
 
 
 def findings(study: Study) -> Sentences:
     """A sentence for each step: the dbms that writes most per operation, the bytes of the base, and the bytes by
-    purpose; then sentences on the unexplained rest, and on a device that others use, too."""
+    purpose; then sentences on the unexplained rest, and on a device to which other processes write, too."""
     of = stats.by_purpose(study)
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
@@ -64,8 +65,8 @@ def _of_base(rows: pl.DataFrame) -> Clause:
 
 
 def _changed(rows: pl.DataFrame, study: Study, names: Mapping[str, str]) -> Clause:
-    """A sentence on the bytes of the other dbms in one step: the total, its change from the base, and the purposes
-    that most of the change comes from. A change below the study's smallest effect is given without a number."""
+    """A sentence on the bytes that each other dbms writes in one step: the total, its change from the base, and the
+    purposes that cause most of the change. A change below the study's smallest effect is given without a number."""
     base, parts = study.card.base, []
     for (dbms,), mine in rows.filter(pl.col("dbms") != base).group_by("dbms", maintain_order=True):
         total = _whole(mine)
@@ -106,7 +107,8 @@ def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Claus
 
 
 def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
-    """A sentence on the share of bytes that no purpose explains: the range over all steps and dbms."""
+    """A sentence on the share of bytes that no purpose explains: the lowest and the highest share of all steps and
+    dbms."""
     rest = of.filter(role="rest").sort("share", maintain_order=True).to_dicts()
     ends = [_percent(rest[0]), _percent(rest[-1])]
     most = max(rest, key=lambda row: abs(row["share"]))

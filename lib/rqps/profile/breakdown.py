@@ -22,8 +22,8 @@ MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 METRIC_OF = {MICROSECONDS: CPU, INSTRUCTIONS: COUNTS}
 """Maps a unit to the metric that measures the whole operation in that unit."""
 SMALL_FUNCTION = 0.01
-"""Functions with a smaller share of the operation on both sides are pooled into one part: each further comparison
-widens the deciding intervals of all others."""
+"""Functions with a smaller share of the operation's cost in both base and me are pooled into one part: verdicts are
+corrected for the number of comparisons, so each further part would widen the intervals of all others."""
 
 _OPERATION = ("host", "step", "base", "dbms", "unit")
 # Numbers are arithmetic means of the rounds, so that the means of parts add up. `estimate`, `low` and `high` describe
@@ -62,7 +62,8 @@ class Profile(NamedTuple):
     parts: pl.DataFrame
     """Components, threads and functions of each operation, with the `group` and `kind` of its step."""
     compared: pl.DataFrame
-    """The study's own comparisons: the verdicts on parts are corrected for these comparisons as well."""
+    """The study's compared frame. Its verdicts and the verdicts on parts are corrected together for multiple
+    comparisons."""
 
 
 @lru_cache(maxsize=2)
@@ -121,7 +122,7 @@ def breakdown(
 
     The components of an operation add up to its cost; so do its threads, and its functions. With `inclusive`, the
     cost of a function includes all that it called. The verdicts of all rows are corrected for multiple comparisons
-    together, and with those of `compared`, the study's own frame.
+    together with the verdicts in `compared`, the study's compared frame.
     """
     kinds: Sequence[By] = [by] if isinstance(by, str) else by
     every = _rounds(costs, base, [*kinds, "operation"])
@@ -153,8 +154,8 @@ def breakdown(
 def operation_costs(
     costs: pl.DataFrame, base: str, smallest_effect: float = SMALLEST_EFFECT, compared: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """The costs of whole operations: one row per host, step and dbms. If `compared`, the study's own frame, has the
-    same comparison, numbers and verdict are taken from there."""
+    """The costs of whole operations: one row per host, step and dbms. If `compared`, the study's compared frame, has
+    the same comparison, the numbers and the verdict are taken from `compared`."""
     wholes = _rounds(costs, base, ["operation"])
     if wholes.is_empty():
         return pl.DataFrame(schema=OPERATIONS)
@@ -162,7 +163,7 @@ def operation_costs(
 
 
 def measured_costs(compared: pl.DataFrame) -> pl.DataFrame:
-    """The study's own comparisons of CPU and instructions as differences of an operation's cost.
+    """The study's comparisons of CPU and instructions per operation, as differences in place of ratios.
 
     The cost of me is the base's cost times the estimated ratio."""
     of_base, unit_of = pl.col("base_estimate"), {metric: unit for unit, metric in METRIC_OF.items()}
@@ -186,7 +187,7 @@ def _operations(wholes: pl.DataFrame, smallest_effect: float, compared: pl.DataF
 
 
 def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole]) -> pl.DataFrame:
-    """The paired rounds of all parts of these kinds."""
+    """One row per round, part and pair of base and me, for the given kinds of parts."""
     frames = [pl.DataFrame()]
     for host, step, dbms, pair in pairs(costs, base):
         unit = INSTRUCTIONS if pair.counted else MICROSECONDS
@@ -211,7 +212,7 @@ def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
     if by == "function":
         parts = _without_small(rows.with_columns(part=pl.col("stack").list.last()), pair)
     else:
-        # A recursive function is in a stack more than once; the stack's cost counts only once for it.
+        # A recursive function is in a stack more than once; the stack's cost counts only once for the function.
         parts = rows.with_columns(pl.col("stack").list.unique().alias("part")).explode("part")
     cost = (pair.mean(BASE) + pair.mean(ME)).sum()
     most = parts.group_by("part", "component").agg(cost.alias("cost"))

@@ -1,9 +1,9 @@
 """Repairs broken (truncated) call stacks: puts them back under the root of their thread.
 
-Unwinding by frame pointers ends in a function without a frame pointer, as in most C libraries: a sample in `send` has
-no caller at all. A few stacks are also sampled by copying the stack and unwinding it later. These (rows with the
-event `callers`, which have no weight) show the paths to `send`, and broken stacks are divided among the paths in
-proportion.
+Unwinding by frame pointers ends in a function that sets no frame pointer. Most C libraries are compiled without frame
+pointers, so a sample in `send` has no caller at all. A few stacks are also sampled by copying the stack and unwinding
+the copy later (rows with the event `callers`, which have no weight). They show the paths to `send`, and broken stacks
+are divided among these paths in proportion to their samples.
 """
 
 from collections import Counter, defaultdict
@@ -144,7 +144,8 @@ class _Known:
         if role not in self._trunks:
             stacks = self._whole[role].unique() if role in self._whole else pl.DataFrame()
             paths = [_path(stack) for stack in stacks.iter_rows(named=True)]
-            # In sorted paths, the frames that the first and the last path begin with are in all of them.
+            # In sorted order, the frames that the first and the last path have in common at the start are in all
+            # paths.
             outer = zip(min(paths), max(paths), strict=False) if paths else ()
             self._trunks[role] = tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], outer))
         return self._trunks[role]
@@ -183,7 +184,7 @@ def divide(amounts: Sequence[int], shares: Sequence[int]) -> list[list[int]]:
     [[5, 5], [1, 0]]
     """
     total = sum(shares)
-    owed = [0] * len(shares)  # the amount that each part has not got yet, in units of 1 / `total`
+    owed = [0] * len(shares)  # the amount that each share has not received yet, in units of 1 / `total`
     divided = []
     for amount in amounts:
         owed = [before + amount * share for before, share in zip(owed, shares, strict=True)]

@@ -46,9 +46,9 @@ def flame_trees(costs: pl.DataFrame, base: str, fold_below: float = FOLD_BELOW) 
 
 
 def flame_tree(costs: pl.DataFrame, base: str, me: str, step: str, fold_below: float = FOLD_BELOW) -> pl.DataFrame:
-    """The frames of both sides in pre-order, each with its own cost and its total cost (callees included) per side.
+    """The frames of base and me in pre-order, each with its own cost and its total cost (callees included) in both.
 
-    Callees with less than `fold_below` of the operation on both sides are pooled into one frame: `(12 minor)`.
+    Callees with less than `fold_below` of the operation's cost in both are pooled into one frame: `(12 minor)`.
     """
     return _tree(one_pair(costs, base, me, step), fold_below)
 
@@ -184,7 +184,7 @@ def _frames(
 
 
 def _means(pair: Pair, by: pl.Expr) -> pl.DataFrame:
-    """The costs of each stack, with the mean of each side, sorted by stack."""
+    """The costs of each stack by round, and the means over the rounds of base and of me, sorted by stack."""
     rows = pair.rows.select(by, "component", *pair.columns)
     name = rows.columns[0]
     sums = rows.group_by(name).agg(pl.col("component").first(), pl.col(pair.columns).sum())

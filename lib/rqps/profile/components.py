@@ -3,7 +3,7 @@
 Each engine has its own tables, `components` and `renames`; all engines share the components of kernel and libraries.
 
 A stack's cost belongs to the component of the innermost frame that has one: memcpy has none, so its cost counts for
-the function that called it. The kernel's work belongs to components of the kernel, whatever function called it.
+the function that called it. The cost of kernel functions belongs to components of the kernel, whoever called them.
 """
 
 import re
@@ -44,15 +44,15 @@ class Component(NamedTuple):
     library: Sequence[str] = ()
     kernel: Sequence[str] = ()
     layer: str = "SQL layer"
-    """The larger part of the server to which the component belongs; the first question is usually about layers."""
+    """The larger part of the server to which the component belongs."""
     last_resort: bool = False
     """True if the component gets only stacks in which no other component claims any frame."""
 
 
 @cache
 def renames(engine: str) -> Renames:
-    """The table `renames` of an engine. An entry for many functions that were
-    renamed in the same way, such as `log_*` to `redo_*`, becomes an entry for each of them."""
+    """The table `renames` of an engine. If the table has one entry for many functions that were renamed in the same
+    way, such as `log_*` to `redo_*`, the result has one entry per function."""
     table = facts_of(engine).table("renames")
     if table is None:
         return Renames({}, {}, [], [], [])

@@ -28,7 +28,7 @@ def time_of_connections(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFram
     per_s = usable(steps).select("run", *_KEYS, per_s=pl.col("operations") / pl.col("elapsed_s"))
     serving = threads.lazy().filter(role=CONNECTION).collect()
     time = serving.join(per_s, on=["run", *_KEYS], maintain_order="left").with_columns(
-        # The time in which threads were watched is shorter than the step, which `per_s` is from.
+        # `per_s` is the rate over the step's whole time; threads were watched for a shorter time.
         operations=pl.col("per_s") * pl.col("elapsed_s"),
         blocked_s=pl.max_horizontal(
             pl.col("threads") * pl.col("elapsed_s") - pl.col("running_s") - pl.col("waiting_s"), 0.0

@@ -68,8 +68,8 @@ def as_measured(costs: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     """Scales costs so that an operation costs what the ordinary rounds measured; the stacks keep their shares.
 
     `operations` has a row per host, step, base and dbms with `base_estimate` and `me_estimate`. Each dbms has one
-    factor for all rounds of a step, so the relative spread between rounds is unchanged. Steps that were only profiled
-    stay as is.
+    factor for all rounds of a step, so the relative spread between rounds is unchanged. Steps without ordinary rounds
+    are not scaled.
     """
     cell = ["host", "step", "dbms"]
     sides = ({"dbms": "base", "measured": "base_estimate"}, {"dbms": "dbms", "measured": "me_estimate"})
@@ -106,8 +106,9 @@ def _per_operation(steps: pl.DataFrame, total: pl.Expr) -> pl.DataFrame:
 
 
 def _inlined_in_all(stacks: pl.DataFrame) -> pl.DataFrame:
-    """The stacks without inlined functions, unless all runs have some: where debug information is missing, the cost
-    of an inlined function is in the function that contains it, so the two can't be compared."""
+    """The stacks without inlined functions, unless all runs have inlined functions. Without debug information, the
+    cost of an inlined function counts for the function that contains it, so runs with and without debug information
+    could not be compared."""
     inlined = pl.element().str.ends_with(INLINED)
     have = stacks.filter(pl.col("frames").list.eval(inlined).list.any())["run"].n_unique()
     if have in (0, stacks["run"].n_unique()):
@@ -117,9 +118,11 @@ def _inlined_in_all(stacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows with the number of a readable stack in place of their frames, and these stacks with their components.
+    """The rows with the number of a readable stack in place of their frames, and the readable stacks in the order of
+    their numbers, with their components.
 
-    Most rows of a study repeat the frames of others (96 % of counted rows), so each distinct stack is parsed once.
+    Most rows repeat the frames of other rows (96 % of the rows of counted instructions), so each distinct stack is
+    parsed once.
     """
     frames = ["role", "frames", "modules"]
     groups = rows.select("engine", *frames).with_row_index("row").group_by("engine", *frames, maintain_order=True)
@@ -137,7 +140,7 @@ def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
     costs = rows.group_by(*_KEYS, "engine", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
-    # The order is fixed, since later sums over these rows depend on it in their last digit, and ranks depend on sums.
+    # The order is fixed, since the last digit of later sums depends on the order of the rows, and ranks on the sums.
     costs = costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
     return costs.hstack(named[costs["number"]]).select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 

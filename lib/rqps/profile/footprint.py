@@ -22,7 +22,7 @@ FOOTPRINT = pl.Schema(
     {
         **dict.fromkeys((*_KEYS, "base", "event"), pl.String),
         "n": pl.UInt32,  # counted rounds of me
-        "spread": pl.Float64,  # of me: largest round / smallest round - 1
+        "spread": pl.Float64,  # of the event in me: largest round / smallest round - 1
         **dict.fromkeys(("base_value", "me_value", "ratio"), pl.Float64),
     }
 )
@@ -49,7 +49,7 @@ def by_function(study: Study, base: str = "") -> pl.DataFrame:
     first."""
     rows, base = _events(study, ("engine", "function")), base or study.card.base
     sums = rows.group_by(*_KEYS, "event", "function").agg(pl.col("value").sum())
-    # All counted rounds of the step: a function that a round lacks has no events in that round.
+    # Means are over all counted rounds of the step: a function that is missing from a round had no events in it.
     rounds = rows.group_by(*_KEYS, "event").agg(rounds=pl.col("round").n_unique())
     means = sums.join(rounds, on=[*_KEYS, "event"]).with_columns(pl.col("value") / pl.col("rounds"))
     cell = ["host", "step", "event", "function"]
@@ -68,9 +68,9 @@ def by_function(study: Study, base: str = "") -> pl.DataFrame:
 
 
 def work_and_cost(events: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step, base and dbms of a footprint, with three ratios: `cpu`, the CPU time in `compared`, is
-    `work` (instructions) times `cost` (CPU time per instruction). `cpu` and `cost` are null if no ordinary rounds
-    measured CPU."""
+    """One row per host, step, base and dbms of a footprint, with three ratios of me to base: `cpu` (CPU time per
+    operation, from `compared`) is `work` (instructions per operation) times `cost` (CPU time per instruction). `cpu`
+    and `cost` are null if no ordinary rounds measured CPU."""
     cell = ["host", "step", "base", "dbms"]
     cpu = compared.filter(metric=CPU).select(*cell, cpu="estimate", low="low", high="high")
     work = events.filter(event=INSTRUCTIONS).select(*cell, work="ratio")
@@ -79,7 +79,7 @@ def work_and_cost(events: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step, base, dbms and event of a footprint: misses per 1000 instructions on both sides."""
+    """One row per host, step, base, dbms and event of a footprint: misses per 1000 instructions in base and in me."""
     cell = ["host", "step", "base", "dbms"]
     work = events.filter(event=INSTRUCTIONS).select(*cell, base_work="base_value", me_work="me_value")
     misses = events.filter(pl.col("event") != INSTRUCTIONS).join(work, on=cell, maintain_order="left")
@@ -88,14 +88,13 @@ def misses_per_1000(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def split_of(study: Study) -> pl.DataFrame:
-    """Work and cost of a study's own comparisons. CPU time is taken from ordinary rounds, not from rounds under
-    callgrind."""
+    """`work_and_cost` of a study. CPU time is taken from ordinary rounds, not from rounds under callgrind."""
     is_timed = study.card.rounds != 0 and study.card.base in set(study.runs["dbms"])
     return work_and_cost(footprint(study), relate(study)[1] if is_timed else _UNTIMED)
 
 
 def density_of(study: Study) -> pl.DataFrame:
-    """Misses per 1000 instructions on both sides of each of a study's own comparisons."""
+    """`misses_per_1000` of a study."""
     return misses_per_1000(footprint(study))
 
 

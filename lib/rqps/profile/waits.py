@@ -18,13 +18,12 @@ from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
 NO_CPU = "ready without a CPU"
 OTHER_WAIT = "something else"
 NOT_SEEN = "not seen"
-"""Time of a thread before its first recorded event, if it was off the CPU, or between two events of which the records
-between are lost."""
+"""Time of a thread that was off the CPU before its first recorded event, and time in which its events were lost."""
 LEFT_OVER = "left over"
 """The clients' time minus the recorded time of the threads that serve them; it may be negative."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
 WORK = "work"
-"""The name, in every engine, of the wait of a background thread that has no work."""
+"""The kind of wait of a background thread that has no work; all engines share this name."""
 _FOR_WORK = ("a sleep", "another thread", "the system")
 _KEYS = ("host", "dbms", "round", "step")
 
@@ -40,7 +39,7 @@ class Wait(NamedTuple):
     last_resort: bool = False
     """True if the wait is given only to stacks in which no function matches another wait."""
     counted: bool = True
-    """False for a wait that costs nobody anything: for the next statement, or for work."""
+    """False for a wait that delays no statement: a wait for the next statement of the client, or for work."""
 
 
 @cache
@@ -58,7 +57,7 @@ def wait_colours() -> dict[str, str]:
 
 @cache
 def idle_waits() -> tuple[str, ...]:
-    """The kinds of waits that cost nobody anything, such as waits for work."""
+    """The kinds of waits that delay no statement, such as waits for work."""
     return tuple({wait.name: None for engine in ENGINES for wait in waits(engine) if not wait.counted})
 
 

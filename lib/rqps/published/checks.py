@@ -27,8 +27,8 @@ def checked(published: Published) -> pl.DataFrame:
 
 
 def contradictions(published: Published) -> pl.DataFrame:
-    """Every assertion that does not hold, sorted by source, the gravest first. `found` is `numbers` for those that a
-    calculation refutes, and `reading` for those that somebody noticed by reading."""
+    """Every assertion that does not hold, sorted by source, the gravest first. `found` is `numbers` for an assertion
+    that a calculation refutes, and `reading` for an assertion that a person found to be wrong by reading."""
     read = _frame(_finding(check, {}, check.kind, "reading") for check in published.readings)
     every = pl.concat([checked(published).filter(pl.col("kind") != "agrees"), read])
     order = {"source": list(published.sources), "kind": list(KINDS)}

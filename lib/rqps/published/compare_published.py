@@ -1,5 +1,5 @@
-"""Compares our sysbench studies with the published studies: the same steps, the nearest releases, and all differences
-between the conditions."""
+"""Compares sysbench studies in the data folder ("ours") with published studies ("theirs"): the same steps, the
+nearest releases, and all differences between the conditions."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -34,7 +34,8 @@ class Column(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """The columns of published studies (theirs) and of our studies, and the reasons why some of ours are missing."""
+    """The columns of published studies (theirs) and of our studies, and the reasons why some of our studies are
+    missing."""
 
     theirs: list[Column]
     ours: list[Column]
@@ -42,15 +43,15 @@ class Beside(NamedTuple):
 
     @property
     def numbers(self) -> pl.DataFrame:
-        """One row per number, for the steps that both published and own columns have, in the order of the groups of
-        steps."""
+        """One row per number, for the steps that both published studies and our studies have, in the order of the
+        groups of steps."""
         if not self.ours:
             return pl.DataFrame()
         numbers = [
             column.numbers.with_columns(column=pl.lit(column.conditions["column"]))
             for column in (*self.theirs, *self.ours)
         ]
-        # Steps get the order that they have in our study with the most steps.
+        # Steps are in the order of that study of ours which has the most steps.
         longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
         every = pl.concat(column.sort("table_position") for column in longest_first)
         steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
@@ -75,7 +76,7 @@ def beside(published: Published, study: str, data: str | Path | None = None) -> 
     for mine in _studies(study, data):
         try:
             columns += _ours(mine, printed)
-        except RqpsError as error:  # without ratios of its own, this study can't be compared with published ones
+        except RqpsError as error:  # a study without comparisons can't be compared with published ratios
             refused.append(f"The study {mine.card.study} is left out: {error.message}.")
     ours = [column.pair for column in columns]
     near = [(rows, nearest(pairs, ours)) for rows, pairs in tables] if ours else []
@@ -150,7 +151,7 @@ def _theirs(published: Published, table: pl.DataFrame, pair: Pair) -> Column:
 
 
 def _threads(table: pl.DataFrame) -> str:
-    """The number of threads of most of a table's steps, then the numbers of the other steps: `24 (scan 8)`."""
+    """The number of threads in most steps of a table, then the steps with another number: `24 (scan 8)`."""
     most, *others = table.group_by("threads").agg("step").sort(pl.col("step").list.len(), descending=True).rows()
     measured_steps = [
         f"{', '.join(sorted({step.split('_')[0] for step in steps}))} {threads}" for threads, steps in others
@@ -173,8 +174,8 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
-    """One column per host: our comparison of two releases, with the base's config, that is nearest to any of
-    `theirs`."""
+    """One column per host: of our comparisons of two releases under the base's config, the one whose releases are
+    nearest to those of any of `theirs`."""
     config = study.configs.get(study.card.base, "")
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
@@ -212,7 +213,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     parameters = study.card.parameters
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
     threads = str(parameters.get("threads", NOT_SAID))
-    if study.card.imported:  # its parameters are unknown, but its steps tell clients and seconds
+    if study.card.imported:  # parameters were not imported; the steps have clients and seconds
         threads = _all(map(str, sorted(study.steps["clients"].unique())))
         lengths = study.steps["elapsed_s"].drop_nulls().sort()
         ends = (formatted(value, ".0f") for value in (*lengths[:1], *lengths[-1:]))

@@ -27,7 +27,7 @@ KINDS = {
 PROSE_UNITS = ["ratio", "percent", "percent more", "count", "CPU/query", "transactions/s", "switches/operation"]
 PROSE_UNITS += ["pages/operation", "MB", "GB", "ns", "us"]
 FILES = {
-    # `dbms` is the printed name, which differs between tables; `build` is our name for the server.
+    # `dbms` is the printed name, which differs between tables; `build` is one name for the server in all tables.
     "rqps": ("source section host threads dbms base build step value unit", ["ratio"]),
     # `host` is from the heading of the table's section, `threads` from the table's name.
     "per_operation": (
@@ -85,12 +85,12 @@ class Check(_Strict):
     evidence: str
     difference: str = ""
     rounding: str = ""
-    """Says whether rounding explains the difference; empty if no number was rounded."""
+    """A text on whether rounding explains the difference; empty if no number was rounded."""
     figures: str = ""
-    """A query in SQL on the published numbers, with one row for each place at which this check looks."""
+    """A query in SQL on the published numbers; the check is evaluated for each row of its result."""
     holds: str = ""
-    """A condition in SQL on the columns of `figures`, true for a row that agrees with what the source says.
-    If `holds` is empty, every row contradicts the source."""
+    """A condition in SQL on the columns of `figures`: true for a row that agrees with the source's assertion. If
+    `holds` is empty, every row contradicts the source."""
 
     @field_validator("source", "kind")
     @classmethod

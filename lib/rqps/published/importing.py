@@ -63,7 +63,7 @@ class Summary(NamedTuple):
 
 
 def import_study(asked: Asked, data: Path) -> Summary:
-    """Writes the study into `raw/` of the data folder. To import the same files again changes nothing."""
+    """Writes the study into `raw/` of the data folder. If the same files were imported before, nothing changes."""
     name = asked.study or _plain(asked.folders[0].resolve().name)
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         fix = f"write a name of letters, digits, - and _, with {LONGEST_NAME} characters at most"
@@ -107,7 +107,7 @@ class _Run:
     first: Result
     steps: dict[str, Result] = field(default_factory=dict)
     digest: str = ""
-    """sha256 over the digests of its origins (folders or files)."""
+    """SHA-256 over the digests of the folders or files from which the run was read."""
 
     @property
     def dbms(self) -> str:
@@ -186,8 +186,9 @@ def _files(root: Path, unread: list[Unread]) -> Iterator[Path]:
 
 
 def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iterator[_Run]:
-    """Groups the results into runs by host, dbms and round. If the source does not number its rounds, an origin (a
-    folder or file) goes into the first round that has none of its steps; copies of another origin are left out."""
+    """Groups the results into runs by host, dbms and round. If the source does not number its rounds, the results of
+    an origin (a folder or file) go into the first round that has none of their steps. An origin with the same bytes
+    as an earlier one is left out."""
     origins: dict[tuple[str, str, Path, int | None], list[Result]] = {}
     several = {result.machine.get("cpus") for result in results} - {None}
     for result in results:
@@ -224,7 +225,8 @@ def _is_free(run: _Run | None, steps: Mapping[str, Result]) -> bool:
 
 
 def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, Dbms]:
-    """Maps each dbms of the source to unique names of its build and config."""
+    """Maps each dbms of the source to a build and a config. Names of builds are numbered if two dbms would be
+    equal."""
     names: dict[str, Dbms] = {}
     if unknown := sorted(set(renames) - {*sources}):
         known = sorted({*sources})

@@ -1,5 +1,5 @@
 """Calculates the columns of the insert benchmark's published report, corrects columns that the report calculates
-wrongly, and applies its rule of the rate of inserts to each second."""
+wrongly, and applies the report's rule on the rate of inserts to each second."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from rqps.terminal import in_columns
 ON_TARGET = 0.95
 """The share of the target rate that a step or a second must reach to be on target, as in the published studies."""
 VMSTAT_S = 5
-GB = 1024**2  # KB
+GB = 1024**2  # in KB
 _DIGITS = {
     **dict.fromkeys(("ips", "qps", "rps", "wps", "csps", "cpupq", "p50", "p99"), 0),
     **dict.fromkeys(("rmbps", "wmbps", "cpups", "dbgb1", "dbgb2", "rss"), 1),
@@ -70,7 +70,8 @@ def asks_queries() -> pl.Expr:
 
 
 def with_insert_rate(study: Study) -> pl.DataFrame:
-    """The usable steps with `ips`, the rows that all clients insert per second (in l.x, the rows indexed)."""
+    """The steps that have operations and no errors, with `ips`: the rows that all clients together insert per second
+    or, in l.x, the rows indexed per second."""
     inserted = study.intervals.filter(pl.col("kind") == "insert", pl.col("second") >= 0)
     rows = inserted.group_by(_OF_STEP).agg(pl.col("operations").sum().alias("inserted")).collect()
     joined = usable(study.steps).join(rows, on=_OF_STEP, how="left", maintain_order="left")
@@ -79,8 +80,8 @@ def with_insert_rate(study: Study) -> pl.DataFrame:
 
 
 def main_seconds(study: Study, steps: pl.DataFrame) -> pl.DataFrame:
-    """One row per client and second, with the number of queries or, for a step whose throughput counts inserts, of
-    inserts."""
+    """One row per client and second, with the number of queries; for a step whose throughput counts inserts, with the
+    number of inserts."""
     main = pl.when(asks_queries()).then(pl.lit("query")).otherwise(pl.lit("insert"))
     return seconds_of(study.clients, steps, ["insert", "query"]).filter(pl.col("kind") == main)
 
@@ -110,26 +111,30 @@ def columns(study: Study) -> pl.DataFrame:
 
 
 def columns_over_rounds(study: Study) -> pl.DataFrame:
-    """The columns in absolute numbers, as estimates over the rounds, the base first."""
+    """The columns in absolute numbers, one estimate over the rounds per step, dbms and column; the base comes
+    first."""
     return absolute(columns(study)).sort("host", "position", pl.col("dbms") != study.card.base, maintain_order=True)
 
 
 def rounds_of_column(study: Study, step: str, dbms: str, column: str) -> pl.DataFrame:
-    """The rounds behind a column of one step and dbms, and the run and file that each value is calculated from."""
+    """The value of a column in each round, for one step and dbms, with the run and the file from which it is
+    calculated."""
     file, how = SOURCES[column]
     values = columns(study).filter(step=step, dbms=dbms, metric=column)
     return values.select("host", "round", "value", "run", pl.lit(file).alias("file"), pl.lit(how).alias("calculated"))
 
 
 def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
-    """p50 and p99 as published: the rate that is reached in at least 50 % or 99 % of the seconds."""
+    """p50 and p99 as published: the operations per second that are reached in at least 50 % or 99 % of the
+    seconds."""
     ordered = pl.col(rates).sort(descending=True).cast(pl.Float64)
     places = {name: (share * pl.len()).ceil().cast(pl.Int64) - 1 for name, share in (("p50", 0.50), ("p99", 0.99))}
     return [ordered.get(place.clip(0)).alias(f"{name}{end}") for name, place in places.items()]
 
 
 def _rates_reached(study: Study) -> pl.DataFrame:
-    """p50 and p99 of the first client alone, as published, and of all clients together."""
+    """p50 and p99 of the operations per second, for the first client alone, as published, and for the sum over all
+    clients."""
     seconds = main_seconds(study, study.steps.filter(pl.col("kind") != "l.x"))
     first = seconds.filter(client=1).group_by(_OF_STEP).agg(rates_reached("operations"))
     of_all = seconds.group_by(*_OF_STEP, "second").agg(pl.col("operations").sum())
@@ -210,8 +215,8 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
-    """The seconds with the flag `on_target`. A second gets the surplus of rows of the previous or the next second,
-    since rows near the boundary may have been counted in the wrong second."""
+    """The seconds with the flag `on_target`. If the previous or the next second has more rows than the rate asks for,
+    its surplus is added: rows near the boundary may have been counted in the wrong second."""
     rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
     around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
     reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate

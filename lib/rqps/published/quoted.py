@@ -1,4 +1,4 @@
-"""Frames of published numbers as a page shows them."""
+"""Frames and sentences of published numbers, in the form in which a page shows them."""
 
 import polars as pl
 
@@ -11,7 +11,7 @@ _UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""
 
 
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
-    """Sentences that give the number of published numbers, of ratios, and of assertions that do not hold."""
+    """Sentences that count the published numbers, the ratios, and the assertions that do not hold."""
     ratios, copies = view(published, "ratios"), view(published, "copies")
     agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())

@@ -1,4 +1,5 @@
-"""Compares our insert benchmark and point lookups with the published studies: ratios of the same two releases.
+"""Compares a study of the insert benchmark or of point lookups ("ours") with published studies ("theirs"): ratios of
+the same two releases.
 
 Releases match if their first two numbers are equal and the performance schema is on in both or off in both.
 """
@@ -49,13 +50,14 @@ def response_time_values(study: Study) -> pl.DataFrame:
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published ratio of two releases that we have measured, too, with our own ratio."""
+    """One row per published throughput ratio of two releases that the study has measured, too, with the study's
+    ratio."""
     return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 
 
 def lookups_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published comparison that we have measured, too: of two releases, or of one release with and
-    without the performance schema."""
+    """One row per published comparison of response times that the study has measured, too: of two releases, or of one
+    release with and without the performance schema."""
     values = response_time_values(study).join(
         study.steps.filter(storage_engine="innodb", kind="pk", clients=1).select("step").unique(),
         on="step",
@@ -130,8 +132,8 @@ def _inserts(published: Published) -> Iterator[_Printed]:
 
 def _lookups(published: Published) -> Iterator[_Printed]:
     """Quotients of two printed ratios that differ in one condition: the later release to the earlier one, or the
-    performance schema on to off. All printed ratios are relative to 5.0.85, which we have not measured: it cancels
-    out in a quotient.
+    performance schema on to off. All printed ratios are relative to 5.0.85, which rqps has not measured; in a
+    quotient of two ratios, 5.0.85 cancels out.
     """
     times = response_times(published).with_columns(
         minor=pl.col("release").str.extract(r"^(\d+\.\d+)"), on=pl.col("schema") == "performance schema on"
@@ -204,8 +206,8 @@ def _beside(
 
 
 def _by_release(study: Study) -> dict[Side, str]:
-    """Maps release and performance schema (on or off) to our dbms, among those whose config is the base's or differs
-    from it only in the performance schema."""
+    """Maps each release, with the performance schema on or off, to the study's dbms. A dbms counts only if it has the
+    base's config, or a config that differs from the base's in nothing but the performance schema."""
     config = study.configs.get(study.card.base, "")
     version = dict(study.runs.select("dbms", "version").unique().iter_rows())
     options = asked_options(study.conditions).filter(name="performance_schema").select("dbms", "value")

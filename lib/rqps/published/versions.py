@@ -1,4 +1,4 @@
-"""Finds the release of published builds, and our comparison that is nearest to a published comparison."""
+"""Finds the releases of published builds, and the measured comparison that is nearest to a published comparison."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
         return abs(self.base.place - other.base.place) + abs(self.me.place - other.me.place)
 
     def is_same(self, other: "Pair") -> bool:
-        """True for the same two releases if the rest of their names is the same, too."""
+        """True if both pairs have the same two releases and the rest of the names is equal, too."""
         sides = ((self.base, other.base), (self.me, other.me))
         return all((one.version, one.words) == (two.version, two.words) for one, two in sides)
 
@@ -72,8 +72,8 @@ def pairs_of(servers: Sequence[Server]) -> list[Pair]:
 
 
 def nearest(ours: Sequence[Pair], theirs: Sequence[Pair]) -> Pair | None:
-    """The comparison of `ours` whose releases are nearest to those of any of `theirs`; if several are equally near,
-    the one with the latest release."""
+    """The comparison in `ours` whose releases are nearest to the releases of any comparison in `theirs`; if several
+    are equally near, the one with the latest release."""
 
     def distance(pair: Pair) -> tuple[bool, int, int, str]:
         same = any(pair.is_same(other) for other in theirs)

@@ -36,8 +36,8 @@ def differences(study: Study) -> pl.DataFrame:
 
 
 def decided_frame(compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per comparison, in the metric that gives its verdict: throughput or, if that is unsure, a cost per
-    operation. `size` is the change without its sign, as a ratio: 1.1 for ratios of 0.9 and 1.1."""
+    """One row per comparison, in the metric that gives its verdict: throughput or, if the comparison of throughput is
+    unsure, a cost per operation. `size` is the change without its sign, as a ratio: 1.1 for ratios of 0.9 and 1.1."""
     return stats.deciding(compared).with_columns(size=1 + (pl.col("estimate") - 1).abs())
 
 
@@ -56,7 +56,7 @@ FRAMES: dict[str, Callable[[Study], pl.DataFrame]] = {
 
 
 def frames_of(study: Study, notebooks: Sequence[Path] = ()) -> Callable[[str], pl.DataFrame]:
-    """A function that returns a frame of a study by name; each frame is made when it is first needed."""
+    """Returns a function that gives a frame of the study by name; each frame is made when it is first asked for."""
     own = {name: place for notebook in notebooks for name, place in asked_by(notebook).get("frames", {}).items()}
 
     @cache

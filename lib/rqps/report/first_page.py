@@ -1,5 +1,5 @@
-"""The answer of a study for its first page, by the kind of question that the study asks, and a line on the method and
-the machine."""
+"""The first page of a report: the answer, which depends on the kind of question that the study asks, and a line on
+the method and the machine."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.workloads import does
 
 MOST_STEPS = 10
-"""Maximum number of steps that are explained on the first page: they fit on a screen."""
+"""Maximum number of steps that are explained on the first page, so that the explanations fit on a screen."""
 LONGEST_STATEMENT = 200
 """Maximum number of characters of a step's explanation."""
 ROWS = ("table_rows", "load_rows", "keys")
@@ -87,7 +87,8 @@ def answer(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, notebooks
 
 
 def _done(study: Study) -> Iterator[tuple[str, str]]:
-    """Each step with a sentence on what it does, which names the number of clients if the steps differ in it."""
+    """Each step with a sentence on its operations. The sentence has the number of clients if the steps differ in that
+    number."""
     rows = study.steps.unique("step", keep="first", maintain_order=True)
     several = rows["clients"].n_unique() > 1
     for row in rows.iter_rows(named=True):
@@ -144,8 +145,8 @@ def _only_counted(study: Study, decided: pl.DataFrame) -> bool:
 
 
 def _conclusiveness(overall: Overall) -> Clause:
-    """A sentence that counts the inconclusive comparisons or, if all are conclusive, says so and names the smallest
-    change of throughput."""
+    """A sentence that names the inconclusive comparisons. If all comparisons are conclusive, the sentence has the
+    smallest decided change of throughput instead."""
     judged = overall.judged
     of, by_cost = overall.cells(judged), not judged.filter(pl.col("metric") != THROUGHPUT).is_empty()
     if unsure := inconclusive(judged, "decided", overall.short, of):

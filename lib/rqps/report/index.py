@@ -27,7 +27,7 @@ OTHER_RUNS = {
 }
 """Describes runs that are not part of the study's comparisons: the base's twin, and runs of other modes."""
 OF_DBMS = {"options": "option", "compiled": "compiled"}
-"""Maps names of facts about the dbms to the kind of condition that the fact lists."""
+"""Maps the name of a line of facts about the dbms to the kind of conditions that the line lists."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
@@ -111,7 +111,7 @@ def _by_dbms(study: Study, kind: str) -> list[str]:
 
 
 def _most(some: Sequence[str], everyone: Sequence[str]) -> str:
-    """Describes a part of the dbms by their names, by the few exceptions, or by their number.
+    """Describes some of the dbms by their names, as all but a few named dbms, or by their number.
 
     >>> everyone = [f"my{number}.a" for number in range(20)]
     >>> _most(everyone[:2], everyone), _most(everyone[1:], everyone), _most(everyone[:9], everyone)

@@ -27,8 +27,8 @@ _CLOSED = (
 
 
 def one_file(folder: Path) -> Path:
-    """Write STUDY.html beside a report's folder. To keep it small, it omits the pages of runs, and the images that
-    replace charts if scripts are off."""
+    """Write STUDY.html beside a report's folder. To keep the file small, it omits the pages of runs, and the images
+    that replace charts if scripts are off."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))}
     data = {path.name: path.read_bytes() for path in folder.glob(f"*{SUFFIX}")}
     names = pages.keys() | data.keys()

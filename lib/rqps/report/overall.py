@@ -45,7 +45,7 @@ FEWEST_BROUGHT = 4
 sentence has all changes."""
 _NO_CHANGE = {"same": ("matches", "match"), "unsure": ("is inconclusive against", "are inconclusive against")}
 _NOUNS = {"releases": "releases", "breakdown": "releases", "builds": "builds"}
-"""Maps kinds of questions to the word for several of the dbms that are compared."""
+"""Maps kinds of questions to the plural noun for the compared dbms."""
 _MOST = {("slower", THROUGHPUT): "lowest", ("faster", THROUGHPUT): "highest"}
 _MOST |= {("slower", CPU): "highest", ("faster", CPU): "lowest"}
 
@@ -61,12 +61,13 @@ regressed or improved."""
 
 @dataclass(frozen=True, eq=False)
 class Overall:
-    """A study and its comparisons. The sentences are on `metric`, and mention other metrics only in addition."""
+    """A study and its comparisons. The sentences are about `metric`; other metrics are only mentioned in addition."""
 
     study: Study
     compared: pl.DataFrame
     decided: pl.DataFrame
-    """One row per comparison, in the metric that gives its verdict: throughput or, if that is unsure, a cost."""
+    """One row per comparison, in the metric that gives its verdict: throughput or, if the comparison of throughput is
+    unsure, a cost per operation."""
     metric: str
     short: Mapping[str, str]
     """Maps dbms to short names."""
@@ -130,7 +131,8 @@ class Overall:
 
     @cached_property
     def others(self) -> list[str]:
-        """The dbms that the first sentence compares with the base: those with the base's config, or all dbms."""
+        """The dbms that the first sentence compares with the base: in a study of releases or builds, the dbms with
+        the base's config, if there are any; otherwise all dbms."""
         every = [dbms for dbms in self.short if dbms in set(self.compared["dbms"])]
         configs = self.study.configs
         alike = [dbms for dbms in every if configs[dbms] == configs[self.base]]
@@ -281,8 +283,8 @@ class Overall:
         return stats.releases(self.study)[-1:] if self.asks in ("releases", "breakdown") else []
 
     def _named(self, host: str) -> tuple[str, pl.DataFrame]:
-        """The dbms that sentences on parts of the mean are about, with its means: the last release or, in other
-        studies, the dbms whose mean is farthest from 1."""
+        """The dbms for the sentences on the means by kind of work and by number of clients, with its means. It is the
+        last release or, in a study that does not compare releases, the dbms whose mean is farthest from 1."""
         rows = self.means.filter(pl.col("dbms").is_in(self.others), host=host, relation="base")
         by_distance = rows.filter(OVER_ALL).sort(pl.col("estimate").log().abs())["dbms"].to_list()
         dbms = next((dbms for dbms in (*self.last, *by_distance[-1:]) if dbms in by_distance), "")
@@ -303,7 +305,7 @@ class Overall:
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
         rows = [self._by_size(order[0])]
         if rows[0]:
-            # The second change is taken in the first one's metric: changes in two metrics can't be ranked.
+            # The second change is in the metric of the first: changes in two metrics can't be ranked.
             rows.append(self._by_size(order[1], rows[0][0]["metric"]))
         return finding(*map(self._most, filter(None, rows)), counts)
 
@@ -353,8 +355,8 @@ class Overall:
         return None
 
     def _by_size(self, verdict: str, metric: str = "") -> Sequence[Row]:
-        """The rows with a verdict in one metric, the largest change first. Without `metric`, this is the first metric
-        that has such rows: the headline's, then throughput, then CPU."""
+        """The rows with the given verdict in one metric, the largest change first. If `metric` is empty, the
+        headline's metric, throughput and CPU are tried in this order until one has such rows."""
         for of in [metric] if metric else dict.fromkeys((self.metric, THROUGHPUT, CPU)):
             rows = self.extremes.filter(metric=of, verdict=verdict)
             if not rows.is_empty():
@@ -393,8 +395,8 @@ class Overall:
         return phrase(" (larger, but inconclusive: {})", listed(named)) if named else Clause("")
 
     def _about_as_much(self, row: Row, others: Sequence[Row]) -> str:
-        """Names the comparisons whose interval overlaps the interval of `row`: by step if all have the same dbms as
-        `row`, by dbms if all have its step, else by both. Of many comparisons, gives the number."""
+        """Names the comparisons whose interval overlaps the interval of `row`: by step if all have the dbms of `row`,
+        by dbms if all have the step of `row`, else by both. If there are many, gives the number of comparisons."""
         overlaps = [
             other
             for other in others
@@ -410,8 +412,8 @@ class Overall:
         return f"{len(named)} other comparisons of {of}"
 
     def _beside(self, row: Row) -> Clause:
-        """The change of the same comparison in CPU if `row` is on throughput, else in throughput; empty if that did
-        not change."""
+        """The change in CPU for the step and dbms of `row` if `row` is on throughput, else the change in throughput;
+        empty if there is no decided change."""
         other = CPU if row["metric"] == THROUGHPUT else THROUGHPUT
         cell = {name: row[name] for name in CELL} | {"metric": other}
         beside = self.compared.filter(**cell).filter(pl.col("verdict").is_in(list(CHANGED))).to_dicts()
@@ -436,8 +438,8 @@ class Overall:
         return phrase("{}{}", finding(phrase(text, says), place=self.place(host)), few)
 
     def _configs(self, host: str) -> Iterator[Clause]:
-        """Sentences on configs that the first sentence does not compare: the gain or loss of each within its
-        build."""
+        """Sentences on the configs that the first sentence leaves out: the gain or loss of each config against the
+        same build under the base's config."""
         of_base = self.means.filter(OVER_ALL, host=host)
         within = of_base.filter(~pl.col("dbms").is_in(self.others), relation="config")
         to_base = {row["dbms"]: row for row in of_base.filter(relation="base").to_dicts()}
@@ -446,9 +448,9 @@ class Overall:
             by_config.setdefault(self.study.configs[row["dbms"]], []).append(row)
         for config, rows in by_config.items():
             options = self.options[rows[0]["dbms"]] or config
-            # A config's mean to the study's base is shown beside the mean of the same build with the base's config.
-            # The base itself has no mean, so if its build has this config, too, changes within builds are shown
-            # instead.
+            # A sentence has the config's mean relative to the study's base, after the mean of the same build under
+            # the base's config. The base has no mean relative to itself; if the base's build has this config, too,
+            # the sentence has the changes within builds instead.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
             what = self._measure()
@@ -511,7 +513,7 @@ def _share(row: Row, frame: str) -> Clause:
 
 
 def _reach(row: Row) -> Clause:
-    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`. If another order of functions
-    alone could make the change, the brackets also have the largest change that it made."""
+    """The interval and rounds in brackets, such as ` (−19.8 to −15.7 %, 8 rounds)`. If the change is not larger than
+    the largest change between two layouts of a build, the brackets also have that largest change."""
     parts = (Clause(change_interval(row)), Clause(rounds_of([row["n"]])), by_layout_alone(row))
     return phrase(" ({})", joined(", ", filter(None, parts)))

@@ -1,5 +1,5 @@
-"""Links from a number to its profile, which shows the functions that the time is spent in: a profile of this study,
-or of another study of the same steps and binaries."""
+"""Links from the numbers of a comparison to a profile, which shows in which functions the time is spent: a profile of
+this study, or of another study of the same steps and binaries."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,8 @@ from rqps.store.read import Study, load
 PROFILES = FIRST, _ = ("stacks", "instructions")
 """The modes of runs with profiles; pages show the mode `FIRST` first."""
 LENGTHS = {"steps", "seconds", "warmup_seconds", "counted_operations"}
-"""Parameters that select steps or set their length. Studies that differ only in these have the same operations in a
-step."""
+"""Parameters that select steps or set their length. If two studies differ only in these parameters, a step executes
+the same operations in both."""
 
 _CELL = ["host", "step", "dbms"]
 
@@ -37,7 +37,8 @@ def asked_by(notebook: Path) -> dict[str, Any]:
 
 
 def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> Links:
-    """Links to the study's own profiles, or else to those of another study of the same steps, tables and binaries.
+    """Links to the profiles of the study, or else to the profiles of another study of the same steps, tables and
+    binaries.
 
     `page` is the name of the page that shows profiles. `pages` is the folder with the reports of all studies; there
     are no links to pages that do not exist in it.

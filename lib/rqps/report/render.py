@@ -75,8 +75,8 @@ def notebook_page(
     `pictures` the folder of the charts that another process drew.
 
     `to_rounds` has the links from numbers to their rounds, as JSON (see `links_to_rounds`). `logs` maps names to
-    logs, which are shown at the end; `names` maps dbms to names, which are shown as a legend. Of a notebook that is
-    not trusted, the page shows no HTML except tables.
+    logs, which are shown at the end; `names` maps dbms to names, which are shown as a legend. If a notebook is not
+    trusted, its page shows no HTML except tables.
     """
     try:
         read = nbformat.read(notebook, as_version=4)
@@ -156,7 +156,7 @@ def content_of(notebook: NotebookNode) -> Content:
             _add_prose(content, cell.source, FOLDED in cell.metadata.get("tags", ()))
         elif cell.cell_type == "code" and cell.source.strip():
             html = Markup(_PLAIN.sub(r"\1", Highlight2HTML()(cell.source)))  # type: ignore[no-untyped-call]
-            # The code cell before has no output: both are shown as one.
+            # If the code cell before had no output, both cells are shown as one.
             if content.parts and content.parts[-1].kind == "code":
                 html = content.parts.pop().html + html
             content.parts.append(Part("code", html=html))
@@ -197,12 +197,13 @@ def _has_program(chart: Any) -> bool:
     return any(
         key in _OF_PROGRAMS or (key.endswith("Expr") and value != NUMBERS) or _has_program(value)
         for key, value in chart.items()
-        if key != "datasets"  # columns in the data may have any name, also one of these
+        if key != "datasets"  # a column of the data may have the name of such a key
     )
 
 
 def _remove_empty_sections(content: Content) -> None:
-    """Removes each section without results, with its heading and prose: a section that shows only why it has none."""
+    """Removes each section, with its heading and prose, whose outputs show no result but only the reason why there is
+    none."""
     groups: list[list[Part]] = []
     for part in content.parts:
         if part.kind == "prose" or not groups:

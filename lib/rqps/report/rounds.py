@@ -23,8 +23,8 @@ SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "s
 
 
 def links_to_rounds(own: str, compared: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> Markup:
-    """Links from the cells of tables and charts to their rounds, as JSON. A cell that names no base has the study's
-    `own` base. `names` maps dbms to the names that tables and charts show."""
+    """Links from the cells of tables and charts to their rounds, as JSON. `own` is the study's base, which is the
+    base of every cell that names no base. `names` maps dbms to the names that tables and charts show."""
     shown = compared.with_columns(pl.col("base").replace(names))
     same = by_host(compared).select("step", "dbms", "base")
     rows = pl.concat([same, by_host(shown, names).select(dbms_shown="dbms", base_shown="base")], how="horizontal")

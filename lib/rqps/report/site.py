@@ -190,10 +190,10 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     """True if a notebook belongs to a study's report, by the conditions in its metadata.
 
     All conditions must be met. They can require a run of one of several workloads or modes; a config that sets one of
-    several options, or an option that varies between configs of a workload (`varied`); that the study has levels of
-    instruments, or has none; a minimum number of releases; that the results are imported, or are not; and that a
-    function returns True. Studies without rounds of throughput get a notebook only if it asks for `releases`, for
-    `counts`, or for the mode of a profile.
+    several options, or an option that varies between configs of a workload (`varied`); that the study has measured
+    the parts of a scenario (levels), or has not; a minimum number of releases; that the results are imported, or are
+    not; and that a function returns True. Studies without rounds of throughput get a notebook only if it asks for
+    `releases`, for `counts`, or for the mode of a profile.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):
@@ -255,7 +255,7 @@ def _enclosed(file: Path) -> dict[str, str]:
 def _says_something(notebook: Path, compared: pl.DataFrame, nothing: str) -> bool:
     """False if a page would be empty or too long. A page on profiles is never empty: it has contents even if nothing
     was compared. For a notebook that shows one comparison per screen, `comparisons` in its metadata is the maximum
-    number of them."""
+    number of comparisons."""
     asked = asked_by(notebook)
     if "comparisons" in asked:
         count = 0 if compared.is_empty() else compared.select("host", "step", "dbms").n_unique()
@@ -271,7 +271,7 @@ def _write_rounds(
     *,
     screen: Path | None,
 ) -> Markup:
-    """Write the page of the rounds and return the links to it as JSON; empty if nothing was compared."""
+    """Write the page of the rounds and return, as JSON, the links to this page; empty if nothing was compared."""
     if compared.is_empty():
         return Markup("")
     words = {"made": report.made, "screen": f"{screen.stem}.html" if screen else ""}

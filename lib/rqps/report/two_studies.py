@@ -56,8 +56,8 @@ def two_studies(
 
 
 def pages_beside(study: str, data: Path, pages: Path) -> list[tuple[str, str]]:
-    """Links, relative to the study's report in the folder `pages`, to the pages there that compare it with another
-    study: each with its title."""
+    """Links to the pages in the folder `pages` that compare the study with another one, each with its title. The
+    links are relative to the study's report, which is in the same folder."""
     files = {f"{name}-{study}.html": name for name in manifest.studies(data)}
     return [(f"../{file}", f"Beside the study {name}") for file, name in files.items() if (pages / file).is_file()]
 
@@ -82,7 +82,7 @@ def _shared(studies: tuple[Study, Study], names: tuple[str, str]) -> str:
 
 
 def _names(studies: tuple[Study, Study]) -> tuple[str, str]:
-    """The names of both studies; if they are equal, each with the start time of its study."""
+    """The names of both studies; if the names are equal, each with the time at which the study started."""
     first, second = (study.card.study for study in studies)
     if first != second:
         return first, second

@@ -21,7 +21,7 @@ MOST_BYTES = 64_000_000
 line per second."""
 LONGEST_WORD = 120
 WORKLOAD = "sysbench"
-"""The workload of results whose reader names none."""
+"""The workload of a result whose reader sets no other workload."""
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 _DOTTED = re.compile(r"(?<![\d.])(\d{1,2}\.\d{1,2}(?:\.\d{1,3})?)(?![\d.])")
 _DIGITS = (re.compile(r"my(\d)(\d)(\d{2})(?!\d)"), re.compile(r"pg(\d\d)(\d{1,2})(?!\d)"))
@@ -34,8 +34,8 @@ class Result:
 
     file: Path
     origin: Path
-    """The folder or file that has the results of one run. Results of the same dbms and step with another origin are
-    another round."""
+    """The folder or file that has the results of one run. If two results of the same dbms and step have different
+    origins, they are different rounds."""
     dbms: str
     """The name of the dbms in the source: `build.config`, or any other name."""
     step: str

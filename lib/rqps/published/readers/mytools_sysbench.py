@@ -25,7 +25,7 @@ _UNUSED = ("o.ini", "o.ini.gz")
 
 
 def claims(path: Path) -> bool:
-    """True for the files of a result folder, including those of other tools, which `read` skips."""
+    """True for the files of a result folder, including the output of other tools, which `read` skips."""
     name = name_of(path)
     return name.startswith("sb.") or (
         name in (_OPTIONS, *_UNUSED) and _FOLDER.fullmatch(path.parent.name) is not None
@@ -83,8 +83,8 @@ def step_of(kind: str, moment: str, size: str) -> str:
 
 
 def _columns(report: Report, match: re.Match[str]) -> dict[str, Any]:
-    """Columns of `steps`. For a step that reads whole tables, an operation is a row, and `elapsed_s` is the time in
-    transactions."""
+    """Columns of `steps`. For a step that reads whole tables, an operation is a row, and `elapsed_s` is the time of a
+    client in transactions."""
     columns = report.columns() | step_columns(match["kind"], match["moment"] or "", int(match["range"]))
     rows = report.parameters().get("table_rows")
     if columns["unit"] == "row":

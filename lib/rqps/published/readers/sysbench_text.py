@@ -94,7 +94,7 @@ class Report:
 
 
 def report_in(text: str) -> Report:
-    """The report in a text; ValueError with the reason if sysbench did not finish."""
+    """Parses the output of sysbench; raises ValueError with the reason if sysbench did not finish."""
     matches = {name: re.search(form, text) for name, form in _FIGURES.items()}
     figures = {name: number(match[1].rstrip(".,")) for name, match in matches.items() if match}
     if "elapsed_s" not in figures or not figures.keys() & {"queries", "events"}:
@@ -112,7 +112,8 @@ def report_in(text: str) -> Report:
 
 
 def step_columns(kind: str, moment: str = "", size: int | None = None) -> dict[str, Any]:
-    """Columns of `steps` that follow from a step's kind: the same values as for our own step of this kind, if any."""
+    """Columns of `steps` that follow from a step's kind: the values that rqps's own step of this kind has, if rqps
+    has such a step."""
     after_writes = kind if moment == BEFORE_WRITES else None
     columns = {"kind": kind + moment, "kind_after_writes": after_writes, "range": size}
     columns |= {"group": OTHER_STEPS, "writes": None}
