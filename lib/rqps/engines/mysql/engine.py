@@ -10,7 +10,7 @@ from rqps.engines import Counted, Say, Start, Watch
 from rqps.engines.asked import Asked
 from rqps.engines.mysql import events
 from rqps.engines.mysql.build import Build, locate, source
-from rqps.engines.mysql.data import Origin, origin_of
+from rqps.engines.mysql.data import Origin, origin_of, reread_redo_files
 from rqps.engines.mysql.instance import Server, start
 from rqps.engines.mysql.options import canonical, mismatches, translate
 from rqps.engines.mysql.perf_schema import absent
@@ -117,6 +117,7 @@ class PreparedServer:
         preload = ("/usr/bin/env", f"LD_PRELOAD={self.allocator[1]}") if self.allocator else ()
         asked = replace(asked, under=(*preload, *asked.under))
         server = start(self.build, directory, asked, self.translated.arguments)
+        reread_redo_files(directory)
         return MeasuredServer(**vars(server), prepared=self)
 
 

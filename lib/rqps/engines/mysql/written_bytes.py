@@ -52,9 +52,12 @@ def written_kb(grew: Counts, now: Counts) -> dict[str, float]:
     page = now.get("innodb_page_size", 0)
     pages = grew.get("innodb_pages_written", 0) * page
     copies = grew.get(_DOUBLEWRITE, grew.get("innodb_dblwr_pages_written", 0) * page)
+    copies_in_data_files = 0 if _DOUBLEWRITE in now else copies
+    if _DATA in grew:  # since 8.0, files of temporary tables are temporary files, but their pages are counted, too
+        pages_elsewhere = max(0, pages + copies_in_data_files - grew[_DATA])
+        pages -= min(pages_elsewhere, grew.get(_TEMPORARY[0], 0))
     of = {"redo log": grew[REDO_LSN], "data pages": pages, "doublewrite": copies}
-    in_data_files = pages if _DOUBLEWRITE in now else pages + copies
-    filled = [grew[_DATA] - in_data_files] if _DATA in grew else []
+    filled = [grew[_DATA] - pages - copies_in_data_files] if _DATA in grew else []
     filled += [grew[DATA_FILES]] if DATA_FILES in grew else []
     if filled:
         of["growing files"] = max(filled)
