@@ -1,20 +1,24 @@
 """Written bytes by purpose, and reads, syncs and flushed pages: as each engine counts them, on real servers against
 the kernel, and on the page."""
 
+import os
 import random
 import re
+import resource
 import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import psutil
 import pytest
 import rqps
 from live_server import run_of
 from rqps import stats
 from rqps.engines import PROCESS_BYTES, CountOf, Start
 from rqps.engines.cache import copy_folder
+from rqps.engines.mysql.data import reread_redo_files
 from rqps.engines.mysql.engine import MeasuredServer, prepare
 from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.written_bytes import FILE_BYTES
@@ -58,6 +62,19 @@ def test_a_release_that_does_not_count_the_filling_of_files_has_their_growth() -
     assert parts["growing files"] == 8
 
 
+def test_the_kernel_counts_a_page_of_a_log_that_was_read_again(tmp_path: Path) -> None:
+    (log := tmp_path / "ib_logfile0").write_bytes(content := random.Random(1).randbytes(4 << 20))
+    reread_redo_files(tmp_path)
+    page, appends = resource.getpagesize(), 5
+    with log.open("r+b", buffering=0) as file:
+        before = psutil.Process().io_counters().write_bytes
+        for _ in range(appends):
+            file.write(b"x" * 512)
+            os.fsync(file)
+        assert psutil.Process().io_counters().write_bytes - before <= appends * page
+    assert log.read_bytes() == b"x" * 512 * appends + content[512 * appends :]
+
+
 def test_other_files_are_named_by_what_they_are_for() -> None:
     files = {"innodb/innodb_temp_file": 7, "sql/binlog": 3, "sql/slow_log": 1, "innodb/innodb_log_file": 9}
     after = {**AFTER, DATA: 64 * KB, **{CountOf(FILE_BYTES, name): value * KB for name, value in files.items()}}
@@ -67,8 +84,8 @@ def test_other_files_are_named_by_what_they_are_for() -> None:
 
 def test_pages_of_temporary_tables_count_once() -> None:
     temporary = CountOf(FILE_BYTES, "innodb/innodb_temp_file")
-    files = {DATA: 0.0, DOUBLEWRITE: 0.0, temporary: 0.0}
-    after = {**AFTER, DATA: 16 * KB, DOUBLEWRITE: 16 * KB, temporary: 16 * KB}
+    files = dict.fromkeys((DATA, DOUBLEWRITE, temporary), 0.0)
+    after = AFTER | dict.fromkeys(files, 16 * KB)
     parts = growth("mysql", BEFORE | files, after)
     assert [parts[name] for name in ("data pages", "temporary files", "growing files")] == [16, 16, 0]
 

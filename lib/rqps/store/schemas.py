@@ -222,8 +222,8 @@ CLIENTS: Columns = {
 
 ENGINE: Columns = {
     "step": pl.String,
-    "moment": pl.String,  # before or after the step; settling: during the wait before the step
-    "second": pl.Float64,  # second of the wait before the step; null in other rows
+    "moment": pl.String,  # before, during or after the step; settling: during the wait before the step
+    "second": pl.Float64,  # second of the step, or of the wait before it; null before and after the step
     "waited_s": pl.Float64,  # length of the wait, in the row `before`; null without a wait
     "history_length": pl.Int64,  # transactions that are not purged yet, or dead rows that wait for a vacuum
     "dirty_kb": pl.Float64,  # dirty pages of the buffer pool; null if the server does not count them

@@ -36,7 +36,7 @@ QUICK = {
 
 REDO_FILE = re.compile(r"ib_logfile\d+|#ib_redo\d+(_tmp)?")
 MOST_REREAD_BYTES = 1 << 30
-"""Maximum number of bytes of redo log files that are read again before a run: no run should write more around them."""
+"""Maximum number of bytes of redo log files that are read again before a run, which bounds its time and cache."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,13 @@ class Generator(LoadGenerator):
     shared: Path
     """The file through which the threads share their progress."""
     counted = False
+    _stopped_ns = 0
+
+    @property
+    def own_s(self) -> float | None:
+        """Seconds since the measured part began, without the time for which the process was stopped; None before."""
+        own_ns = time.monotonic_ns() - self.origin_ns - self._stopped_ns
+        return own_ns / 1e9 if self.origin_ns and own_ns >= 0 else None
 
     def wait_for_begin(self) -> int:
         return self.wait_for_origin() if self.counted else super().wait_for_begin()
@@ -65,6 +72,7 @@ class Generator(LoadGenerator):
         return self.origin_ns
 
     def set_stopped(self, ns: int) -> None:
+        self._stopped_ns = ns
         with self.shared.open("r+b") as file:
             file.seek(STOPPED)
             file.write(struct.pack("d", ns))

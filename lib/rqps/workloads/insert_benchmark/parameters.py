@@ -79,6 +79,9 @@ class InsertBenchmarkParameters(Parameters):
     wait_seconds: Count | None = None
     """Duration of the wait before the first step with queries, in seconds: the maximum if `wait` is `settled`, the
     exact duration if it is `published`. If not given, 60 plus one for every million loaded rows, but at most 1200."""
+    debt_every_seconds: Annotated[float, Field(gt=0)] | None = None
+    """If given, the debt (transactions to purge, dirty pages, redo log since the checkpoint) is also read during each
+    step, at this interval. The server's CPU time then includes the reading."""
 
     @model_validator(mode="after")
     def _steps_and_rates_fit(self) -> "InsertBenchmarkParameters":
@@ -161,7 +164,8 @@ class InsertBenchmarkParameters(Parameters):
     def connections(self) -> Connections:
         """A client has up to three connections at once."""
         most = max(step.connections for step in self.described)
-        return Connections("clients", self.clients, OUR_CONNECTIONS + (most - 1) * self.clients)
+        ours = OUR_CONNECTIONS + (self.debt_every_seconds is not None)
+        return Connections("clients", self.clients, ours + (most - 1) * self.clients)
 
     @property
     def limit_s(self) -> float:

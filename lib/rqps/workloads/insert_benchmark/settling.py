@@ -1,13 +1,15 @@
-"""Reads a server's debt before and after the steps of the insert benchmark, as rows of the table `engine`, and waits
-until the server has worked off this debt.
+"""Reads a server's debt before, during and after steps of the insert benchmark, as rows of the table `engine`, and
+waits until the server has worked off this debt.
 
 Before the first step with queries the published client waits a time that depends on the size of the tables. Here
 that time is the maximum, and the wait ends when hardly any debt is left.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from threading import Event
 from typing import Any
 
 from rqps.engines.sources.fetching import size_bytes
@@ -18,7 +20,7 @@ from rqps.workloads.insert_benchmark.steps import KEY
 from rqps.workloads.load_generator import DATABASE
 
 Row = dict[str, Any]
-SETTLING = "settling"
+SETTLING, DURING = "settling", "during"
 LOOK_S = 0.25
 
 
@@ -37,6 +39,26 @@ def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping
         "rows_low": low,
         "rows_high": high,
     }
+
+
+@contextmanager
+def reading_debt(server: Any, load: Any, every_s: float, rows: list[Row]) -> Iterator[None]:
+    """Adds a row with the current debt to `rows` at every interval of a load's step, over a connection of its own."""
+    ended = Event()
+    with closing(server.connect()) as connection, ThreadPoolExecutor(1, "rqps-debt") as executor:
+
+        def read() -> None:
+            while not ended.wait(every_s):
+                debt = connection.dialect.read_debt(connection)
+                if (second := load.own_s) is not None:
+                    rows.append({"step": load.name, "moment": DURING, "second": second, **debt})
+
+        running = executor.submit(read)
+        try:
+            yield
+        finally:
+            ended.set()
+        running.result()  # raises the error with which the thread ended, if any
 
 
 def ids(connection: Any, tables: Sequence[str] | None = None) -> tuple[int | None, int | None]:

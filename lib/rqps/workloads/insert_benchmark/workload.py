@@ -1,7 +1,7 @@
 """The insert benchmark."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Unpack
 
 from rqps.engines.sources.programs import sysbench
@@ -22,6 +22,7 @@ from rqps.workloads.answers import (
 from rqps.workloads.insert_benchmark import generator, settling
 from rqps.workloads.insert_benchmark.generator import client_rows, done, must_be_whole
 from rqps.workloads.insert_benchmark.parameters import InsertBenchmarkParameters
+from rqps.workloads.insert_benchmark.settling import DURING
 from rqps.workloads.insert_benchmark.steps import (
     BY_INDEX,
     COLUMNS,
@@ -97,7 +98,9 @@ class InsertBenchmark(Workload):
             deleted = sql.rows_deleted(connection) if asked.deletes else 0
         with generator.generating(server, sql, asked, parameters, **how) as load:
             load.engine, load.rows_deleted, load.warnings = rows, deleted, warnings
-            yield load
+            every_s = None if load.counted else parameters.debt_every_seconds
+            with settling.reading_debt(server, load, every_s, rows) if every_s else nullcontext():
+                yield load
 
     def answers(
         self, step: str, parameters: InsertBenchmarkParameters, load: generator.Generator
@@ -108,6 +111,7 @@ class InsertBenchmark(Workload):
         with closing(load.servers[0].connect()) as connection:
             after = settling.debt_row(load.servers[0], connection, step, "after")
             deleted = connection.dialect.rows_deleted(connection) - load.rows_deleted if asked.deletes else 0
+        engine = [row for row in load.engine if row["moment"] != DURING or row["second"] <= load.elapsed_s]
         columns = _columns(asked, parameters, seconds, load.elapsed_s)
         together = list(by_second(seconds))
         answer = Answer(
@@ -115,7 +119,7 @@ class InsertBenchmark(Workload):
             intervals=interval_rows(step, done(together)),
             latencies=latency_rows(step, together),
             warnings=(*load.warnings, *warnings_of(asked, parameters, seconds, columns, deleted)),
-            more={"clients": client_rows(step, seconds), "engine": [*load.engine, after]},
+            more={"clients": client_rows(step, seconds), "engine": [*engine, after]},
         )
         return (answer,)
 
