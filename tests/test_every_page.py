@@ -4,7 +4,7 @@ complaint."""
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, PHONE, Browser, opened
+from browser import DESKTOP, PHONE, Browser, empty, opened
 from rqps.report import build, one_file
 from rqps.report.check import wrong_claims
 from rqps.report.claimed import frames_of
@@ -47,10 +47,11 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
     assert one_file(report).stat().st_size < 5_000_000
     frame_of = frames_of(load(study, samples), analysis_notebooks(NOTEBOOKS))
     assert "data-claims=" in (report / "index.html").read_text(), "a first page says something of a frame"
-    for page in sorted({*report.glob("*.html"), *reports.glob("*.html")} - before):
-        assert wrong_claims(page.name, page.read_bytes(), frame_of) == []
-        charts = page.read_text().count("data-chart=")
-        with opened(browser, page, DESKTOP) as tab:
+    with empty(browser) as tab:
+        for page in sorted({*report.glob("*.html"), *reports.glob("*.html")} - before):
+            assert wrong_claims(page.name, page.read_bytes(), frame_of) == []
+            charts = page.read_text().count("data-chart=")
+            tab.go_to(page.as_uri(), DESKTOP)
             if charts:
                 assert tab.wait_for("document.documentElement.dataset.charts") == f"{charts} of {charts}", page.name
             assert tab.run(WIDER) == [], page.name
@@ -58,10 +59,10 @@ def test_every_page_of_a_sample_opens(study: str, browser: Browser, samples: Pat
             assert tab.run(TWICE) == [], page.name
             if study.startswith("rocksdb") and page.parent == report:
                 assert tab.run(SERVERS) == [], f"{page.name}: RocksDB is a library"
-            assert (tab.faint("light"), tab.faint("dark")) == ([], []), page.name
-            assert tab.complaints() == [], page.name
-        with opened(browser, page, PHONE) as tab:
+            assert (tab.faint("dark"), tab.faint("light")) == ([], []), page.name
+            tab.go_to(page.as_uri(), PHONE)
             assert tab.run(SCREENS) < 1, f"{page.name} begins with its answer on a phone"
+            assert tab.complaints() == [], page.name
 
 
 def test_faint_text_is_found(browser: Browser, tmp_path: Path) -> None:
