@@ -1,7 +1,7 @@
 """The cost of a database change: relative queries per second, measured on real servers.
 
-`rqps.load("demo")` reads a study's frames; the command `rqps` measures a study, and `rqps.what_if`
-measures one more change.
+`rqps.load("demo")` reads a study's frames; the command `rqps` measures a study, and `rqps.what_if` measures one more
+build or config against a dbms of a study.
 """
 
 import gc
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Study", "__version__", "load", "load_levels", "load_run", "what_if"]
 
-# Altair, nbformat and papermill import jsonschema, which imports this package if it is installed. The package builds
-# a grammar of all URIs, which takes 1.3 s of CPU in each Jupyter kernel and command. rqps never checks a URI with it.
+# Altair, nbformat and papermill import jsonschema, which imports rfc3987_syntax if it is installed. That import would
+# take 1.3 s of CPU in each Jupyter kernel and command, to build a grammar of all URIs; rqps never checks a URI.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 class _Icons(ModuleType):
-    """The package faicons, which great_tables imports. It reads 3.6 MB of icons, none of which rqps shows: here, they
-    are read when one is first used."""
+    """Stands for the package faicons, which great_tables imports. The import of faicons reads 3.6 MB of icons, none
+    of which rqps shows; this class reads them only when an icon is first used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # `inspect` asks all modules for these

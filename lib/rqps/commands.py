@@ -264,7 +264,8 @@ def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
 
 
 def _rebuilt(runs_file: "RunsFile", study: str, data: Path) -> list[RqpsError]:
-    """The error of `rqps run` if a build of a study was rebuilt since it was measured here; otherwise empty."""
+    """The error that `rqps run` raises if a build of the study was rebuilt since it was measured here, as a list of
+    one; otherwise an empty list."""
     from rqps.schedule.rebuilds import known_versions, rebuilt, refusal
     from rqps.schedule.state import StudyFolder, this_host
 

@@ -58,7 +58,7 @@ def _become(argv: list[str], cpus: list[int], parent: int) -> None:
 
 
 def _start(argv: list[str], cpus: list[int]) -> int:
-    """Starts the program as a child that does not read our pipe, and returns its process id."""
+    """Starts the program as a child that does not read the keeper's pipe, and returns the child's process id."""
     keeper = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # a signal during the fork must not get lost
     child = os.fork()

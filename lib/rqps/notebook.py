@@ -47,14 +47,14 @@ runpy.run_module("ipykernel_launcher", run_name="__main__")
 """
 """The program of a Jupyter kernel. It imports rqps before a notebook imports Altair, because rqps stops Altair's
 jsonschema from importing a package that takes a second. Without its debugger, a kernel starts in 0.15 s in place of
-0.21. The kernel's pipe for forked children is disabled: a port on loopback, to which every user of the machine could
-write."""
+0.21 s. The kernel's pipe for forked children is disabled, because every user of the machine could write to it: it is
+a port on the loopback interface."""
 SOCKET = "kernel-ipc-5"
 """The longest name of a socket that Jupyter creates beside its kernel's connection file. A notebook is refused if the
 path with this name is too long for a socket."""
 SHUTDOWN_PATIENCE_S = 1.0
-"""Seconds in which a Jupyter kernel has to shut down. After half of this time it gets a SIGTERM: about one in thirty
-does not end, but waits for its own threads."""
+"""Seconds in which a Jupyter kernel has to shut down. After half of this time the kernel gets a SIGTERM: about one
+kernel in thirty does not end by itself, because it waits for its own threads."""
 ANEW = """
 import polars
 from rqps.show import renderer
@@ -150,7 +150,7 @@ class Execution:
             thread.shutdown(wait=False)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the end; True if it has ended."""
+        """Waits until the notebook has ended, for at most that many `seconds` if given; True if it has ended."""
         return bool(wait([self._ended], seconds).done)
 
     def stop(self) -> None:

@@ -3,7 +3,7 @@
 A ratio is written by `ratio`, or by `change` as a gain or a loss in percent; a share by `percent`, or by `in_percent`
 with one decimal; the size of a difference by `difference`. `counted` writes a number of things, `megabytes`,
 `gigabytes` and `memory` an amount of data, `duration` and `duration_us` a time, and `sized` any other number.
-`formatted` writes a number in a given format. Outside of this module a number has no format of its own.
+`formatted` writes a number in a given format. All other modules write numbers by these functions.
 """
 
 import math

@@ -100,7 +100,8 @@ def as_item(sentence: str) -> str:
 
 
 def _rounded(number: float) -> float:
-    """The number in HTML. A sum that is exactly between two such numbers gives the same one in every order of adding.
+    """A claim's number, rounded to `DIGITS` significant digits for HTML. It is first rounded to `STABLE_DIGITS`, so
+    that a sum gives the same result in whatever order its terms were added.
 
     >>> f"{13356.1675 + 1e-11:.8g}", f"{13356.1675:.8g}"
     ('13356.168', '13356.167')

@@ -14,8 +14,8 @@ from rqps.show.words import Row, rounds_of
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 UNSAID = 0.2
-"""Maximum share of the difference that sentences leave unnamed: they name parts, the largest first, until no more
-than this is left."""
+"""Maximum share of a difference that sentences leave unexplained: they name parts, the largest first, until at most
+this share is left."""
 SMALL_THREAD = 0.05
 """A background thread is named only if it has more than this share of the difference."""
 KINDS = {"component": ("Components", 12), "function": ("Functions", 3)}
@@ -30,7 +30,7 @@ _FRAMES = {MICROSECONDS: "sampled_parts", INSTRUCTIONS: "counted_parts"}
 
 
 def on_parts(profile: Profile, row: Row, names: Mapping[str, str]) -> Iterator[str]:
-    """Sentences on one comparison: its cost on both sides, the parts that make most of the difference, and the
+    """Sentences on one comparison: the cost of base and me, the parts that make most of the difference, and the
     rest."""
     unit, sides = _SHORT[row["unit"]], [names.get(row[side], row[side]) for side in ("dbms", "base")]
     ratios = {end: 1 + row[end] / row["base_estimate"] for end in ("estimate", "low", "high")}

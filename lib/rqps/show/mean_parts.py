@@ -1,5 +1,5 @@
-"""Clauses on the parts of a geometric mean: kinds of work that disagree, the one step that makes most of it, and the
-releases and steps that changed it."""
+"""Clauses that explain a change of a geometric mean: kinds of work whose means differ, the one step that makes most
+of the change, and the releases and steps that changed the mean."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ is left. The second limit applies if the mean without the step has the verdict `
 def by_work(of_dbms: pl.DataFrame) -> Clause:
     """The mean of each kind of work, from the rows of `stats.means` of one dbms and metric, each with the step that
     differs from the others of its kind: `writes −8.2 % (insert alone +31.0 %), the same for point queries`. Kinds
-    agree if their intervals overlap and their verdicts do not differ; if all agree, only kinds with a differing step
-    are named. A kind with one step has the step's name."""
+    agree if their intervals overlap and their verdicts do not differ; if all kinds agree, only kinds with a differing
+    step are named. A kind with a single step is called by the name of that step."""
     rows = of_dbms.drop_nulls("work").to_dicts()
     overlap = all(_overlap(one, other) for one, other in combinations(rows, 2))
     if overlap and len({row["verdict"] for row in rows} - {"unsure"}) < 2:

@@ -90,7 +90,7 @@ def sampled(run: Study) -> Any:
 
 
 def trace(study: Study, rounds: pl.DataFrame, compared: pl.DataFrame, metric: str = "") -> Any:
-    """A table of the rounds behind the ratio that is farthest from 1, each with its runs."""
+    """A table of the rounds behind the ratio that is farthest from 1, with the runs of me and base in each round."""
     metric = metric or stats.metric_of(compared)
     if metric not in set(compared["metric"]):
         return Sentences([NOT_COMPARED])

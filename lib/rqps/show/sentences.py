@@ -108,9 +108,9 @@ def _by_layout(row: Row, frame: str) -> Clause:
 
 
 def within_layouts(known: pl.DataFrame, decided: pl.DataFrame, metric: str, names: Mapping[str, str]) -> Clause:
-    """A sentence on the change of a metric that another order of functions alone makes, and on the changes of the
-    study that are smaller. Empty if the effect of the order is not known, or nothing changed. `known` is the frame of
-    `stats.known_layouts`; `decided` has one row per comparison, with the metric that decides it."""
+    """A sentence on the size of the change that another order of functions alone makes in a metric, and on the
+    study's changes that are not larger. Empty if the effect of the order is not known, or nothing changed. `known` is
+    the frame of `stats.known_layouts`; `decided` has one row per comparison, with the metric that decides it."""
     of_metric = known.filter(metric=metric).sort("by_layout", maintain_order=True).to_dicts()
     steps = [row for row in of_metric if row["step"] != MEAN]
     changes = decided.filter(pl.col("verdict").is_in(list(CHANGED))).drop_nulls("by_layout")

@@ -206,8 +206,8 @@ def ratio_cell(row: Cell) -> str:
 
 
 def change_cell(row: Cell) -> str:
-    """The cell of a compared row: sign and change in percent, below them the interval. The tooltip has what a verdict
-    still needs, such as a number of rounds, where the row says so.
+    """The cell of a compared row: sign and change in percent, below them the interval. The tooltip is the row's
+    column `needs`, if it has one: the rounds or occasions that would decide an unsure comparison.
 
     >>> row = {"metric": "operations_per_s", "verdict": "faster", "estimate": 1.1, "low": 1.08, "high": 1.12, "n": 4}
     >>> "+10.0 %" in change_cell(row)

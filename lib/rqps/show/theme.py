@@ -9,8 +9,9 @@ import altair as alt
 
 from rqps.study import build_and_config
 
-# The ratios at which the colour changes, as in the published studies: from 0.95 to 1.05 it is grey. The colour-blind
-# can distinguish orange from blue-green, and each coloured cell also has a sign, which is readable in a grey print.
+# The ratios at which the colour changes, as in the published studies: a cell from 0.95 to 1.05 is grey. The
+# colour-blind can distinguish orange from blue-green, and each coloured cell also has a sign, which is readable in a
+# grey print.
 LIMITS = (0.80, 0.90, 0.95, 1.05, 1.11, 1.25)
 COLOURS = ("#a63c06", "#e08244", "#f7cfa8", "#eceff1", "#b8e0da", "#4fae9f", "#0b6e64")
 VERDICT_COLOURS = {"slower": "#c8500f", "faster": "#12867a", "same": "#5f6b76", "unsure": "#8b96a0"}
@@ -88,7 +89,8 @@ def titled(chart: Any, claim: str, how: str, *, min_width_px: int = 0) -> Any:
 
 
 def numbers(form: str, unit: str = "", names: Sequence[str] = ("estimate", "low", "high")) -> list[Any]:
-    """Tooltips for the number of rounds and for the columns `names`, each with its unit."""
+    """Tooltips for the number of rounds (column `n`) and for the columns `names`, with `unit` after each column's
+    name."""
     of = [alt.Tooltip(f"{name}:Q", format=form, title=f"{name}{unit}") for name in names]
     return [alt.Tooltip("n:Q", title="rounds"), *of]
 

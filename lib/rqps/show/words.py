@@ -233,8 +233,8 @@ def hosts_together(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def own_warnings(numbers: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Splits the warnings of numbers. The frame's column `warned` has those that a number has and some others lack;
-    the sentence has those that all numbers share."""
+    """Splits the warnings of a frame of numbers: the returned sentence has the warnings that all numbers share, and
+    the returned frame has each number's other warnings in the column `warned`."""
     warnings = [dict(zip(*row, strict=True)) for row in numbers.select("warnings", "explained").iter_rows()]
     common = set.intersection(*map(set, warnings)) if warnings else set()
     own = ["; ".join(line for kind, line in lines.items() if kind not in common) for lines in warnings]

@@ -1,5 +1,5 @@
-"""Reads the reports of sysbench with our Lua scripts (one per thread and second), adds them up, and turns them into
-rows of the raw tables.
+"""Reads the reports that sysbench writes with the Lua scripts of rqps, one per thread and second, adds them up, and
+turns the sums into rows of the raw tables.
 
 Latencies are kept as histograms in microseconds, with 32 buckets for each factor of two.
 """

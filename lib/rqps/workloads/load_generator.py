@@ -1,4 +1,4 @@
-"""Runs load generators as processes: starts them on their CPUs, reads their output, and ends them when we end."""
+"""Runs load generators as processes: starts them on their CPUs, reads their output, and ends them when rqps ends."""
 
 import math
 import re
@@ -35,11 +35,11 @@ class LoadGenerator:
     """A running load generator and its output so far. Leaving its `with` block ends the process. `servers` is empty
     if the engine runs inside the generator's process.
 
-    The generator reports by output lines `rqps MOMENT TIME`; the time is CLOCK_MONOTONIC in ns, or now if it is left
-    out. The moments are: `origin`, the begin of the measured part, which a generator that begins by itself reports in
-    advance; `ready`, after which the other generators wait for a line of input to begin; `ended`, after which a
-    generator waits until its input is closed, so that its counters can be read; and `failed`, which has no time but
-    the position of the server on which a thread failed.
+    The generator reports by output lines `rqps MOMENT TIME`; the time is CLOCK_MONOTONIC in ns. A line without a time
+    is taken to be of the moment when it is read. The moments are: `origin`, the begin of the measured part, which a
+    generator that begins by itself reports in advance; `ready`, after which a generator that does not begin by itself
+    waits for a line of input; `ended`, after which a generator waits until its input is closed, so that its counters
+    can be read; and `failed`, which has in place of the time the position of the server on which a thread failed.
     """
 
     program = "sysbench"
@@ -89,7 +89,7 @@ class LoadGenerator:
         return self.origin_ns
 
     def wait_for_end(self) -> None:
-        """Let all threads begin, if they wait for our signal, and wait until every thread has finished."""
+        """Let all threads begin, if they wait for a line of input, and wait until every thread has finished."""
         if not self.begins_by_itself:
             self.origin_ns = time.monotonic_ns()
             self.let_begin(self.threads)
@@ -117,7 +117,7 @@ class LoadGenerator:
         self._reader.join()
 
     def wait_for_all(self) -> None:
-        """Run all of a load that is not measured."""
+        """Run a load that is not measured from its begin to its end."""
         self.wait_for_begin()
         self.wait_for_end()
         self.wait_until_gone()
@@ -234,12 +234,12 @@ def _process(argv: Sequence[str], environment: Mapping[str, str], cpus: tuple[in
         "text": True,
         "errors": "replace",
         "env": {"PATH": "/usr/bin:/bin", **environment},
-        "start_new_session": True,  # Ctrl-C in the terminal reaches only us; we then end the generator in order
+        "start_new_session": True,  # Ctrl-C in the terminal reaches only rqps, which then ends the generator
     }
 
 
 def sysbench_call(script: Path, servers: Sequence[Any], options: Options) -> tuple[list[str], dict[str, str]]:
-    """The command line and environment of sysbench with one of our scripts."""
+    """The command line and environment of sysbench with one of rqps's Lua scripts."""
     program = sysbench()
     of_servers = servers[0].sysbench_options(servers, DATABASE)
     given = (f"--{name}={value}" for name, value in {**of_servers, **options}.items())

@@ -77,7 +77,7 @@ class _Process(LoadGenerator):
 
 
 class Driver(_Process):
-    """A running driver, which opens the database and waits for our signal to begin."""
+    """A running driver, which opens the database and begins its load at a signal from rqps."""
 
     program = "the driver"
     begins_by_itself = False
@@ -104,8 +104,8 @@ class Driver(_Process):
             own["warmup"] = min(parameters.warmup_operations, fills)
         if counted and step.lasts == "seconds":
             operations = parameters.counted_operations or OPERATIONS
-            # One thread opens the files, always in the same order. Their tables then have the same addresses in
-            # memory in every run, and the counts of instructions repeat.
+            # One thread opens the files, always in the same order. The objects of open files then have the same
+            # addresses in memory in every run, so that each run executes the same number of instructions.
             flags |= {"writes": operations, "file_opening_threads": 1}
             own["warmup"] = max(1, own.get("warmup", 0), operations // WARMUP_SHARE)
             flags.pop("duration")

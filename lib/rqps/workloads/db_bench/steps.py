@@ -28,7 +28,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its load on the database, for our driver (`load`) and for db_bench (`benchmarks`)."""
+    """A step: its load on the database, for the driver of rqps (`load`) and for db_bench (`benchmarks`)."""
 
     name: str
     does: str

@@ -1,1 +1,1 @@
-"""The insert benchmark, run by sysbench with our own Lua scripts."""
+"""The insert benchmark, run by sysbench with the Lua scripts of rqps."""

@@ -1,5 +1,5 @@
-"""Runs the load of a step of the insert benchmark: sysbench with our own Lua scripts, which stops when all rows
-are done."""
+"""Runs the load of a step of the insert benchmark: sysbench with the Lua scripts of rqps, which stops when all rows
+are written."""
 
 import os
 import struct
@@ -41,7 +41,7 @@ DUE = ("insert due", "delete due")
 
 
 class Generator(LoadGenerator):
-    """A running sysbench that stops when all rows are done."""
+    """A running sysbench that stops when all rows are written."""
 
     engine: Sequence[Row] = ()
     """Rows of the table `engine` that were read before the step."""

@@ -166,7 +166,7 @@ def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar,
 
 
 def _scalar(value: Any) -> Scalar:
-    """Converts a value that a control connection read to a number or a text."""
+    """Converts a value, as a control connection returns it, to a number or a text."""
     if isinstance(value, str) and value.lstrip("-").isdecimal() and value == str(int(value)):
         return int(value)
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)

@@ -142,7 +142,7 @@ def parse(sql: str, names: Collection[str]) -> list[Statement]:
                 at = 0
                 for match in _PLACE.finditer(piece.text) if piece.kind == "code" else ():
                     name = str(match[1] or next(in_order, "?"))
-                    if name == "?" and named:  # beside {name}s, ? is an operator
+                    if name == "?" and named:  # if other values are marked by {name}, this ? is an operator
                         continue
                     if name not in names:
                         known = f"the values are {', '.join(names)}" if names else "there are no values"

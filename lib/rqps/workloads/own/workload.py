@@ -1,4 +1,4 @@
-"""The workload of a user's own statements and tables, run by sysbench with our Lua scripts."""
+"""The workload of a user's own statements and tables, run by sysbench with the Lua scripts of rqps."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -54,8 +54,8 @@ class Own(Workload):
             for member, statement in explained(connection, step, parameters):
                 if EXPLAINED.match(statement):
                     try:
-                        # Means leave out a step that does not use its index. An own step is named for no index:
-                        # `possible_keys` is null.
+                        # Means leave out steps whose plans use none of their possible keys. The name of an own step
+                        # promises no index, so `possible_keys` is null here, and means include the step.
                         plans += [row | {"possible_keys": None} for row in sql.plan(connection, step, statement)]
                     except sql.REFUSALS as error:
                         words = ": ".join(map(str, error.args))[:300]

@@ -1,4 +1,4 @@
-"""Runs mysqlslap, which waits before its clients start and after they have ended, while we read counters.
+"""Runs mysqlslap, which waits before its clients start and after they have ended, so that rqps can read counters.
 
 The same mysqlslap binary runs the load on all servers of a study. Its report gives the duration; the server's
 counters give the number of queries.
@@ -28,9 +28,10 @@ from rqps.workloads.point_lookups.steps import Step
 SSL_MODE_SINCE = (5, 7, 11)
 SHORTEST_REPORTED_S = 0.1
 """Minimum duration, in seconds, for which mysqlslap's whole milliseconds are exact enough. A shorter duration is
-taken from our clock, which includes the time of mysqlslap's shell commands."""
+measured by the clock of rqps, and then includes the time of mysqlslap's shell commands."""
 CLOCKS_DIFFER_S, CLOCKS_DIFFER_SHARE = 0.05, 0.02
-"""Maximum difference between our clock and mysqlslap's without a warning: seconds, plus a share of the duration."""
+"""Maximum difference between the durations that rqps and mysqlslap measure, above which there is a warning: seconds,
+plus a share of the duration."""
 _CSV = re.compile(r"^[^,]*,[^,]*,(\d+\.\d{3}),(\d+\.\d{3}),(\d+\.\d{3}),(\d+),(\d+)$")
 _VERSION = re.compile(r"\b(?:mysqlslap|mariadb-slap)\b.*\b(?:Ver|Distrib) (\d+\.\d+\.\d+)")
 
@@ -107,7 +108,7 @@ class Counted(NamedTuple):
     """Counters of the server."""
 
     selects: int
-    """SELECT statements, including failed ones. Our control connections run none."""
+    """SELECT statements, including failed ones. The control connections of rqps run none."""
     refused: int
     """Refused connections. mysqlslap retries after a tenth of a second and does not report the refusal."""
     threads_ended: int

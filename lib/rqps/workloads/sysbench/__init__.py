@@ -1,1 +1,1 @@
-"""The sysbench microbenchmarks, run by sysbench with our own Lua scripts."""
+"""The sysbench microbenchmarks, run by sysbench with the Lua scripts of rqps."""

@@ -89,7 +89,7 @@ class Generator(LoadGenerator):
             "cpus": ",".join(map(str, how["cpus"])) if how.get("by_connection") else "",
             "prepared": switch(parameters.prepared and step.prepared),
             "statements": ";".join(step.statements),
-            "time": 0,  # our own loop ends after a time or a number of transactions
+            "time": 0,  # the loop in rqps.lua ends after a time or a number of transactions
             **duration,
             **{name.replace("_", "-"): value for name, value in step.options.items()},
         }

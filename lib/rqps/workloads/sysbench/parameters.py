@@ -34,11 +34,11 @@ profile of a server; the server is slow, since its code is instrumented."""
 ROWS_LIKE_A_STATEMENT = 100
 """A range query reads this many rows in the time that a statement takes, with and without callgrind."""
 OUR_CONNECTIONS = 2
+"""Number of control connections, in addition to those of the load."""
 BYTES_OF_A_ROW = 240
 """Approximate size of a row with its entry in the index."""
 TIMES_MOVED = 3
 """The number of times that the disk transfers the tables before the first step: they are copied, checked and read."""
-"""Number of control connections, in addition to those of the load."""
 WARMUP_SHARE = 4
 """Number of counted transactions for each transaction of the warm-up."""
 

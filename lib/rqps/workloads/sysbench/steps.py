@@ -158,7 +158,8 @@ def listed() -> list[str]:
 
 
 def pattern() -> str:
-    """An ECMA regular expression that matches the name of a step with any range."""
+    """A regular expression, in the syntax of JSON Schema (ECMA 262), that matches the names of steps: a kind, an
+    optional `.pre` or `.warm`, and an optional `_range=R` with any whole number R from 1 on."""
     return rf"^({'|'.join(_DESCRIBED['steps'])})(\.pre|\.warm)?(_range=[1-9]\d*)?$"
 
 
