@@ -32,7 +32,7 @@ studies:
     dbms: [pg12.quick, pg18.quick]
     base: pg12.quick
     rounds: 1
-    parameters: {clients: 2, load_rows: 20000, write_rows: 5000, rates: [100], seconds: 1}
+    parameters: {clients: 2, load_rows: 20000, write_rows: 5000, rates: [100], seconds: 1, debt_every_seconds: 0.1}
 """
 SMALL = InsertBenchmarkParameters(load_rows=20_000, write_rows=5000, rates=(100,), seconds=1, wait_seconds=20)
 
@@ -58,6 +58,9 @@ def test_two_releases_take_turns_and_every_row_comes_to_its_table(tmp_path: Path
         assert 0 <= side["checkpoint_age_kb"][0] < side["redo_capacity_kb"][0] == 1 << 20
         assert side["buffer_pool_kb"][0] == 64 << 10
         assert side["history_length"][0] < 100, "vacuumed"
+    during = engine.filter(moment="during").join(steps.select("run", "step", "elapsed_s"), on=["run", "step"])
+    assert set(during.select("run", "step").unique().rows()) >= {(run, "qr100") for run in study.runs["run"]}
+    assert during["second"].is_between(0, during["elapsed_s"]).all(), "seconds of a server's own turns"
     assert (engine["tables_kb"].drop_nulls() < engine["datadir_kb"].drop_nulls()).all()
 
 
