@@ -1,1 +1,1 @@
-"""Measures the missing runs of a study in their order, as many as fit a budget, and handles failed runs."""
+"""Measures the missing runs of a study, or as many runs as fit its budget, and handles failed runs."""

@@ -1,9 +1,9 @@
-"""Finds the builds of an ordered list that changed a step, by probes: runs of one study.
+"""Finds, in an ordered list of builds, those with which the throughput or the instructions of a step changed.
 
-A probe measures a candidate: in duets of the good end, the bad end and the candidate, or by counting the candidate's
-instructions. A probe gets more rounds until the candidate is significantly nearer to one end. A stopped bisection
-continues from the finished runs, which `rqps report` shows. The search uses the rounds of the first occasion. Further
-occasions measure only the result again: both ends, and the two builds of each change.
+A probe measures one candidate: in duets of the good end, the bad end and the candidate, or by counting the
+candidate's instructions. A probe gets more rounds until the candidate is significantly nearer to one of the ends. A
+stopped bisection continues from the finished runs, which `rqps report` shows. The search uses the rounds of the first
+occasion. Further occasions measure only the result again: both ends, and the two builds of each change.
 """
 
 import math
@@ -46,8 +46,8 @@ IN_SEARCH = pl.col("occasion") == pl.col("occasion").min().over("dbms")
 
 
 class Size(NamedTuple):
-    """The size of a change, from all its rounds. With enough occasions, its interval contains the size that a further
-    occasion would find."""
+    """The size of a change, from all rounds of its two builds. If it was measured on enough occasions, the interval
+    is for the size that a further occasion would measure."""
 
     level: Level
     occasions: int
@@ -59,8 +59,8 @@ class Size(NamedTuple):
 
     @property
     def excludes_none(self) -> bool:
-        """True if the interval of the mean over the occasions excludes a ratio of 1, which is no change. `level` has
-        a wider interval if there are enough occasions: it is for a further occasion."""
+        """True if the interval of the mean over the occasions excludes a ratio of 1, which is no change. If there are
+        enough occasions, the interval in `level` is wider than that of the mean: it is for a further occasion."""
         return abs(self.level.value) >= self.level.half / (math.sqrt(1 + self.occasions) if self.enough else 1.0)
 
     def certainty(self, builds: bool | None = None) -> str:
@@ -151,8 +151,8 @@ class Bisection:
         return self.answer(changes), 0
 
     def answer(self, changes: Sequence[Change]) -> str:
-        """The difference between the ends, and the changes, in words. Sizes are from all rounds, which are more than
-        the search had for each: both ends are measured again with every candidate."""
+        """The difference between the ends, and the changes, in words. Sizes are computed from all rounds. The search
+        had fewer rounds when it chose a candidate: both ends are measured again with every candidate."""
         last, pairs = len(self.dbms) - 1, [(change.before, change.after) for change in changes]
         sizes = [self._size(*pair, max(len(pairs), 1)) for pair in [(0, last), *pairs]]
         ends = f"{self.title(last)} relative to {self.title(0)}: {sizes[0].level.words} of {self.what}"
@@ -232,8 +232,8 @@ class Bisection:
         return StudyFolder.of(self.data, self.study).measured(this_host()).occasion
 
     def _why(self, *names: str) -> str:
-        """The error of the latest failed run of one of these dbms: of the first that has failed runs. Empty if none
-        has."""
+        """The error of the latest failed run of a dbms: of the first of these dbms that has failed runs. Empty if
+        none of them has failed runs."""
         failures = map(StudyFolder.of(self.data, self.study).failure_of, names)
         return next((f": {error_in(failure)}" for failure in failures if failure), "")
 
@@ -255,7 +255,7 @@ class Bisection:
         return True
 
     def _build(self, dbms: str) -> None:
-        """Builds a candidate that is a commit; from then on, the candidate is a build at a path."""
+        """Builds a candidate that is a commit; `runs_file` then has the candidate as a build at a path."""
         build = self.spec.named[dbms].build
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
@@ -275,7 +275,7 @@ class Bisection:
         return self.runs_file.with_study(self.study, own)
 
     def _rounds(self) -> pl.DataFrame:
-        """The ratios of the step to the good end, round by round; empty before the first round."""
+        """The ratios of the candidates to the good end in the step, one per round; empty before the first round."""
         if (StudyFolder.of(self.data, self.study).path / CARD).is_file():
             study = load(self.study, self.data)
             if self.dbms[0] in set(study.runs["dbms"]):
@@ -297,7 +297,8 @@ class Bisection:
 
     def _shares(self, rounds: pl.DataFrame) -> dict[str, Level]:
         """Maps each candidate to its level as a share of the difference between the two ends, from the rounds in
-        which the candidate and both ends were up. The difference may vary from hour to hour; the shares do not."""
+        which the candidate and both ends were up. The difference between the ends may vary from hour to hour; a
+        candidate's share of the difference does not."""
         log, of_bad = pl.col("ratio").log(), pl.col("of_bad")
         bad = rounds.filter(dbms=self.dbms[-1]).select("duet", log.alias("of_bad"))
         share = pl.when(dbms=self.dbms[-1]).then(0.0).otherwise(log.mean().over("dbms") / of_bad.mean().over("dbms"))
@@ -312,8 +313,8 @@ class Bisection:
 
     def _size(self, before: int, after: int, changes: int) -> Size:
         """The change between two candidates, from all rounds. If there are enough occasions for an interval that
-        holds at other hours, each occasion counts as one value, from as many rounds as a further occasion has, so
-        that all are equally precise. The interval is corrected for the number of changes."""
+        holds at other hours, each occasion counts as one value: the mean of as many rounds as a further occasion has,
+        so that all values are equally precise. The interval is corrected for the number of changes."""
         names = [self.dbms[at] for at in (before, after)]
         rounds = self._rounds()
         wide = rounds.filter(pl.int_range(pl.len()).over("dbms", "occasion") < ROUNDS).pivot(
@@ -329,9 +330,9 @@ class Bisection:
         return Size(Level(size, (high - low) / 2 * math.sqrt(1 + wide.height)), wide.height)
 
     def _ranges(self, larger: Sequence[Pair], pair: Pair) -> dict[float, Pair]:
-        """Maps probabilities to the range of candidates in which the change of a pair lies. The range may be wider
-        than the pair, since servers may have been faster or slower in the hour of the search. `larger` has the pairs
-        of larger changes."""
+        """Maps each probability in `COVERAGES` to the range of candidates that contains the change of `pair` with
+        this probability. The range may be wider than the pair, since a server may have been faster or slower by
+        chance in the hour of the search. `larger` has the pairs of the larger changes."""
         rounds, log = self._rounds(), pl.col("ratio").log()
         of_search, places = rounds.filter(IN_SEARCH), {dbms: at for at, dbms in enumerate(self.dbms)}
         (way,) = of_search.filter(dbms=self.dbms[-1]).select(log.mean())["ratio"]
@@ -345,8 +346,8 @@ class Bisection:
         return {coverage: likely_range(occasions, larger, pair, coverage) for coverage in COVERAGES}
 
     def _line(self, pair: Pair, size: Size, ranges: Mapping[float, Pair]) -> str:
-        """Describes a change: the builds between which it lies, its size, a wider range of builds if these are not
-        certain and, if instructions were counted, the functions that changed."""
+        """Describes a change: the two builds between which it lies, its size, a wider range of builds if the two are
+        not certain and, if instructions were counted, the functions that changed."""
         at, until = pair
         before, after = self.title(at), self.title(until)
         line = f"  {after} brought {size.level.words} against {before}, the one before it"

@@ -1,5 +1,5 @@
 """Spends a time budget on rounds: first a round of all dbms, then rounds of the undecided dbms. If there is no time
-for all undecided dbms, those with the most comparisons that the next analysis could decide are measured."""
+for all undecided dbms, it measures the dbms of which the next interim analysis could decide the most comparisons."""
 
 import time
 from collections import Counter
@@ -22,7 +22,7 @@ MOST_FAILURES = 2
 
 @dataclass
 class Budget:
-    """The time budget of a study, and the choice of its rounds."""
+    """The time budget of a study, and the choice of the dbms that each round measures."""
 
     seconds: float
     verdicts: "InterimAnalyses"
@@ -119,8 +119,8 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """Maps each dbms to its number of rounds with the base in this occasion. Rounds in which every build but the base
-    had an earlier version than now do not count."""
+    """Maps each dbms to its number of rounds with the base in this occasion. A round does not count if none of its
+    dbms except the base is the current version of its build."""
     now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides

@@ -1,6 +1,7 @@
-"""Searches ordered candidates for changes: first for the largest change, then on both sides of it.
+"""Searches an ordered list of candidates for changes: first for the largest change, then before and after that
+change.
 
-Candidates are measured one at a time, and few of them.
+It measures one candidate at a time, and only a few of them.
 """
 
 import math
@@ -16,29 +17,30 @@ from rqps.engines import Say
 from rqps.numbers import counted, formatted
 
 MOST_UNDECIDED = 2
-"""The search for one change ends after this number of undecided candidates, whose levels are half way between the
-ends."""
+"""The search for one change ends after this number of undecided candidates. A candidate is undecided if its level is
+not significantly nearer to one of the two ends."""
 SHARE_WORTH_FINDING = 0.25
-"""A further change is only searched if it is larger than this share of the change beside it that was located
-before."""
+"""After a change was located, the search looks only for changes that are larger than this share of that change."""
 COVERAGES = (0.95, 0.99)
-"""Two probabilities. The range of builds that is named contains the change with the first. If the two builds around a
-change contain it with the second, they are called certain. The second is larger, since a change that is small
-compared with the spread between servers seems certain mostly when it is overestimated (benchmarks/bisecting.py)."""
+"""Two probabilities. The named range of builds contains the change with the first probability. The two builds around
+a change are called certain if the change lies between them with the second probability. The second is higher, since a
+change that is small compared with the spread between servers seems certain mostly when its size is overestimated
+(benchmarks/bisecting.py)."""
 LEAST_SQUARES = 1e-18
 """Lower bound of a sum of squares, so that it has a logarithm even if the levels do not vary."""
 
 
 class Level(NamedTuple):
-    """A candidate relative to the good end: the logarithm of its ratio, or its share of the way to the bad end; and
-    half the width of its confidence interval."""
+    """The level of a candidate. `value` is the logarithm of its ratio to the good end, or its share of the difference
+    between both ends; `half` is half the width of the confidence interval of `value`."""
 
     value: float
     half: float
 
     @property
     def words(self) -> str:
-        """The ratio in words, if the value is its logarithm."""
+        """The change from the good end in percent, with its interval; for a `value` that is the logarithm of a
+        ratio."""
         low, size, high = (100 * math.expm1(self.value + way * self.half) for way in (-1, 0, 1))
         return "{} % ({} to {})".format(*(formatted(number, "+.2f") for number in (size, low, high)))
 
@@ -139,7 +141,7 @@ class Search:
         return self.levels[candidate]
 
     def _end(self, candidate: int) -> Level:
-        """The level of a candidate that is known to have one."""
+        """The level of a candidate that was measured with success."""
         level = self.level(candidate)
         assert level is not None
         return level
@@ -168,8 +170,8 @@ class Search:
         return [at for at in range(first + 1, last) if self.levels.get(at, True)]
 
     def _nearer_to_last(self, first: int, candidate: int, last: int) -> bool | None:
-        """True if a candidate is significantly nearer to the last one, False if nearer to the first; None if
-        undecided."""
+        """True if the level of `candidate` is significantly nearer to the level of `last`, False if it is
+        significantly nearer to that of `first`; None if neither."""
         level = self.level(candidate)
         while level:
             before, after = self._end(first), self._end(last)

@@ -30,7 +30,7 @@ PREFIX = "PREFIX"
 
 
 class Touching(NamedTuple):
-    """A commit whose diff touches functions of which the cost changed."""
+    """A commit whose diff touches functions whose cost changed."""
 
     commit: str
     subject: str
@@ -204,8 +204,8 @@ class Checkout:
         return self.git("log", "-1", "--format=%h %s", f"--abbrev={SHORT}", commit)
 
     def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
-        """The commits after `before`, up to `after`, that touch functions of which the cost changed; the commits with
-        the largest changes come first."""
+        """The commits after `before`, up to `after`, that touch functions whose cost changed (`changes`); the commits
+        that touch the largest changes come first."""
         bare = {function: pattern for function in changes if (pattern := _bare(function))}
         touching = []
         for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():

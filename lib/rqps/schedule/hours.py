@@ -88,7 +88,7 @@ class Hours:
         return f"{len(days)} {kind}{'s' * (len(days) != 1)} from {self}, the last until about {moment(now_s)}"
 
     def wait(self, watcher: Watcher, seconds: float = 0.0, what: str = "the study") -> None:
-        """Waits until `seconds` fit into what is left of the hours, and reports that it waits."""
+        """Waits until at least `seconds` are left of the hours, and reports that it waits."""
         now_s = time.time()
         begin = self.room(seconds, what, now_s)
         if begin > now_s:

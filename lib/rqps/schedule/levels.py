@@ -1,8 +1,8 @@
 """Measures the parts of a scenario level by level, each level as a study of its own.
 
 A level splits the parts that cost something in the level before, and measures the base again. If instructions are
-counted, they decide which parts cost something. From the second level on, costs are too small to show in throughput,
-so a study that counts instructions then measures throughput in only one round.
+counted, the counts decide which parts cost something. From the second level on, costs are too small to show in
+throughput, so a study that counts instructions then measures throughput in only one round.
 """
 
 import json

@@ -128,7 +128,8 @@ class Watch:
         return pl.concat([changes.filter(against="last"), added_up])
 
     def acknowledge(self, steps: Sequence[str], remark: str) -> str:
-        """Adds the open changes of these steps to the file of acknowledged changes; says what was added."""
+        """Adds the unacknowledged changes of these steps to the file of acknowledged changes; returns, in words, the
+        added changes."""
         rows = self.open().select("build", "step").unique(maintain_order=True)
         named = [row for row in rows.to_dicts() if any(fnmatchcase(row["step"], step) for step in steps)]
         if not named:
@@ -150,7 +151,7 @@ def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused
         raise RqpsError(f"{study}: {what}", fix=fix)
-    once = spec.model_copy(update={"occasions": 1})  # an occasion is for one version: the next version gets another
+    once = spec.model_copy(update={"occasions": 1})  # each version of a build begins another occasion
     watch = Watch(runs_file.model_copy(update={"studies": {**runs_file.studies, study: once}}), study, file, data)
     _ = watch.acknowledged
     return watch

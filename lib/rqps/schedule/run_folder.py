@@ -121,8 +121,8 @@ def begin(folder: StudyFolder, run: Run) -> Path:
 
 
 def remove(partial: Path) -> None:
-    """Removes a run's hidden folder, unless processes of the run still exist: the folder has the file with their ids,
-    by which the next `rqps run` finds them."""
+    """Removes a run's hidden folder, unless processes of the run still exist: the next `rqps run` finds these
+    processes by a file with their ids in the folder."""
     if not listed(partial / PIDS):
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -203,7 +203,7 @@ def now() -> str:
 
 
 def why_failed(folder: Path, run: Run, error: str | None) -> str | None:
-    """The reason why a run failed. None if its manifests say that it succeeded, even if papermill reports an `error`:
+    """The reason why a run failed. None if its manifests have the outcome `ok`, even if papermill reports an `error`:
     the notebook then failed after the measurement."""
     if not _owner(folder).is_file():
         if not (folder.parent / CARD).is_file():
@@ -256,7 +256,7 @@ def _set_aside(folder: StudyFolder, run: Run, path: Path) -> Path:
             says_failed = read_manifest(manifest.parent).outcome == "failed"
         except RqpsError:
             says_failed = False
-        # Unless its manifest says that the run failed, readers of the data would take the run for a finished one.
+        # Readers of the data would take a run for finished if its manifest did not have the outcome `failed`.
         if not says_failed:
             manifest.rename(manifest.with_name("manifest.refused.json"))
     failed = folder.next_failure(run.unit)

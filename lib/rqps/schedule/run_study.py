@@ -45,7 +45,7 @@ class Runner(Protocol):
         """Holds the host's lock, so that nothing else is measured there."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
-        """Does the slow preparations of builds, tables and tools."""
+        """Prepares builds, tables and tools for the runs, which may take long."""
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         """Measures a run into a folder until the run ends or the watcher was stopped, and leaves no process behind.
@@ -214,7 +214,8 @@ class _Measuring:
 
     def wait_for(self, occasion: int, apart_s: int) -> int:
         """Waits until `apart_s` seconds after the end of the previous occasion; returns 0, or an exit code if a
-        signal arrives first. If the clock was set back meanwhile, that end may lie in the future."""
+        signal arrives first. If that end lies in the future, since the clock was set back, it waits `apart_s` from
+        now on."""
         begin = min(self.folder.ended_at(self.host, occasion - 1), time.time()) + apart_s
         with suppress(Stopped):
             if begin > time.time():

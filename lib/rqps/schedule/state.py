@@ -91,7 +91,7 @@ class StudyFolder:
     def failures(self, run: str) -> tuple[Path, ...]:
         """The failed attempts of a run, oldest first."""
         attempts = (self.path / "failed").glob(f"run={run}.[0-9]*")
-        return tuple(sorted(attempts, key=lambda path: (len(path.name), path.name)))  # the tenth after the ninth
+        return tuple(sorted(attempts, key=lambda path: (len(path.name), path.name)))  # .10 after .9
 
     def failure_of(self, dbms: str) -> Path | None:
         """The latest failed attempt with this dbms."""
@@ -111,8 +111,8 @@ class StudyFolder:
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of one run of a study. `other`: measured, but under other conditions than requested now; `absent`:
-    never measured, because the version of its build lacks a requested feature."""
+    """The state of one run of a study. A run in state `other` was measured under other conditions than runs.yaml now
+    requests. A run in state `absent` is never measured, since the version of its build lacks a requested feature."""
 
     run: Run
     state: Literal["done", "failed", "missing", "other", "absent"]
@@ -228,7 +228,7 @@ def _differences(folder: Path, run: Run) -> tuple[str, ...]:
 class Estimate:
     """The time left for runs. A run's expected time is its time under load plus the mean overhead of earlier runs of
     its mode or, without such runs, of any mode. One mean is used for any number of servers, since most of the
-    overhead does not depend on it."""
+    overhead does not depend on the number of servers."""
 
     planned: Sequence[float]
     """Seconds under load of each run."""

@@ -34,8 +34,8 @@ STATEMENT_BUDGET = "2m"
 
 @dataclass(frozen=True)
 class Try:
-    """A requested try of a build: its rounds against the version before the change. Empty values are taken from the
-    build's last try; without an earlier try, rqps chooses them."""
+    """A requested try: rounds of a build against its version before the change. Empty values are taken from the
+    build's last try; if there was none, rqps chooses the values."""
 
     build: str
     """A directory, or the name of a build of runs.yaml that has a path."""

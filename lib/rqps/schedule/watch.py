@@ -90,7 +90,7 @@ class Watcher:
 
     def plan(self, runs: Sequence[Run], before: int, ends: float | None = None) -> None:
         """Plans the runs to measure, after `before` runs that are done. More runs may follow until `ends`, a time of
-        the monotonic clock, which moves later by the time spent waiting."""
+        the monotonic clock; time spent waiting postpones `ends`."""
         self._runs, self._before, self._ends = runs, before, ends
         self._all_began = self._all_began or time.monotonic()
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)

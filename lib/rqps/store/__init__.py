@@ -14,7 +14,7 @@ __all__ += ["read_study_card", "write_manifest", "write_study_card", "write_tabl
 
 
 def __getattr__(name: str) -> Any:
-    # polars takes a third of a second to import, and a plan needs no tables.
+    # polars takes a third of a second to import, and commands that read no tables do not need it.
     if name not in __all__:
         raise AttributeError(f"module 'rqps.store' has no attribute {name!r}")
     return getattr(import_module("rqps.store.write" if name.startswith("write") else "rqps.store.read"), name)

@@ -116,7 +116,7 @@ class Manifest(_Sealed):
     seed: int
     workload: str
     identity: str
-    """Digest of everything that was requested: options, build, workload, parameters, placement."""
+    """Digest of everything that was requested of the run: options, build, workload, parameters, placement."""
     version: str
     version_comment: str
     build_source: str
@@ -126,7 +126,7 @@ class Manifest(_Sealed):
     compiled: dict[str, str] = Field(default_factory=dict)
     """Facts about the compilation of the program, read from its file; empty in older manifests."""
     options: dict[str, str]
-    """Options of the config, as they were translated for this version."""
+    """Options of the config, with the names and values that this version of the engine takes."""
     parameters: dict[str, Any]
     placement: Placement
     placements: dict[int, Placement] = Field(default_factory=dict)
@@ -288,14 +288,15 @@ def study_folder(study: str, data: str | Path | None = None) -> Path:
 
 
 def studies(root: Path) -> tuple[str, ...]:
-    """The names of the studies below a data folder, without those that were set aside as `study=S.until-…`."""
+    """The names of the studies below a data folder, without studies that were set aside as `study=S.until-…`."""
     cards = (*root.glob(f"raw/study=*/{CARD}"), *root.glob(f"sample/study=*/{CARD}"))
     names = {card.parent.name.removeprefix("study=") for card in cards}
     return tuple(sorted(name for name in names if SET_ASIDE not in name))
 
 
 def data_folder(data: str | Path | None = None) -> Path:
-    """The `data` folder: the one given, else $RQPS_DATA, else the nearest one in or above the working directory."""
+    """The data folder: `data` if given, else $RQPS_DATA, else the nearest folder `data` in or above the working
+    directory."""
     named = data or os.environ.get("RQPS_DATA")
     if named:
         if not Path(named).is_dir():
@@ -336,8 +337,9 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
 
 
 def check_files(runs: Iterable[tuple[Path, Manifest]], names: Iterable[str] = (), *, thorough: bool = False) -> None:
-    """Refuses files that changed since they were measured. It compares their sizes, and compares their digests if the
-    time of change differs or if `thorough`. `names` limits the check to some files."""
+    """Refuses files of runs that changed since the manifest was written. A file's size is always compared with the
+    manifest; its digest is compared if the file's time of change differs or if `thorough`. `names` limits the check
+    to some files."""
     chosen = set(names)
     for folder, manifest in runs:
         for name, was in manifest.files.items():

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 ENGINE_OF = {"db-bench": "rocksdb"}
-"""The engine of a workload, for manifests up to version 3, which do not name it. All other workloads had MySQL."""
+"""The engine of a workload, for manifests up to version 3, which have no engine. All other workloads ran on MySQL."""
 
 
 def facts_up_to_date(facts: Mapping[str, Any], version: int) -> Mapping[str, Any]:
@@ -26,11 +26,11 @@ def facts_up_to_date(facts: Mapping[str, Any], version: int) -> Mapping[str, Any
 def columns_up_to_date(table: str) -> dict[str, "pl.Expr"]:
     """The columns of a table that older rows have in another form, as expressions that leave current rows unchanged.
 
-    Up to version 6, the name of a counter in `status` included its object, as in `latch.os_waits.LATCH` (of latches,
-    kinds of files, instruments and levels), and only the kind of a step, such as `read-only.pre`, showed that it was
-    before the first write.
+    Up to version 6, the name of a counter in `status` included its object: a latch, as in `latch.os_waits.LATCH`, a
+    kind of file, an instrument or an LSM level. For a step before the first write, `kind_after_writes` was missing;
+    only the step's kind, such as `read-only.pre`, showed that nothing had been written yet.
     """
-    import polars as pl  # takes long, and a plan reads manifests, but no tables
+    import polars as pl  # imported late: it takes long, and manifests are read without it
 
     if table == "steps":
         before, kind = pl.col("kind").str.ends_with(".pre"), pl.col("kind").str.strip_suffix(".pre")

@@ -232,8 +232,8 @@ def damaged(place: str, why: str) -> RqpsError:
 
 @contextmanager
 def _reading(place: str | Path, file: str) -> Iterator[None]:
-    """Converts the errors of an unreadable file into an RqpsError, except for a missing file, which the caller
-    reports."""
+    """Converts the error of an unreadable file into an RqpsError. The error of a missing file is left to the
+    caller."""
     try:
         yield
     except FileNotFoundError:

@@ -64,15 +64,16 @@ class Study:
     stacks: pl.LazyFrame
     """Call stacks: of samples in mode `stacks`, of waits in mode `waits`; empty in other modes."""
     threads: pl.LazyFrame
-    """Running and waiting time of the server's threads, of runs in modes `stacks` and `waits` only."""
+    """Running and waiting time of the server's threads; only runs in modes `stacks` and `waits` have this table."""
     instructions: pl.LazyFrame
-    """Instructions by call stack, of runs in mode `instructions` only."""
+    """Instructions by call stack; only runs in mode `instructions` have this table."""
     cache_misses: pl.LazyFrame
-    """Simulated cache misses by call stack, of runs in mode `instructions` whose study sets `caches`."""
+    """Simulated cache misses by call stack; only runs in mode `instructions` of a study with `caches` have this
+    table."""
     clients: pl.LazyFrame
-    """Operations of each client in each second, of the insert benchmark only."""
+    """Operations of each client in each second; only the insert benchmark has this table."""
     engine: pl.LazyFrame
-    """Deferred work of the storage engine before and after each step, of the insert benchmark only."""
+    """Deferred work of the storage engine before and after each step; only the insert benchmark has this table."""
 
     def __post_init__(self) -> None:
         judged_by = {"looks": pl.lit(self.card.looks, pl.Int32), "smallest_effect": pl.lit(self.card.smallest_effect)}
@@ -179,7 +180,7 @@ def _state_of(place: str) -> object:
     packed = [above for above in (path, *path.parents) if above.suffix == SUFFIX]
     state = []
     for file in sorted([*packed, *path.rglob("*")]):
-        with suppress(OSError):  # the file was just removed: runs may be measured meanwhile
+        with suppress(OSError):  # a file may just have been removed, since a run may be under way
             is_ = file.stat()
             state.append((str(file), is_.st_ino, is_.st_size, is_.st_ctime_ns))
     return tuple(state)

@@ -48,7 +48,7 @@ CPU_FACTS = {
     **{"family": "cpu_family", "model": "cpu_model_number", "stepping": "cpu_stepping"},
     **{"microcode": "microcode", "flags": "cpu_flags_sha256"},
 }
-"""Facts by which CPUs of one name are different machines, by the word for each."""
+"""Maps words to facts about a CPU. CPUs that have the same name but differ in such a fact are different machines."""
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
 WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
 
@@ -80,7 +80,8 @@ def of_mode(mode: Mode | None) -> pl.Expr:
 
 
 def by_machine(runs: Runs) -> Runs:
-    """The runs; if several machines have the same host name, `host` also describes the machine."""
+    """The runs. If several machines have the same host name, `host` is changed to the name and the machine's
+    facts."""
     several = Counter(host for host, _ in {(manifest.host, machine_of(manifest.machine)) for _, manifest in runs})
     return [
         (path, manifest.model_copy(update={"host": f"{manifest.host} ({machine_of(manifest.machine)})"}))
@@ -92,8 +93,8 @@ def by_machine(runs: Runs) -> Runs:
 
 def machine_of(facts: Mapping[str, Any]) -> str:
     """CPU, memory and kernel, which identify a host whatever its name. Virtual machines may give CPUs of several
-    generations one name, so the numbers of family and model, the microcode and a digest of the CPU's flags are part
-    of it, where they are known.
+    generations one name, so the numbers of family and model, the microcode and a digest of the CPU's flags are added
+    if they are known.
 
     >>> machine_of({"cpu_model": "AMD EPYC", "memory_kb": 24684084, "kernel": "6.1", "load_1min": 0.7})
     'AMD EPYC, 24 GB, kernel 6.1'
@@ -129,7 +130,7 @@ def warnings_frame(runs: Runs) -> pl.DataFrame:
 
 
 def identity(manifest: Manifest) -> dict[str, Any]:
-    """The columns that identify a run, and which each row of its tables gets."""
+    """The columns that identify a run; `load` adds them to each row of the run's tables."""
     return {name: getattr(manifest, name) for name in IDENTITY}
 
 

@@ -31,7 +31,7 @@ _HOST_COUNTERS: Columns = {
     "writes": pl.Int64,
     "read_kb": pl.Float64,
     "write_kb": pl.Float64,
-    "read_s": pl.Float64,  # time of all these reads, from request to end, including the time in the kernel's queue
+    "read_s": pl.Float64,  # time of all reads, from request to end, including the kernel's queue
     "write_s": pl.Float64,
     "io_some_s": pl.Float64,  # time in which some task of the host waited for a disk, from /proc/pressure/io
     "io_full_s": pl.Float64,  # time in which no task ran, because all waited for a disk
@@ -63,7 +63,7 @@ STEPS: Columns = {
     "transactions": pl.Int64,
     "operations_per_s": pl.Float64,
     **_LATENCIES,  # latencies of a transaction
-    "errors": pl.Int64,  # operations that failed for good; a step with errors has no usable throughput
+    "errors": pl.Int64,  # operations that failed for good; a step with errors gives no throughput
     "target_per_s": pl.Float64,  # null without a target rate
     "target_held": pl.Boolean,
     **_COUNTERS,  # differences between the end and the start of the step
@@ -125,22 +125,22 @@ COUNTERS: Columns = {
 MACHINE_STATE: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before or after the step
-    "kb": pl.Int64,  # size of the memory area of dependent loads; 0: dependent additions, one clock cycle each
-    "load_ns": pl.Float64,  # CPU time of one load from memory, or of one addition
+    "kb": pl.Int64,  # size of the memory that the loads read; 0 if additions are timed in their place
+    "load_ns": pl.Float64,  # CPU time of one load; if `kb` is 0, of one addition, which takes a clock cycle
 }
 
 STATUS: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before or after the step
     "name": pl.String,  # name of the status variable, in lower case
-    "object": pl.String,  # the latch, instrument, kind of file or level that it is of; null for the whole server
+    "object": pl.String,  # the latch, instrument, kind of file or LSM level; null for the server
     "value": pl.String,
 }
 
 SETTINGS: Columns = {
     "kind": pl.String,  # variable, instrument, consumer, timer, actor, object, thread
     "name": pl.String,
-    "value": pl.String,  # a variable's value; YES or NO for what can be enabled
+    "value": pl.String,  # the value of a variable; YES or NO for a kind that can be enabled
     "timed": pl.String,  # YES if events of an instrument or object are timed; null for other kinds
 }
 
@@ -179,7 +179,7 @@ have the stacks at which threads left the CPU; the others have no stacks."""
 STACKS: Columns = {
     **_STACK,
     "event": pl.String,  # cpu-clock, cycles; or running, ready, off-cpu, unseen, lost; or callers, see above
-    "samples": pl.Int64,  # number of samples; for an event of thread switches, how often threads left its state
+    "samples": pl.Int64,  # number of samples; for running, ready and off-cpu, how often threads left this state
     "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock and of switches, or cycles
 }
 
@@ -202,10 +202,10 @@ INSTRUCTIONS: Columns = {
 
 CACHE_MISSES: Columns = {
     **_STACK,
-    "last_level_kb": pl.Int64,  # simulated last-level cache: this CPU's size, or 4 MB as if others used the rest
-    "i1_misses": pl.Int64,  # of the last frame itself, in the first-level cache of instructions
-    "d1_misses": pl.Int64,  # the same in the first-level cache of data
-    "ll_misses": pl.Int64,  # the same in the last-level cache
+    "last_level_kb": pl.Int64,  # size of the simulated last-level cache: as in this CPU, or 4 MB
+    "i1_misses": pl.Int64,  # of the last frame itself, in the first-level instruction cache
+    "d1_misses": pl.Int64,  # of the last frame itself, in the first-level data cache
+    "ll_misses": pl.Int64,  # of the last frame itself, in the last-level cache
 }
 
 CLIENTS: Columns = {
@@ -231,7 +231,7 @@ ENGINE: Columns = {
     "checkpoint_age_kb": pl.Float64,  # redo log that crash recovery would have to read
     "redo_capacity_kb": pl.Float64,
     "tables_kb": pl.Float64,  # the apparent size of the schema's files
-    "datadir_kb": pl.Float64,  # of all files of the server, including its logs
+    "datadir_kb": pl.Float64,  # the size of all files of the server, including its logs
     "rows_low": pl.Int64,  # the lowest and highest primary key over all tables; null if not read
     "rows_high": pl.Int64,
 }

@@ -175,7 +175,8 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Workloads) -> Iterator[Problem]:
-    """Yields the mistakes in the parameters of hosts, checked alone and as they override those of each study."""
+    """Yields the mistakes in the parameters of hosts. They are checked alone, and combined with the parameters of
+    each study that they override."""
     for name, host in runs_file.hosts.items():
         for workload, own in host.parameters.items():
             place: Place = ("hosts", name, "parameters", workload)
@@ -200,8 +201,8 @@ def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Wor
 
 
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
-    """Yields the loads that need more connections than a config lets a server accept. A study has its own load, and
-    one for each host that overrides its parameters."""
+    """Yields the loads that need more connections than a config lets a server accept. A study has a load of its own,
+    and a further load for each host that overrides its parameters."""
     loads: list[tuple[Place, StudySpec, Connections]] = []
     for name, study in runs_file.studies.items():
         loads.append((("studies", name, "parameters"), study, study.parameters.connections))
@@ -217,7 +218,8 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
             limited_by, default = limit
             option = resolve(runs_file.configs, config, spec.version).get(limited_by)
             most = default if option is None else option.value
-            # Only the server can read a value such as 1K: the workload asks it before the first step.
+            # A value such as 1K is not checked here: before the first step, the workload asks the server for the
+            # limit.
             if str(most).isdecimal() and int(most) < asked.needed:
                 too_few[config] = f"{most}{' by default' if option is None else ''} in configs.{config}"
         if too_few:

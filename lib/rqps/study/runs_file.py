@@ -125,7 +125,7 @@ class OptionFile(Strict):
 
 _AS_WRITTEN = WithJsonSchema({"type": "string", "examples": ["etc/my.cnf"]})
 FILE_KEYS = {facts.option_files.KEY: facts for facts in facts_of_all() if facts.option_files is not None}
-"""Maps each key of a config that names an option file to the description (`Facts`) of the engine whose key it is."""
+"""Maps each key of a config that names an option file to the facts (`Facts`) of the engine that takes such a file."""
 if TYPE_CHECKING:
     ConfigSpec = _Config
 else:
@@ -142,8 +142,8 @@ else:
 
 
 def resolve(configs: Mapping[str, ConfigSpec], name: str, version: str | None = None) -> dict[str, Option]:
-    """All options of a config for a server of this version. The options of its file override the inherited options,
-    and its own options override both."""
+    """All options of a config for a server of this version. The options of the config's option file override
+    inherited options, and the options written in the config override both."""
     options: dict[str, Option] = {}
     for config in reversed(_with_what_it_extends(configs, name)):
         for key in FILE_KEYS:
@@ -219,7 +219,7 @@ class DeviceSpeed(NamedTuple):
 
 
 USUAL_DEVICE = DeviceSpeed(read_s=1e-4, write_s=1e-4, bytes_per_s=2e8)
-"""An ordinary SSD, to ask if a run depends on the disk at all."""
+"""The speed of an ordinary SSD, with which rqps estimates if a run depends on the disk at all."""
 
 
 class Parameters(Strict, ABC):
@@ -244,7 +244,7 @@ class Parameters(Strict, ABC):
 
     @property
     def not_sliced(self) -> str:
-        """The reason why a step can't run in slices; empty if it can."""
+        """The reason why a step of the workload can't run in slices; empty if all steps can."""
         return ""
 
     def only(self, step: str) -> Self:  # noqa: ARG002 by default, a step needs all other steps

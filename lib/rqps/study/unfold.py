@@ -269,7 +269,7 @@ def _duets(
         if duet.occasion == measured.occasion:
             lacking |= {dbms: lacking[dbms] - 1 for dbms in duet.sides if dbms != twin}
     if others:
-        lacking[spec.base] = 0  # it needs no duets of its own, since it takes part in those of all others
+        lacking[spec.base] = 0  # the base needs no further duets, since it takes part in the duets of all other dbms
     for number in count(1) if spec.base in can_be else ():
         names = [dbms for dbms, lacks in lacking.items() if lacks > 0]
         if number in complete:
@@ -286,7 +286,7 @@ def _duets(
 
 
 def has_twin(spec: StudySpec) -> bool:
-    """True if the base is up twice in each new duet."""
+    """True if each new duet of the study includes the base's twin."""
     few = spec.rounds is not None and spec.rounds < ROUNDS_WITH_TWIN
     return spec.twin and not few and not (spec.budget_s is not None and spec.budget_s < BUDGET_WITH_TWIN_S)
 
@@ -363,8 +363,8 @@ def order(dbms: tuple[str, ...], seed: int, number: int) -> tuple[str, ...]:
 
 
 def scenario_asked(build_spec: BuildSpec, scenario: Any) -> dict[str, Any]:
-    """The scenario as plain values, below its key in a config. Empty without a scenario: runs from before scenarios
-    existed then keep their identity."""
+    """The scenario as plain values, below its key in a config. Empty without a scenario, so that the identity of runs
+    that were measured before scenarios existed does not change."""
     return {} if scenario is None else {facts_of(build_spec.engine).scenarios.KEY: scenario.asked()}
 
 
