@@ -9,18 +9,22 @@ from great_tables import GT
 from rqps.report.site import NOTEBOOKS
 from rqps.store import Study
 
+EVERYTHING = "pl.lit(True)"
+
 
 class Notebook:
-    """An analysis notebook run on a study: its values by name, what it shows, and the HTML of that."""
+    """An analysis notebook run on a study: its values by name, what it shows, and the HTML of that. `of_interest` is
+    a reader's own filter."""
 
-    def __init__(self, name: str, study: Study) -> None:
+    def __init__(self, name: str, study: Study, of_interest: str = EVERYTHING) -> None:
         self.html = ""
         self.outputs: list[Any] = []
         self.values: dict[str, Any] = {"display": self._display}
         cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=nbformat.NO_CONVERT).cells
         place = Path(study.place)
         for cell in [cell for cell in cells if cell.cell_type == "code"]:
-            body = ast.parse(cell.source).body
+            source = cell.source.replace(f"of_interest = {EVERYTHING}", f"of_interest = {of_interest}")
+            body = ast.parse(source).body
             if "parameters" in cell.metadata.get("tags", ()):
                 self.values |= {"study": str(place), "data": None}
                 continue

@@ -21,6 +21,11 @@ from test_bad_input import write
 STUDY = "rocksdb-history"
 
 
+def findings(study: rqps.Study) -> tuple[str, ...]:
+    course = stats.courses_of(study)
+    return history.findings(study, course.summary, course.changes).sentences
+
+
 def test_a_study_that_only_counts_is_its_counts(samples: Path) -> None:
     study = rqps.load(STUDY, samples)
     assert set(study.runs["mode"]) == {"instructions"}
@@ -47,7 +52,7 @@ def test_releases_are_in_the_order_of_versions(samples: Path) -> None:
 
 def test_findings_name_the_releases_and_claim_what_the_frames_have(samples: Path) -> None:
     study = rqps.load(STUDY, samples)
-    _, _, first, *_ = history.findings(study).sentences
+    _, _, first, *_ = findings(study)
     assert first.startswith(
         "byrx.fwdrange changed most: instructions per operation +60.6 points of 6.0.1 from 5.18.4 to 11.8.1: +"
     )
@@ -55,14 +60,14 @@ def test_findings_name_the_releases_and_claim_what_the_frames_have(samples: Path
     frames = {"changes": course.changes, "courses": course.summary, "means": stats.means(study)}
     for frame in course:
         assert set(frame.filter(group="byrx", kind="fwdrange")["step"]) == {"byrx.fwdrange"}
-    claims = claims_of(*history.findings(study).sentences)
+    claims = claims_of(*findings(study))
     assert len(claims) > 10
     assert all(claim.recomputed(frames[claim.frame]) is not None for claim in claims)
 
 
 def test_the_mean_is_a_sentence_on_releases_and_the_steps_that_they_changed(samples: Path) -> None:
     study = rqps.load("mysql-history", samples)
-    mean, by_release, *_ = history.findings(study).sentences
+    mean, by_release, *_ = findings(study)
     assert mean.startswith(
         "Over 12 steps MySQL 9.7.4 executes 12.3 % more instructions per operation than 5.5.34 (geometric mean); by "
     )
@@ -77,7 +82,7 @@ def test_the_mean_is_a_sentence_on_releases_and_the_steps_that_they_changed(samp
 def test_a_wrong_number_in_the_sentence_on_the_mean_is_found(name: str, samples: Path) -> None:
     study = rqps.load(name, samples)
     frame_of = frames_of(study)
-    for sentence in history.findings(study).sentences[:2]:
+    for sentence in findings(study)[:2]:
         assert stats.ALL_STEPS not in sentence
         assert wrong(sentence, frame_of) == []
         assert claims_of(sentence)
@@ -132,7 +137,7 @@ def test_the_mean_of_throughput(
     tmp_path: Path, speeds: dict[str, dict[str, float]], says: str, by_release: str
 ) -> None:
     study = courses_over(tmp_path / "raw/study=synthetic", speeds)
-    mean, of_releases, *others = history.findings(study).sentences
+    mean, of_releases, *others = findings(study)
     number = re.compile(r"(?<![\d.])\d+\.\d(?!\.?\d)")
     rounded, of_steps = (number.sub(lambda one: f"{float(one[0]):.0f}", text) for text in (mean, of_releases))
     assert re.split("; (?:by|without) ", rounded)[0].rstrip(".") == says
@@ -144,7 +149,7 @@ def test_the_mean_of_throughput(
 
 def test_a_flat_mean_is_not_one_of_the_steps(tmp_path: Path) -> None:
     study = courses_over(tmp_path / "raw/study=synthetic", {})
-    (flat,) = history.findings(study).sentences
+    (flat,) = findings(study)
     assert flat.startswith("the mean of all steps, ")
     assert " are flat: a change of " in flat
 

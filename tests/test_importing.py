@@ -373,7 +373,7 @@ def test_near_a_a_pairs_give_one_run_an_interval_and_no_verdict(tmp_path: Path) 
     assert (compared["high"] / compared["estimate"]).to_list() == pytest.approx([half] * 3, rel=1e-4)
     assert set(compared["verdict"]) == {"unsure"}
     assert set(compared["needs"]) == {"4 rounds: there are 1"}
-    sentences = imported_results.findings(study).sentences
+    sentences = imported_results.findings(study, imported_results.beyond(study)).sentences
     assert "9 of 9 differences are above the floor of their step" in sentences[0]
     assert "neighbouring patch releases (8.0.43 and 8.0.44: 2 % in the median step)" in sentences[1]
     frame_of = {"imported": imported_results.beyond(study)}.__getitem__
@@ -383,7 +383,7 @@ def test_near_a_a_pairs_give_one_run_an_interval_and_no_verdict(tmp_path: Path) 
 def test_results_without_such_a_pair_say_so(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("dbms,step,operations,elapsed_s\na.x,q,100,1\nb.x,q,50,1\n")
     study, _ = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
-    [sentence] = imported_results.findings(study).sentences
+    [sentence] = imported_results.findings(study, imported_results.beyond(study)).sentences
     assert sentence.startswith("No near-A/A pair is among these results")
     assert rqps.stats.relate(study)[1]["low"].to_list() == [None]
 

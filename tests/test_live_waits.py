@@ -101,7 +101,7 @@ def test_the_table_of_an_operation_adds_up(study: Study) -> None:
     time = waits.time_of_clients(study)
     complete = time.group_by("step").agg(pl.col("us").sum(), pl.col("all_us").first())
     assert complete["us"].to_list() == pytest.approx(complete["all_us"].to_list(), rel=1e-9)
-    for sentence in page.findings(study).sentences:
+    for sentence in page.findings(study, time).sentences:
         assert wrong(sentence, {page.FRAME: page.frame(study)}.__getitem__) == []
     left = time.filter(kind=waits.LEFT_OVER)
     assert (left["share"].abs() < 0.05).all(), left

@@ -86,7 +86,8 @@ def test_both_explorers_of_a_page_are_at_most_20_000_nodes(study: Study) -> None
 def test_every_number_of_a_sentence_is_that_of_its_frame(study: Study) -> None:
     frame = frames_of(study, [PAGE])
     for mode in MODES:
-        profile, texts = profile_of(study, mode), findings(study, mode).sentences
+        profile = profile_of(study, mode)
+        texts = findings(study, mode, profile.operations).sentences
         every = [joined(" ", on_parts(profile, row, {})) for row in profile.operations.to_dicts()]
         assert [problem for text in (*texts, *every) for problem in wrong(text, frame)] == []
         assert len(claims_of(*texts)) > 20

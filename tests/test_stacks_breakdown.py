@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rqps.errors import RqpsError
 from rqps.pages.flamegraph_breakdown import findings
 from rqps.profile import as_measured, breakdown, instruction_costs, measured_costs, operation_costs, stack_costs
-from rqps.profile.breakdown import BREAKDOWN, By, Profile
+from rqps.profile.breakdown import BREAKDOWN, By, Profile, profile_of
 from rqps.profile.components import OTHER
 from rqps.show.cost_parts import on_parts
 from rqps.stats.metrics import CPU
@@ -295,13 +295,14 @@ def test_of_equal_servers_nothing_is_named() -> None:
 
 def test_runs_that_failed_are_named_with_their_error(tmp_path: Path) -> None:
     study = rqps.load("synthetic", data=write_study(tmp_path))
-    (advice,) = findings(study, "stacks").sentences
+    (advice,) = findings(study, "stacks", profile_of(study, "stacks").operations).sentences
     assert "no sampled stacks of a dbms and of its base. Give it stacks_rounds: 4" in advice
     for number in (1, 2):
         failed = manifest(
             "my2.base", number, run=f"s{number:02}@my2.base@here", mode="stacks", outcome="failed", error=FORBIDDEN
         )
         write_run(tmp_path / "raw/study=synthetic/failed", failed, Shape())
-    none, why = findings(rqps.load("synthetic", data=tmp_path), "stacks").sentences
+    failed_too = rqps.load("synthetic", data=tmp_path)
+    none, why = findings(failed_too, "stacks", profile_of(failed_too, "stacks").operations).sentences
     assert none == "This study has no sampled stacks of a dbms and of its base."
     assert why == f"Without sampled stacks, since they failed: s01@my2.base@here and s02@my2.base@here. {FORBIDDEN}"

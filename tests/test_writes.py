@@ -287,7 +287,7 @@ def test_the_page_is_for_studies_whose_engines_count(samples: Path) -> None:
 
 def test_findings_claim_what_the_frame_has(samples: Path) -> None:
     study = rqps.load(STUDY, samples)
-    sentences = writes_explained.findings(study).sentences
+    sentences = writes_explained.findings(study, stats.by_purpose(study)).sentences
     frame = writes_explained.frame(study)
     claims = claims_of(*sentences)
     assert len(claims) > 10
@@ -307,7 +307,8 @@ def test_parts_that_come_to_more_than_the_process_are_shown_with_a_negative_rema
     complete = stats.by_purpose(counted_twice).filter(role="whole")
     total = sums.group_by("step", "dbms", maintain_order=True).agg(pl.col("kb").sum())
     assert total["kb"].to_list() == pytest.approx(complete["kb"].to_list())
-    (of_rest,) = [one for one in map(str, writes_explained.findings(counted_twice).sentences) if "unexplained" in one]
+    sentences = writes_explained.findings(counted_twice, stats.by_purpose(counted_twice)).sentences
+    (of_rest,) = [one for one in map(str, sentences) if "unexplained" in one]
     assert re.fullmatch(r"[-−][\d,.]+ % to [-−][\d,.]+ % of a process's bytes are unexplained, most .*", of_rest)
 
 
@@ -315,7 +316,8 @@ def test_parts_that_come_to_more_than_the_process_are_shown_with_a_negative_rema
 def test_a_device_that_others_use_is_said(times: float, is_said: bool, samples: Path) -> None:
     study = rqps.load(STUDY, samples)
     device = {"host_cpu_user_s": pl.lit(1.0), "host_write_kb": times * pl.col("server_write_kb")}
-    sentences = writes_explained.findings(busy := replace(study, steps=study.steps.with_columns(**device))).sentences
+    busy = replace(study, steps=study.steps.with_columns(**device))
+    sentences = writes_explained.findings(busy, stats.by_purpose(busy)).sentences
     assert any(str(sentence).startswith("The device is shared: it wrote ") for sentence in sentences) == is_said
     frame = writes_explained.frame(busy)
     assert all(claim.recomputed(frame) == pytest.approx(claim.number) for claim in claims_of(*sentences))

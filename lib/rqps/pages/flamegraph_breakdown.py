@@ -25,9 +25,9 @@ _CELL = ("host", "step", "dbms")
 _NAMES: dict[Mode, str] = {"stacks": "sampled stacks", "instructions": "counted instructions"}
 
 
-def findings(study: Study, mode: Mode) -> show.Sentences:
-    """For each step, sentences on the dbms whose cost per operation differs most from the base's, and on the parts of
-    the difference; then sentences on failed runs. Without profiles, advice on how to record profiles."""
+def findings(study: Study, mode: Mode, operations: pl.DataFrame) -> show.Sentences:
+    """For each step of `operations`, sentences on the dbms whose cost differs most from the base's, and on the parts
+    of the difference; then sentences on failed runs. Without profiles, advice on how to record profiles."""
     profile, words = profile_of(study, mode), _NAMES[mode]
     failed = load(study.place, mode=mode).failed.filter(mode=mode).group_by("error", maintain_order=True).agg("run")
     missing = [f"Without {words}, since they failed: {listed(runs)}. {error}" for error, runs in failed.rows()]
@@ -36,12 +36,12 @@ def findings(study: Study, mode: Mode) -> show.Sentences:
         none = f"This study has no {words} of a dbms and of its base."
         return show.Nothing([none, *missing] if missing else [f"{none} {advice}"])
     change = (pl.col("me_estimate") / pl.col("base_estimate")).log().abs()
-    names, several = _names(study), profile.operations["host"].n_unique() > 1
+    names, several = _names(study), operations["host"].n_unique() > 1
     texts = [
         finding(phrase("{step}: {}", joined(" ", on_parts(profile, row, names)), **row), place=row["host"] * several)
-        for row in profile.operations.filter(change == change.max().over("host", "step")).to_dicts()
+        for row in operations.filter(change == change.max().over("host", "step")).to_dicts()
     ]
-    return show.Sentences([*texts, *[ASSUMED] * (profile.operations["n"].min() == 1), *missing])
+    return show.Sentences([*texts, *[ASSUMED] * (operations["n"].min() == 1), *missing])
 
 
 def work_and_misses(study: Study) -> show.Sentences:

@@ -46,11 +46,13 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
     return first.sort(pl.col("estimate").log().abs(), descending=True, maintain_order=True)
 
 
-def findings(study: Study) -> Sentences:
+def findings(study: Study, summary: pl.DataFrame, changes: pl.DataFrame) -> Sentences:
     """Sentences on the mean over the steps and on the releases that changed it; then a sentence on each step that
-    changed, the largest change first, and a sentence on all steps whose course is flat."""
+    changed, the largest change first, and a sentence on all steps whose course is flat. `summary` and `changes` are
+    those of the study's courses, or some of their rows."""
     none = "There are fewer than three releases with a measure."
-    of_courses: list[str] = [*_in_mean(study), *_changed(study), *_flat(study)] or [none]
+    in_mean, changed = _in_mean(study, summary, changes), _changed(study, summary, changes)
+    of_courses: list[str] = [*in_mean, *changed, *_flat(summary)] or [none]
     return Sentences([*of_courses, *[ASSUMED] * once(study)])
 
 
@@ -66,19 +68,18 @@ def once(study: Study) -> bool:
     return bool((stats.courses_of(study).points["n"] == 1).any())
 
 
-def _in_mean(study: Study) -> Iterator[Clause]:
+def _in_mean(study: Study, summary: pl.DataFrame, changes: pl.DataFrame) -> Iterator[Clause]:
     """Sentences on the geometric mean over the steps, if it changed, and on the releases that changed it."""
-    course, names = stats.courses_of(study), stats.short_names(study)
+    names = stats.short_names(study)
     full = dict(stats.names(study).select("dbms", "name").iter_rows())
     without = {step for steps in stats.left_out(study).values() for step in steps}
-    several = course.summary["host"].n_unique() > 1
-    for row in _not_flat(course.summary).filter(step=stats.ALL_STEPS).to_dicts():
+    several = summary["host"].n_unique() > 1
+    for row in _not_flat(summary).filter(step=stats.ALL_STEPS).to_dicts():
         of_metric = {"host": row["host"], "metric": row["metric"]}
-        changes = course.changes.filter(**of_metric)
-        by_step = changes.filter(~pl.col("step").is_in([stats.ALL_STEPS, *without]))
+        by_step = changes.filter(~pl.col("step").is_in([stats.ALL_STEPS, *without]), **of_metric)
         means = stats.means(study).filter(relation="base", **of_metric)
         mean = means.filter(stats.OVER_ALL, pl.col("dbms").is_in([row["first"], row["last"]])).row(-1, named=True)
-        of_mean = changes.filter(step=stats.ALL_STEPS).to_dicts()
+        of_mean = changes.filter(step=stats.ALL_STEPS, **of_metric).to_dicts()
         total, by_release = came_from_steps(row, of_mean, by_step, mean, names, full[row["last"]])
         from_first = means.filter(base=row["first"], dbms=row["last"])
         works = by_work(from_first)
@@ -87,15 +88,14 @@ def _in_mean(study: Study) -> Iterator[Clause]:
         yield finding(by_release, place=row["host"] * several)
 
 
-def _changed(study: Study) -> Iterator[Clause]:
+def _changed(study: Study, summary: pl.DataFrame, changes: pl.DataFrame) -> Iterator[Clause]:
     """A sentence for each step that changed, the largest change first."""
-    course, names = stats.courses_of(study), stats.short_names(study)
-    several = course.summary["host"].n_unique() > 1
-    rows = _not_flat(course.summary).filter(pl.col("step") != stats.ALL_STEPS)
+    names, several = stats.short_names(study), summary["host"].n_unique() > 1
+    rows = _not_flat(summary).filter(pl.col("step") != stats.ALL_STEPS)
     for place, row in enumerate(rows.to_dicts()):
         most = " changed most" * (place == 0 < rows.height - 1 and rows["metric"].n_unique() == 1)
         cell = {name: row[name] for name in _COURSE}
-        clause = came_from(row, course.changes.filter(**cell).to_dicts(), names)
+        clause = came_from(row, changes.filter(**cell).to_dicts(), names)
         yield finding(phrase("{}{}: {}", row["step"], most, clause), place=row["host"] * several)
 
 
@@ -103,8 +103,8 @@ def _not_flat(summary: pl.DataFrame) -> pl.DataFrame:
     return by_measure(summary).filter(pl.col("course") != "flat")
 
 
-def _flat(study: Study) -> Iterator[Clause]:
-    flat = by_measure(stats.courses_of(study).summary).filter(course="flat")
+def _flat(summary: pl.DataFrame) -> Iterator[Clause]:
+    flat = by_measure(summary).filter(course="flat")
     if flat.is_empty():
         return
     steps = [step for step in flat["step"] if step != stats.ALL_STEPS]
@@ -124,11 +124,12 @@ def on_first_page(page: FirstPage) -> FirstPage:
     steps or, if the mean did not change, on the step that changed most."""
     if page.study.card.rounds != 0 or stats.asks(page.study) not in ("releases", "breakdown"):
         return page
-    of_all = [*_in_mean(page.study)]
-    first, *others = [*of_all, *_changed(page.study), *_flat(page.study), "", ""]
+    points, changes, summary = stats.courses_of(page.study)
+    of_all = [*_in_mean(page.study, summary, changes)]
+    first, *others = [*of_all, *_changed(page.study, summary, changes), *_flat(summary), "", ""]
     if not first:
         return page
-    few = few_rounds(stats.courses_of(page.study).points["n"])
+    few = few_rounds(points["n"])
     headline = phrase("{} {}", first, ASSUMED) if once(page.study) else phrase("{}{}", first, few)
     explanation = phrase("{} {}", *others[:2]) if of_all else ""
     return replace(page, headline=headline, explanation=explanation, row=None)

@@ -47,10 +47,10 @@ def beyond(study: Study) -> pl.DataFrame:
     )
 
 
-def findings(study: Study) -> Sentences:
-    """Sentences on the noise floor, the differences that exceed it, the near-A/A pairs that it comes from, and the
-    differences that more rounds would resolve."""
-    return Sentences([*_floor(study), *_named(study), *_more_rounds(study)])
+def findings(study: Study, differences: pl.DataFrame) -> Sentences:
+    """Sentences on the noise floor of `differences` (rows of `beyond`), those that exceed it, the near-A/A pairs of
+    the study that it comes from, and the differences that more rounds would resolve."""
+    return Sentences([*_floor(differences), *_named(study), *_more_rounds(differences)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -58,7 +58,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     floor."""
     if not stats.has_few_rounds(page.study):
         return page
-    sentences = [*_means(page.study), *_floor(page.study), *_named(page.study)]
+    sentences = [*_means(page.study), *_floor(beyond(page.study)), *_named(page.study)]
     if not sentences:
         return page
     first, *others = sentences
@@ -90,14 +90,14 @@ def _means(study: Study) -> Iterator[Clause]:
         )
 
 
-def _floor(study: Study) -> Iterator[Clause]:
+def _floor(differences: pl.DataFrame) -> Iterator[Clause]:
     """A sentence with the noise floor that nine in ten steps do not exceed, and with the number of comparisons whose
     difference is larger than the noise floor of their step."""
-    rows = beyond(study).filter(pl.col("floor_1").is_not_null())
+    rows = differences.filter(pl.col("floor_1").is_not_null())
     if rows.is_empty():
         yield finding(_NONE)
         return
-    nine, larger = rows["nine_of_ten"][0], rows.filter(pl.col("larger"))
+    nine, larger = rows["floor_1"].quantile(0.9, "higher") or 0.0, rows.filter(pl.col("larger"))
     floor = Claim(FRAME, {"all": "all"}, nine, "nine_of_ten", written=difference(nine - 1))
     share = Clause(floor.written, [floor])
     counts = Clause(
@@ -128,9 +128,9 @@ def _named(study: Study) -> Iterator[Clause]:
         yield finding(f"The floor comes from near-A/A pairs: {listed(words)}")
 
 
-def _more_rounds(study: Study) -> Iterator[Clause]:
+def _more_rounds(differences: pl.DataFrame) -> Iterator[Clause]:
     """A sentence on the number of differences that four rounds would resolve if the differences keep their size."""
-    rows = beyond(study).filter(pl.col("floor_1").is_not_null())
+    rows = differences.filter(pl.col("floor_1").is_not_null())
     left = rows.filter(~pl.col("larger"))
     if left.is_empty():
         return

@@ -21,10 +21,10 @@ LEAST_SHARE = 0.01
 _CELL = ("host", "step", "dbms")
 
 
-def findings(study: Study) -> Sentences:
-    """A sentence for each step: the time of an operation in the dbms that waits longest, by kind of wait, and the sum
-    of the base's waits; then a sentence on the clients' time that the recorded threads do not account for."""
-    of = time_of_clients(study)
+def findings(study: Study, of: pl.DataFrame) -> Sentences:
+    """A sentence for each step of `of`, rows of `time_of_clients`: the time of an operation in the dbms that waits
+    longest, by kind of wait, and the sum of the base's waits; then a sentence on the clients' time that the recorded
+    threads do not account for."""
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
         return Nothing([f"No waits were recorded in this study. {advice}"])

@@ -25,10 +25,9 @@ LEAST_MORE = 0.1
 """The minimum share of a change in written bytes that a purpose needs to be named as a cause of the change."""
 
 
-def findings(study: Study) -> Sentences:
-    """A sentence for each step: the dbms that writes most per operation, the bytes of the base, and the bytes by
-    purpose; then sentences on the unexplained rest, and on a device to which other processes write, too."""
-    of = stats.by_purpose(study)
+def findings(study: Study, of: pl.DataFrame) -> Sentences:
+    """A sentence for each step of `of`, rows of `by_purpose`: the dbms that writes most per operation, the bytes of
+    the base, and the bytes by purpose; then sentences on the rest, and on a device to which other processes write."""
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
     names = stats.short_names(study)
@@ -100,9 +99,9 @@ def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Claus
         most = rows.filter(role="whole").sort("kb", descending=True, maintain_order=True).row(0, named=True)
         mine = rows.filter(dbms=most["dbms"])
         clauses = [phrase("{}: {} writes most, {} per operation", step, names[most["dbms"]], _kb(most))]
-        if most["dbms"] != base and most["base_kb"]:
-            of_base = rows.filter(dbms=base, role="whole").row(0, named=True)
-            clauses.append(phrase("{} writes {}", names[base], _kb(of_base)))
+        of_base = rows.filter(dbms=base, role="whole").to_dicts()
+        if most["dbms"] != base and most["base_kb"] and of_base:
+            clauses.append(phrase("{} writes {}", names[base], _kb(of_base[0])))
         yield finding(*clauses, _parts(mine), place=str(host) * several)
 
 
