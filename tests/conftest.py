@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from releases import Site, served
 from rqps.engines.cache import cache_dir
 from rqps.scratch import Scratch
+from rqps.show.renderer import PICTURES
 from synthetic import shape_of_many, write_study
 
 collect_ignore_glob = ["notebooks/*", "toy/*"]  # some notebooks fail on purpose; tests execute both
@@ -156,6 +157,14 @@ def never_missing() -> Iterator[list[Path]]:
 def messages() -> list[str]:
     """Takes what is reported meanwhile."""
     return []
+
+
+@pytest.fixture(scope="module")
+def undrawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Notebooks of runs leave their charts to another process, and nobody draws them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PICTURES, str(tmp_path_factory.mktemp("pictures")))
+        yield
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from campaign import COMMANDS, PHASES, faults
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 SHARES = [["inserts", "db-bench"], ["rounds", "lookups"], ["duet"]]
 SHARES.append([kind for kind in COMMANDS if not any(kind in share for share in SHARES)])
 

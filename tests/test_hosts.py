@@ -24,7 +24,7 @@ from rqps.engines.sources import debian
 from rqps.measure.notes import UNDER_WAY
 from ssh_host import LOOPBACK, Computer, Network, on_a_disk
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 RUNS = (
     OLD_AND_SMALL

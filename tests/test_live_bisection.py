@@ -14,7 +14,7 @@ from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import cache_dir
 from test_making import SUM
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 RUNS = """
 builds:
@@ -72,6 +72,7 @@ SLOW = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
+#include <unistd.h>
 void *rocksdb_get_pinned(void *db, void *options, const char *key, size_t size, char **error) {
     void *(*get)(void *, void *, const char *, size_t, char **) = dlsym(RTLD_NEXT, "rocksdb_get_pinned");
     LOOPS
@@ -101,7 +102,7 @@ def test_the_commit_that_did_it_is_found_by_duets_and_its_functions_are_named(
     (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "*(volatile int *)0 = 1;"))
     git(checkout, "add", "slow.c")
     crash = commit(checkout, "6.11.4", "crash in each read")
-    (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "for (volatile int i = 0; ; i++) {}"))
+    (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "for (;;) pause();"))
     git(checkout, "add", "slow.c")
     hang = commit(checkout, "6.11.4", "read for ever")
     (checkout / "slow.c").write_text(SLOW.replace("LOOPS", "for (volatile int i = 0; i < 20000; i++) {}"))

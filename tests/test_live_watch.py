@@ -15,7 +15,7 @@ from rqps.engines.cache import cache_dir, sha256
 from rqps.engines.sources.copies import copy_of
 from rqps.errors import RqpsError
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 STUDY = """\
 studies:

@@ -18,7 +18,7 @@ from rqps.hosts.worker import SLOT
 from ssh_host import NOT_SHARED
 from test_hosts import RUNS
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 DASK = "import sys, distributed; {}from distributed.cli.dask_{} import main; sys.exit(main())"
 OLDER = "from distributed import versions; versions._version_cached = lambda _: '2020.1.0'; "

@@ -125,7 +125,7 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
 
 def _left(fixed: dict[str, Any], folder: Path) -> str:
     """Writes a chart into the folder for the drawing process; returns the file name that its picture will have."""
-    name = f"{next(_NUMBERS)}.png"
+    name = f"{os.getpid()}-{next(_NUMBERS)}.png"
     new = folder / f"{name}.new"
     new.write_text(json.dumps(fixed), encoding="utf-8")
     new.rename(folder / f"{name}.json")
