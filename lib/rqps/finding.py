@@ -226,8 +226,8 @@ def _memory(machine: Machine) -> Iterable[Finding]:
 
 
 def _requests(machine: Machine) -> Iterable[Finding]:
-    """Compares the disk's requests with `READ_AHEAD_KB`. The kernel reads ahead at most the larger one of both
-    values, and leaves out the rest."""
+    """Compares the disk's `max_sectors_kb` and `read_ahead_kb` with `READ_AHEAD_KB`: of a request to read ahead, the
+    kernel reads at most the larger of these two values and ignores the rest."""
     values = [machine[name] for name in ("max_sectors_kb", "read_ahead_kb") if name in machine]
     if values:
         yield Finding(

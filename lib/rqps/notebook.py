@@ -1,6 +1,7 @@
 """Executes a notebook: papermill runs in a thread, the Jupyter kernel in a process that ends even if rqps is killed.
 
-The two communicate through Unix sockets in a private folder, so that no two Jupyter kernels choose the same port.
+papermill and the Jupyter kernel communicate through Unix sockets in a private folder, so that no two Jupyter kernels
+choose the same port.
 """
 
 import ast
@@ -123,8 +124,8 @@ class Execution:
     `stop` at any moment.
 
     The notebook is written after each cell, so that an interrupted notebook is readable. With `only_reads` the
-    notebook is written at the end, and its Jupyter kernel is killed then: to shut it down takes half a second. A
-    `kernel` that several notebooks share is left running.
+    notebook is written at the end, and then its Jupyter kernel is killed, since an orderly shutdown would take half a
+    second. A `kernel` that several notebooks share is left running.
     """
 
     def __init__(
@@ -328,8 +329,8 @@ def _kernel_class(
             return self.newest_client
 
         def format_kernel_cmd(self, extra_arguments: list[str] | None = None) -> list[str]:
-            # Without the keeper, a Jupyter kernel notices late that its parent has ended, and never if it ended
-            # before the kernel's first check.
+            # Without the keeper, a Jupyter kernel notices late that its parent has ended, and never if the parent
+            # ended before the kernel's first check.
             return keeper.command("exec", super().format_kernel_cmd(extra_arguments), cpus=())
 
     return Kernel

@@ -154,8 +154,9 @@ def _many(cells: pl.DataFrame, percent: bool) -> tuple[Any, str, int]:
 
 
 def _cells(numbers: pl.DataFrame, names: Mapping[str, str], percent: bool) -> pl.DataFrame:
-    """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`; all
-    in percent if asked, with `change`. `verdict` is replaced by the metric's word for it, such as `cheaper`."""
+    """The numbers with `label`, the ratio with its sign; `number`, the ratio for a narrow cell; and `interval`. With
+    `percent`, these are changes in percent, and the column `change` has the change as a share. `verdict` is replaced
+    by the metric's word for it, such as `cheaper`."""
     metric = str(numbers["metric"][0])
     sign = pl.col("verdict").replace_strict(signs_of(metric), return_dtype=pl.String)
     more = pl.col("estimate") - 1

@@ -62,8 +62,8 @@ def _apart(row: Row) -> Clause:
 
 
 def one_step(of_dbms: pl.DataFrame, who: str) -> Clause:
-    """The mean of a dbms without the step that makes most of its change, from the rows of `stats.means` of this dbms
-    and one metric: `without scan, 8.0 is at −1.1 %`. Empty if there is no such step."""
+    """The mean of a dbms without the step that makes most of the mean's change, from the rows of `stats.means` of
+    this dbms and one metric: `without scan, 8.0 is at −1.1 %`. Empty if there is no such step."""
     means = [of_dbms.filter(part).to_dicts() for part in (OVER_ALL, pl.col("without").is_not_null())]
     if not all(means):
         return Clause("")

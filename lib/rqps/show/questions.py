@@ -54,12 +54,13 @@ class Question(NamedTuple):
 def questions(
     answers: pl.DataFrame, panels: Mapping[str, pl.DataFrame], *, first: Question, trees: pl.DataFrame | None = None
 ) -> Drawing:
-    """Selection lists that choose one of the `answers`, and below them its sentence and its panels.
+    """Selection lists that choose one of the `answers`, and below the lists the sentence and the panels of this
+    answer.
 
     Each frame has the columns `host, step, base, dbms`; an answer is a sentence in the column `answer`. A panel shows
-    its other columns; if it has a column `metric`, it shows only the rows of the chosen measure. If several panels
-    break a cost down into parts, all but the first are folded. `trees` are drawn as flame graphs. Without scripts, a
-    page shows the question `first`.
+    the other columns of its frame; if the frame has a column `metric`, the panel shows only the rows of the chosen
+    measure. If several panels break a cost down into parts, all but the first are folded. `trees` are drawn as flame
+    graphs. Without scripts, a page shows the question `first`.
     """
     asked = [Question(*row) for row in answers.select(KEYS).iter_rows()]
     sentences = dict(zip(asked, answers["answer"], strict=True))

@@ -204,7 +204,7 @@ def _short(value: str) -> str:
 
 def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool = False) -> str:
     """A table per rebuilt build, one row per version and step, then a sentence that compares the newest version with
-    the one before it. Empty if no build was rebuilt. `versions` is the frame of `stats.by_version`."""
+    the version before. Empty if no build was rebuilt. `versions` is the frame of `stats.by_version`."""
     parts = []
     for (build,), rows in versions.group_by("build_of", maintain_order=True):
         for metric in [name for name in COMPARED if every or name in THROUGHPUTS]:

@@ -308,7 +308,7 @@ def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
 
 def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> Clause:
     """A clause on the releases at which a course changed, in order: the difference of each from the release measured
-    before it, in percentage points of the base. Of many changes it names the largest.
+    before it, in percentage points of the base. If there are many changes, the clause names only the largest.
 
     >>> course = {"metric": "operations_per_s", "base": "a", "first": "a", "last": "d", "course": "steps"}
     >>> course |= {"estimate": 0.76, "points": -24.0}

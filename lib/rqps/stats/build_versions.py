@@ -157,9 +157,9 @@ def seen_on_occasions(
 
 
 def _drift(compared: pl.DataFrame, level: pl.DataFrame | None) -> pl.DataFrame:
-    """Ratios to the base, divided by the ratios of an earlier version if its rounds `level` are given. The verdict is
-    `unsure` unless the interval lies beyond the smallest effect: smaller differences can come from the machine, which
-    varies from hour to hour."""
+    """Comparisons of a version with the base. If `level`, the rounds of an earlier version against the base, is
+    given, each ratio is divided by the ratio of the earlier version. The verdict is `unsure` unless the interval lies
+    beyond the smallest effect: smaller differences can come from the machine, which varies from hour to hour."""
     if level is not None:
         earlier = compare(level).with_columns(dbms=pl.lit(compared["dbms"][0]))
         now = change(earlier, compared).join(compared.select(*CELL, "build", "config"), on=CELL)

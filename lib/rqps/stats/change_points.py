@@ -165,7 +165,8 @@ class _Course:
         return self._points(stretches), self._changes(stretches), iter([self._summary(stretches, quantile)])
 
     def _interval(self, value: float, *errors: float) -> dict[str, float]:
-        """A ratio with its 95 % interval, from the logarithm of the ratio and the standard errors of both sides."""
+        """A ratio with its 95 % interval, from the logarithm of the ratio and the standard errors of the two values
+        that it compares."""
         half = STUDENT.quantile(self.freedom, COVERAGE) * math.hypot(*errors)
         return {name: float(np.exp(value + way * half)) for name, way in zip(_NUMBERS, (0, -1, 1), strict=True)}
 

@@ -33,8 +33,8 @@ def compare(
 
     `estimate, low, high` describe the ratio me / base, or the difference me - base. The interval `sure_low,
     sure_high` decides the verdict: it is corrected for all comparisons of the frame and of `beside`, another result
-    of `compare` on the same page. A comparison is `same` if this interval differs from no difference by at most the
-    study's `smallest_effect`, a share of the base's value. Any `keys` must include `metric`.
+    of `compare` on the same page. A comparison is `same` if this whole interval is within the study's
+    `smallest_effect` of a ratio of 1, or of a difference of 0. Any `keys` must include `metric`.
     """
     paired = judgeable(paired)
     if "usual_spread" not in paired.columns:
@@ -71,8 +71,8 @@ def estimated(
     groups together.
 
     By Holm's method (1979), a group that differs significantly is no longer counted in the correction of the others.
-    Groups of too few rounds get no verdict and are not counted either. The interval is wider if the study was
-    measured until it was decided, since its `looks` share the probability of an error.
+    Groups of too few rounds get no verdict and are not counted either. The interval is wider for a study that was
+    measured until its verdicts were decided: its `looks` share the probability of an error.
     """
     covering = STUDENT.estimates(frame, keys, of)
     rows = covering(verdict.COVERAGE)
@@ -167,8 +167,9 @@ def relate_configs(study: Study, compared: pl.DataFrame) -> tuple[pl.DataFrame, 
 
 
 def config_gains(rounds: pl.DataFrame, within: pl.DataFrame) -> pl.DataFrame:
-    """The gain in rQPS by another config of a build: its ratio to the study's base minus the ratio of the config
-    `instead_of` to that base, round by round. `rounds` has the ratios, `within` the pairs of configs of one build."""
+    """The gain in rQPS by another config of a build: the ratio of that config to the study's base minus the ratio of
+    the config `instead_of` to the same base, round by round. `rounds` has the ratios to the base, `within` the pairs
+    of configs of one build."""
     keys = ["host", "step", "metric", *_occasion(rounds), "round"]
     mine = rounds.select(*keys, "base", "dbms", "ratio")
     of_first = mine.rename({"dbms": "instead_of", "ratio": "instead"})
@@ -198,8 +199,9 @@ def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> p
     """The geometric mean of each dbms's ratios over the steps of a study, with an interval and no verdict: in each
     round all steps have the same weight, and the estimate is the geometric mean of the steps' estimates.
 
-    `over` lists the steps in the mean: all but those in `left_out` and those in `missing`, in which other dbms were
-    compared but this one was not. `incomplete` is the number of rounds that lack a step and are not used.
+    `over` lists the steps in the mean: all except the steps in `left_out` and in `missing`. The steps in `missing`
+    are those in which other dbms were compared, but this dbms was not. `incomplete` is the number of rounds that lack
+    a step and are not used.
 
     >>> rows = [("scan", 1, 0.8), ("insert", 1, 0.5), ("scan", 2, 0.8), ("insert", 2, 0.5), ("scan", 3, 0.9)]
     >>> paired = pl.DataFrame([*rows, ("q100", 1, 1.0)], schema=["step", "round", "ratio"], orient="row")
@@ -241,8 +243,8 @@ def centred_on_steps(means: pl.DataFrame, paired: pl.DataFrame, keys: Sequence[s
 
 
 def _occasion(paired: pl.DataFrame) -> list[str]:
-    """A list of the column `occasion` if the frame has it, else empty. Rounds are numbered within an occasion, so
-    both numbers together identify a round."""
+    """A list of the column `occasion` if the frame has it, else empty. Rounds are numbered within an occasion, so the
+    number of the occasion and that of the round together identify a round."""
     return ["occasion"] if "occasion" in paired.columns else []
 
 
@@ -267,7 +269,8 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def metric_of(compared: pl.DataFrame) -> str:
-    """The metric of a frame with only one, such as `compared` after a filter; throughput for any other frame."""
+    """The metric of a frame that has a single metric, such as `compared` after a filter; throughput for any other
+    frame."""
     metrics = compared["metric"].unique()
     return str(metrics[0]) if len(metrics) == 1 else THROUGHPUT
 

@@ -148,8 +148,7 @@ def _explained(kind: str, texts: list[tuple[str, int]]) -> str:
 def hidden_differences(study: Study, base: str) -> pl.DataFrame:
     """Server variables in which a dbms differs from the base, although no config asked for it.
 
-    Variables that only one of the two servers has are left out: its version added them, or the other version removed
-    them.
+    Variables that only one of the two servers has are left out: one of the versions added or removed them.
     """
     known = _variables(study).group_by("host", "dbms", "name").agg(pl.col("value").first())
     options = study.conditions.filter(kind="option").with_columns(pl.col("name").str.replace_all("-", "_"))
@@ -305,7 +304,7 @@ def _variables(study: Study) -> pl.DataFrame:
 
 
 def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
-    """One warning per row. Columns that the rows lack are null: the warning concerns all their values."""
+    """One warning per row. A column that the rows lack is null: the warning concerns all values of that column."""
     columns = {**IDENTITY, "step": pl.String()}
     unnamed = {name: pl.lit(None, dtype) for name, dtype in columns.items() if name not in rows.columns}
     return rows.with_columns(**unnamed).select(*IDENTITY, pl.lit(kind).alias("kind"), "step", text.alias("text"))
@@ -314,7 +313,8 @@ def _warnings(kind: str, rows: pl.DataFrame, text: pl.Expr) -> pl.DataFrame:
 def plan_changes(study: Study) -> pl.DataFrame:
     """One row per step and dbms whose plans differ from the base's: both plans, as access method and index per table.
 
-    Empty for workloads that check plans themselves: they fail, or warn, if a step has a plan other than intended.
+    Empty for workloads that check plans themselves: a run of such a workload fails, or has a warning, if a step has a
+    plan other than intended.
     """
     if not PARAMETERS[study.card.workload].plans_are_findings:
         return PLAN_CHANGES.to_frame()

@@ -22,8 +22,9 @@ OTHERS_COUNT = 1 / 2
 the theory assumes: with all borrowed degrees of freedom, 8 of 100 pages of 4 to 6 rounds had a false verdict; with
 half of them, 1 to 5 of 100 (benchmarks/verdicts)."""
 FEW_FREEDOM, OTHERS_COUNT_FOR_FEW = 5.0, 0.3
-"""A group with fewer than 5 degrees of freedom of its own uses a share of 0.3. Of pages of 141 unlike steps with four
-rounds each, 10 of 100 would have a false verdict with a share of 1/2, but 4 with this share."""
+"""A group with fewer than 5 degrees of freedom of its own uses only 0.3 of the borrowed degrees of freedom. Of pages
+of 141 unlike steps with four rounds each, 10 of 100 would have a false verdict with a share of 1/2, but 4 with a
+share of 0.3."""
 USUAL_WEIGHS = 4
 """The weight of a spread known beforehand (`usual_spread`), as a number of rounds."""
 _TINY = 1e-18
@@ -115,7 +116,8 @@ class Student(Statistic):
         groups = _over_occasions(rows.filter(pl.col("_y").is_finite()), keys)
 
         def covering(coverage: float) -> pl.DataFrame:
-            # Groups of equally many rounds have the same degrees of freedom: scipy, which is slow, is called once.
+            # Groups of equally many rounds have the same degrees of freedom, so scipy, which is slow, is called once
+            # for them.
             quantiles = {free: self.quantile(free, coverage) for free in groups["freedom"].drop_nulls().unique()}
             quantile = pl.col("freedom").replace_strict(quantiles, default=None, return_dtype=pl.Float64)
             half_width = pl.col("error") * quantile
@@ -252,7 +254,7 @@ def _inverse_trigamma(value: float) -> float:
     from scipy import special
 
     x = 0.5 + 1 / value
-    for _ in range(20):  # by Newton's method on 1 / trigamma, which is almost a line
+    for _ in range(20):  # by Newton's method on 1 / trigamma, which is almost linear
         trigamma = special.polygamma(1, x)
         x += trigamma * (1 - trigamma / value) / special.polygamma(2, x)
     return float(x)

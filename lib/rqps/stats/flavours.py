@@ -18,8 +18,8 @@ _FRAMES = {"yes": "frame pointers", "no": "no frame pointers"}
 
 def flavours(study: Study) -> pl.DataFrame:
     """One row per host and dbms whose version has several flavours: the facts read from the program, `family` (gcc or
-    clang), `native` (yes if it was compiled for a CPU newer than plain x86-64), the `options` in words, and the
-    `flavour`: the family with the options, such as `gcc -O2, LTO`."""
+    clang), `native` (yes if the program was compiled for a CPU newer than plain x86-64), the `options` in words, and
+    the `flavour`: the family with the options, such as `gcc -O2, LTO`."""
     runs = study.runs.select("host", "dbms", "version", "config", "listed").unique()
     words = (pl.when(pl.col(name) == "yes").then(pl.lit(word)) for name, word in _WORDS.items())
     known = _compiled(study).with_columns(options=_listed("optimization", *words))

@@ -138,7 +138,7 @@ def health(study: Study) -> Health:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """The `facts` of a study's health."""
+    """The frame `facts` of the health of a study."""
     return health(study).facts
 
 

@@ -70,8 +70,8 @@ def changed_state(first: Study, second: Study) -> str:
 
 
 def recorded_findings(study: Study) -> pl.DataFrame:
-    """The doctor's findings from the description of the machine in each host's first run: one row per host and
-    finding, the worst first, with `level`, `observed`, `effect` and `fix`."""
+    """The findings of `rqps doctor`, computed from the description of the machine in each host's first run: one row
+    per host and finding, the worst first, with `level`, `observed`, `effect` and `fix`."""
     findings: list[tuple[Any, ...]] = []
     for host, folder in study.runs.unique("host", keep="first", maintain_order=True).select("host", "folder").rows():
         [text] = study.manifests.filter(folder=folder).collect()["manifest"]

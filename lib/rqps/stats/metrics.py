@@ -22,8 +22,8 @@ wrong error, since cycles that follow each other are correlated."""
 MOST_OUTSIDE = 0.1
 """A cycle in which more than this share of the CPU time went to other processes or other guests is disturbed."""
 MOST_DISTURBED = 0.5
-"""If more than this share of a step's cycles are disturbed, no cycle is left out: the disturbance is the normal state
-of that machine."""
+"""If more than this share of a step's cycles are disturbed, no cycle is left out: the disturbance is then the normal
+state of the machine."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def measured(study: Study, metrics: Iterable[str] = METRICS) -> pl.DataFrame:
 
 
 def _refuse_other_modes(study: Study, metrics: list[str]) -> None:
-    """Raises an error if none of the metrics was measured by these runs, but all by runs of another mode."""
+    """Raises an error if these runs measured none of the metrics, but runs of another mode measured all of them."""
     name, wanted = study.card.study, ", ".join(metrics)
     if study.card.rounds and set(study.runs["mode"]) == {COUNTED.mode} and INSTRUCTIONS not in metrics:
         fix = f'load its timed runs: rqps.load("{name}")'

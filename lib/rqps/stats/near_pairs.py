@@ -11,7 +11,8 @@ from rqps.store.read import Study
 from rqps.study import ROUNDS_FOR_A_VERDICT
 
 OTHERS_WEIGH = 4
-"""The weight of the spread of all steps, as a number of pairs, since a step has few pairs of its own."""
+"""The spread of a step is estimated from its own pairs and from the pairs of all steps, which count as much as this
+number of its own pairs: a step has few pairs."""
 PAIR = ("host", "base", "dbms", "because")
 NEIGHBOURS = "neighbouring patch releases"
 REPEATS = "repeats"

@@ -21,8 +21,8 @@ KEYS = ["host", "step", "position", "statement", "rank", "dbms"]
 
 def percentiles(study: Study) -> pl.DataFrame:
     """Percentiles of response times in µs, one row per step, statement, dbms and percentile. The times of `insert
-    due` and `delete due` begin when the rate limiter scheduled the statement, so they include all its waiting. A
-    percentile beyond which no statement lies, such as the p99.9 of six statements, is left out."""
+    due` and `delete due` begin when the rate limiter scheduled the statement, so they include its wait for the
+    client. A percentile beyond which no statement lies, such as the p99.9 of six statements, is left out."""
     keys = [*KEYS, "run"]
     counted = (
         _counted(study)

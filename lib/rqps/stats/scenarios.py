@@ -168,8 +168,8 @@ def first_parts(study: Study, dbms: str) -> list[Patterns]:
 
 
 def next_parts(study: Study) -> list[Patterns]:
-    """The parts that the next level measures. Each dbms of this level that costs more than the base is divided; the
-    cost is in instructions if they were counted, otherwise in CPU time."""
+    """The parts that the next level measures: the part of each dbms of this level that costs more than the base is
+    divided further. The cost is in instructions if they were counted, otherwise in CPU time."""
     costs = scenario_costs(study).filter(base=study.card.base)
     events = events_per_statement(study)
     names = costly(costs.filter(metric=CPU), costs.filter(metric=INSTRUCTIONS))

@@ -31,8 +31,8 @@ DRIFTING = 0.05
 """If a larger share of a study's comparisons drifts, the study is doubted; a single comparison that drifts is never
 enough."""
 DISTURBED = 0.5
-"""Share of disturbed rounds from which on a study is doubted. It applies only to rounds that run one server after the
-other: in a duet, a disturbance affects base and me alike."""
+"""Share of disturbed rounds from which on a study is doubted. This limit applies only to rounds that run one server
+after the other: in a duet, a disturbance affects base and me alike."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 
@@ -182,7 +182,7 @@ def different() -> pl.Expr:
 
 
 def drifts(drifting: int, comparisons: int) -> bool:
-    """True if so many of a study's comparisons drift that all are doubted.
+    """True if so many of a study's comparisons drift that the study is doubted.
 
     >>> drifts(1, 8), drifts(2, 8), drifts(2, 60)
     (False, True, False)

@@ -103,7 +103,8 @@ def _warmed(*columns: str) -> pl.Expr:
 
 
 def _amounts(study: Study, steps: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
-    """The amount of each run, step, kind and purpose. The kinds are fields of an engine's facts."""
+    """The amount of each run, step, kind and purpose. The kinds are names of fields of an engine's facts: `written`,
+    `read`, `syncs` and `pages`."""
     value = pl.col("value").cast(pl.Float64, strict=False)
     moments = study.status.select("run", "step", "moment", "name", "object", value=value).drop_nulls("value")
     moments = moments.join(steps.lazy().select("run", "step"), on=["run", "step"], how="semi")

@@ -30,7 +30,7 @@ PARAMETERS: dict[str, type[Parameters]] = {name: _module(name, "parameters").PAR
 
 
 UNKNOWN = (KeyError, ValueError, ModuleNotFoundError)
-"""Raised for a step that a workload does not know, and by a workload without a module of steps."""
+"""The errors for a step that a workload does not know, and for a workload without a module of steps."""
 
 
 def work_of(workload: str, row: Mapping[str, Any]) -> str | None:
@@ -62,7 +62,8 @@ class Answer:
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
     more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Rows of the raw tables that only this workload has, by table name; every step has the same tables."""
+    """Rows of the raw tables that only this workload has, by table name; all steps of a workload have the same
+    tables."""
 
 
 class How(TypedDict):

@@ -67,7 +67,7 @@ def explorer(
         return Nothing(["There is nothing to choose from: no step has a profile of a dbms and of its base."])
     operations = by_host(operations)
     base, unit = operations.select("base", "unit").row(0)
-    # If not all comparisons have the same number of rounds, each cell shows its own.
+    # If not all comparisons have the same number of rounds, each cell shows the number of its rounds.
     rounds = rounds_of(operations["n"]) if operations["n"].n_unique() == 1 else ""
     rows = {(row["step"], row["dbms"]): row for row in operations.iter_rows(named=True)}
     frames = [by_host(frame).partition_by("step", "dbms", as_dict=True) for frame in (trees, parts, functions)]
@@ -177,7 +177,7 @@ def _map(
 
 
 def _cell(row: Row, is_first: bool, by: str, rounds: str) -> str:
-    # The colour of the rQPS that would result if throughput depended on this cost alone.
+    # The cell has the colour of the rQPS that would result if throughput depended on this cost alone.
     as_ratio = row["base_estimate"] / row["me_estimate"] if row["me_estimate"] else 1.0
     marks = "rqps-to rqps-first" if is_first else "rqps-to"
     count = "" if rounds else f" · n={row['n']}"

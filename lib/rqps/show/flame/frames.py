@@ -39,7 +39,8 @@ class Tree:
         return self.me_total[i] - self.base_total[i]
 
     def sign(self, i: int) -> int:
-        """The sign of a frame's difference: 1 if me costs more, -1 if less, 0 if it is within its error."""
+        """The sign of a frame's difference: 1 if me costs more, -1 if me costs less, 0 if the difference is within
+        its error."""
         by = self.difference(i)
         return 0 if abs(by) <= self.error[i] else 1 if by > 0 else -1
 

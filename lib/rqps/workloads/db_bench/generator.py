@@ -189,7 +189,8 @@ def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float
 
 
 def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
-    """Rows of the table `status` from a driver's lines: a counter of one level has the level before its value."""
+    """Rows of the table `status` from a driver's lines. In the line of a counter of one level, the level stands
+    before the value."""
     for line in lines:
         if line.startswith("status "):
             _, moment, name, *level, value = line.split()

@@ -149,8 +149,8 @@ class DbBenchParameters(Parameters):
         return sum(seconds_of(setups()[setup], step) for setup in self.setups for step in self.chosen)
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:  # noqa: ARG002
-        """The time in which set-ups with O_DIRECT write the rows that they load and overwrite. The other steps last a
-        number of seconds, whatever the disk."""
+        """The time in which set-ups with O_DIRECT write the rows that they load and overwrite. The other steps last
+        the number of seconds in the parameters, however slow the disk is."""
         shares = {"keys": 1.0, "writes": 0.1}
         times = TIMES_WRITTEN * sum(shares.get(str(step.lasts), 0.0) for step in self.chosen)
         direct = [setup for name in self.setups if (setup := setups()[name]).flags.get("use_direct_reads")]

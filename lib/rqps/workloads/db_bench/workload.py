@@ -38,8 +38,8 @@ class DbBenchSteps(Workload):
     stoppable = True
 
     def data_name(self, parameters: DbBenchParameters) -> str:
-        """The name includes the release that writes the files, but not the release that reads them, since the
-        files do not depend on it."""
+        """The name includes the release that writes the files, but not the release that reads them, since the files
+        do not depend on the reading release."""
         if parameters.written_by is None:
             return "empty"
         keys = ("x".join((name, str(parameters.keys_of(setups()[name])))) for name in parameters.setups)
@@ -48,7 +48,8 @@ class DbBenchSteps(Workload):
         return f"{'-'.join(keys)}{files}-by-{parameters.written_by}"
 
     def load(self, server: Database, parameters: DbBenchParameters) -> None:
-        """Writes the databases of all set-ups if `written_by` is set; otherwise the first step of each run does."""
+        """Writes the databases of all set-ups if `written_by` is set; otherwise the first step of each run writes
+        them."""
         if parameters.written_by is None:
             return
         build = locate("written_by", BuildSpec(rocksdb=parameters.written_by), print)

@@ -121,7 +121,7 @@ def _options(step: Step, parameters: InsertBenchmarkParameters, seed: int, sql: 
         "clock-begin": clock_begins(step, parameters),
         "clock-rows": step.rate or CLOCK_ROWS,
         "rand-seed": seed,
-        "time": 0,  # sysbench stops when the rows are done
+        "time": 0,  # sysbench stops when the rows are written
     }
 
 

@@ -170,7 +170,8 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
 
 
 def explained(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
-    """The plans of a step's queries on the first table, as rows of `plans`; raises an error if one is wrong."""
+    """The plans of a step's queries on the first table, as rows of `plans`. Raises an error if a query does not read
+    by the index that the step promises."""
     low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
     some = ", ".join(str(low + number) for number in range(parameters.query_rows))
     for query_ in step.queries:

@@ -32,7 +32,7 @@ SLOW_STATEMENTS_PER_S = 1000
 """Statements per second of a training, to estimate its duration. A training is a load that collects the compiler's
 profile of a server; the server is slow, since its code is instrumented."""
 ROWS_LIKE_A_STATEMENT = 100
-"""A range query reads this many rows in the time that a statement takes, with and without callgrind."""
+"""The number of rows that a range query reads in about the time of one statement, with and without callgrind."""
 OUR_CONNECTIONS = 2
 """Number of control connections, in addition to those of the load."""
 BYTES_OF_A_ROW = 240
@@ -228,7 +228,7 @@ class SysbenchParameters(Parameters):
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:
         """The time in which the tables are copied and read before the first step, if they are larger than the cache.
-        The steps themselves last a number of seconds, whatever the disk."""
+        The steps themselves last the number of seconds in the parameters, however slow the disk is."""
         size = self.tables * self.table_rows * BYTES_OF_A_ROW
         return 0.0 if cache_bytes is None or size <= cache_bytes else TIMES_MOVED * size / device.bytes_per_s
 

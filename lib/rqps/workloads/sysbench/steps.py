@@ -42,7 +42,7 @@ class Step:
     whole_transactions: bool = False
     unit: str = "query"
     work: str = ""
-    """The kind without a moment: the key in steps.yaml."""
+    """The kind without `.pre` or `.warm`: the key in steps.yaml."""
     moment: str = ""
     """`.pre` for a step before the first write of its run, `.warm` for a warm-up."""
 
