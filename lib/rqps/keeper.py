@@ -115,7 +115,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         for pid in outliving:
             os.kill(pid, signal.SIGKILL)  # this does not fail if the process has ended: it is a zombie until waitpid
         for pid in outliving:
-            with contextlib.suppress(ChildProcessError):  # raised until its own parent has ended
+            with contextlib.suppress(ChildProcessError):  # raised until the parent of this process has ended
                 os.waitpid(pid, 0)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)

@@ -127,9 +127,9 @@ def _counts(status: pl.DataFrame) -> Counts:
 
 def growth(engine: str, before: Counts, after: Counts, kind: str = "written") -> Mapping[str, float]:
     """Maps each purpose to the KB that an engine wrote for it between two readings of its status, or to the amount
-    of another `kind`. For `written`, the kernel's count for the engine's processes is added, if the status has it. A
-    counter that fell, because it wrapped or was reset, is left out, as if this release did not have it; a gauge may
-    fall. A counter that is only in the second reading counts from 0."""
+    of another `kind`. For `written`, the result also has the kernel's count for the engine's processes, if the status
+    has it. A counter that fell, because it wrapped or was reset, is left out, as if this release did not have it; a
+    gauge may fall. A counter that is only in the second reading counts from 0."""
     facts = facts_of(engine)
     grew = {
         name: value - before.get(name, 0)

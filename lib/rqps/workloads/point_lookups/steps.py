@@ -13,7 +13,8 @@ FIRST_ROWS = 1000
 VOLATILE = ("memory",)
 """Storage engines that lose their rows when the server ends."""
 ALONE = "heap"
-"""The storage engine of PostgreSQL, which has no other: its queries take no hints, and mysqlslap can't run them."""
+"""The storage engine of PostgreSQL, which has no other. Queries of PostgreSQL take no index hints, and mysqlslap
+can't run them."""
 NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[1-9]\d*)")
 
 

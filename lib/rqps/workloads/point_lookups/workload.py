@@ -126,7 +126,7 @@ def _for_sysbench(
 
 
 def _lasting(parameters: PointLookupsParameters) -> list[str]:
-    """Engines that store rows on disk, so that a server with a copy of the loaded data has them."""
+    """Engines that store rows on disk, so that a server with a copy of the loaded data has these rows."""
     return [engine for engine in parameters.engines if engine not in VOLATILE]
 
 
