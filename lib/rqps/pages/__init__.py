@@ -24,7 +24,7 @@ class FirstPage:
     study: Study
     compared: pl.DataFrame
     means: pl.DataFrame
-    """Geometric means of each dbms over all steps."""
+    """The geometric means of each dbms's ratios to the base, over the steps."""
     decided: pl.DataFrame
     """One row per host, step and dbms: the comparison of throughput or, if it is unsure, the comparison of a cost per
     operation."""
@@ -35,8 +35,8 @@ class FirstPage:
     measure: str = THROUGHPUT
     """The metric of the headline."""
     notes: tuple[str, ...] = ()
-    """Sentences that follow the headline: details of its answer, or states of the servers that affect the
-    comparison."""
+    """Sentences that follow the headline: details of its answer, or conditions that affect the comparison, such as a
+    full redo log."""
     conclusive: str = ""
     """A sentence on inconclusive comparisons, for a headline that is not about comparisons with the base. If it is
     empty, the page has the usual sentence, which names the inconclusive comparisons with the base."""

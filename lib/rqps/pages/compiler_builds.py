@@ -45,8 +45,8 @@ def has_flavours_or_layouts(study: Study) -> bool:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """One row per statement, pair of builds that tests it, and metric: the geometric mean over the steps, and
-    `outcome`, which says if the mean's verdict is the `expected` one."""
+    """One row per statement, pair of builds that tests it, and metric: the geometric mean of the ratios over the
+    steps, and `outcome`, which says if the mean has the `expected` verdict."""
     pairs = stats.pairs_by_option(stats.flavours(study))
     asked = pl.concat(
         pairs.filter(**rows).with_columns(statement=pl.lit(statement), expected=pl.lit(expected))

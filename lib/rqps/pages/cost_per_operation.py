@@ -107,7 +107,7 @@ def _cell(row: Row) -> str:
     low, high = row["low"], row["high"]
     interval = "" if low is None or high is None else f"({_number(low, digits)}–{_number(high, digits)})"
     cell = two_lines(_number(row["estimate"], digits), interval, muted=True)
-    # A base that is shown as 0 gets no ratio.
+    # If the base's cost is shown as 0, no ratio is shown.
     if row["ratio"] is None or float(_number(row["base_estimate"], digits)) == 0:
         return cell
     signed = f"{signs_of(row['metric']).get(row['verdict'], '')} {ratio(row['ratio'])}".strip()

@@ -48,8 +48,8 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 def findings(study: Study, summary: pl.DataFrame, changes: pl.DataFrame) -> Sentences:
     """Sentences on the mean over the steps and on the releases that changed it; then a sentence on each step that
-    changed, the largest change first, and a sentence on all steps whose course is flat. `summary` and `changes` are
-    those of the study's courses, or some of their rows."""
+    changed, the largest change first, and a sentence on all steps whose course is flat. `summary` and `changes` have
+    the rows of these frames in `stats.courses_of(study)`, or some of the rows."""
     none = "There are fewer than three releases with a measure."
     in_mean, changed = _in_mean(study, summary, changes), _changed(study, summary, changes)
     of_courses: list[str] = [*in_mean, *changed, *_flat(summary)] or [none]

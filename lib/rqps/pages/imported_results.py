@@ -33,8 +33,8 @@ def floors(study: Study) -> pl.DataFrame:
 
 
 def beyond(study: Study) -> pl.DataFrame:
-    """One row per comparison of throughput, with its noise floors and `larger`: True if the ratio differs from 1 by
-    more than the floor of one run."""
+    """One row per comparison of throughput, with the noise floors of its step and `larger`: True if the ratio differs
+    from 1 by more than the noise floor of one run."""
     compared = stats.relate(study)[1].filter(metric=THROUGHPUT)
     known = floors(study).select("host", "step", "clients", "pairs", "floor_1", "floor_4", "floor_10")
     rows = compared.join(known, on=["host", "step", "clients"], how="left", maintain_order="left", nulls_equal=True)
@@ -48,8 +48,8 @@ def beyond(study: Study) -> pl.DataFrame:
 
 
 def findings(study: Study, differences: pl.DataFrame) -> Sentences:
-    """Sentences on the noise floor of `differences` (rows of `beyond`), those that exceed it, the near-A/A pairs of
-    the study that it comes from, and the differences that more rounds would resolve."""
+    """Sentences on the noise floor, on the `differences` (rows of `beyond`) that exceed it, on the near-A/A pairs
+    from which the noise floor is estimated, and on the differences that more rounds would resolve."""
     return Sentences([*_floor(differences), *_named(study), *_more_rounds(differences)])
 
 
@@ -66,8 +66,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _means(study: Study) -> Iterator[Clause]:
-    """A sentence per host on the mean of each dbms over the steps. If there are more than `MOST_NAMED` dbms, it has
-    only the lowest and the highest mean."""
+    """A sentence per host on the mean of each dbms over the steps. If there are more than `MOST_NAMED` dbms, the
+    sentence has only the lowest and the highest mean."""
     means = stats.means_to_base(study).filter(metric=THROUGHPUT)
     names = dict(stats.names(study).select("dbms", "name").iter_rows())
     for (host,), of_host in means.group_by("host", maintain_order=True):

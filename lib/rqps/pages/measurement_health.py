@@ -25,13 +25,13 @@ HEADS = {
 
 
 def reliability(study: Study) -> Reliability:
-    """The verdict on the study's numbers, for the first page of a report."""
+    """The verdict on the reliability of a study, for the first page of a report."""
     health = health_of(study)
     return Reliability(HEADS[health.belief], in_a_sentence(health), health.belief == "doubtful")
 
 
 def answer(health: Health) -> Sentences:
-    """The verdict on a study's numbers, and advice."""
+    """The verdict on the reliability of a study, and advice."""
     return Sentences(filter(None, (in_a_sentence(health), advice(health))))
 
 

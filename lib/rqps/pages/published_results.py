@@ -1,4 +1,4 @@
-"""Two tables for the page on published results: contradictions found in them, and published ratios beside ours."""
+"""Two tables for the page on published results: contradictions in these results, and published ratios beside ours."""
 
 import polars as pl
 from great_tables import GT, loc, style

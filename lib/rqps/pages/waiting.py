@@ -22,9 +22,9 @@ _CELL = ("host", "step", "dbms")
 
 
 def findings(study: Study, of: pl.DataFrame) -> Sentences:
-    """A sentence for each step of `of`, rows of `time_of_clients`: the time of an operation in the dbms that waits
-    longest, by kind of wait, and the sum of the base's waits; then a sentence on the clients' time that the recorded
-    threads do not account for."""
+    """A sentence for each step in `of`, which has rows of `time_of_clients`. It gives the time of an operation in the
+    dbms that waits longest, by kind of wait, and the sum of the base's waits. The last sentence is on the clients'
+    time that the recorded threads do not account for."""
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
         return Nothing([f"No waits were recorded in this study. {advice}"])

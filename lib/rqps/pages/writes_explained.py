@@ -26,8 +26,9 @@ LEAST_MORE = 0.1
 
 
 def findings(study: Study, of: pl.DataFrame) -> Sentences:
-    """A sentence for each step of `of`, rows of `by_purpose`: the dbms that writes most per operation, the bytes of
-    the base, and the bytes by purpose; then sentences on the rest, and on a device to which other processes write."""
+    """A sentence for each step in `of` (rows of `by_purpose`) on the dbms that writes most per operation, the bytes
+    of the base, and the bytes by purpose; then sentences on the rest, and on a device to which other processes
+    write."""
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
     names = stats.short_names(study)

@@ -221,7 +221,8 @@ def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
 
 
 def _without_small(rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
-    """Replaces the `part` of functions that are small on both sides by `(N smaller functions)`, of no component."""
+    """Replaces the `part` of functions that are small in both base and me by `(N smaller functions)`, without a
+    component."""
     least = SMALL_FUNCTION * max(pair.measured(BASE), pair.measured(ME))
     is_small = pl.max_horizontal(pair.mean(side).sum().over("part") for side in (BASE, ME)) < least
     small = pl.format("({} smaller functions)", pl.col("part").filter(is_small).n_unique())

@@ -64,7 +64,7 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _serves(stacks: pl.DataFrame) -> pl.Expr:
-    """True for stacks with a function of their engine that serves a client."""
+    """True for stacks that contain a function with which their engine serves clients."""
     known = ((engine, facts_of(engine).serves) for engine in stacks["engine"].unique().drop_nulls().sort())
     of_engines = [
         (pl.col("engine") == engine) & pl.col("frames").list.eval(pl.element().str.contains(pattern)).list.any()
@@ -75,7 +75,8 @@ def _serves(stacks: pl.DataFrame) -> pl.Expr:
 
 
 def completeness(stacks: pl.DataFrame) -> pl.DataFrame:
-    """Shares of each step's samples whose stack reaches its thread's root as sampled, after repair, or not at all.
+    """For each step, the shares of samples whose stack reaches the root of its thread as it was sampled (`root`),
+    after repair (`repaired`), or not at all (`broken`).
 
     `unnamed` is the share of samples in functions without a name, whatever their callers.
     """

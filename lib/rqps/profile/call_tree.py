@@ -1,7 +1,8 @@
 """The call tree of base and me, with vanished and new paths, and all stacks for flame graph tools and speedscope.
 
 Each function name is encoded as one letter, so that a stack is a word. The words are sorted, so all stacks below a
-frame are adjacent: bisection finds the first and last stack of each callee, and every sum is over measured rows.
+frame are adjacent: bisection finds the first and last stack of each callee, and the cost of a frame is the sum over
+the stacks between.
 """
 
 import json
@@ -22,7 +23,7 @@ ROOT = "all"
 FOLD_BELOW = 0.001
 
 # The root has no parent. Costs are means of the rounds, per operation; `error` is half the width of the interval of
-# the difference of totals.
+# the difference between `base_total` and `me_total`.
 _COSTS = ("base_self", "me_self", "base_total", "me_total", "error")
 TREE = pl.Schema(
     {

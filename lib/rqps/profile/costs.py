@@ -57,7 +57,7 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
 
 
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Instructions per operation by stack, all of them counted; `steps` are the steps of the same runs."""
+    """Counted instructions per operation by stack; `steps` are the steps of the same runs."""
     rows, named = named_stacks(instructions.lazy().filter(pl.col("instructions") > 0).collect())
     counted = rows.join(_per_operation(steps, pl.lit(1.0)).drop("engine"), on=["run", *_KEYS], maintain_order="left")
     cost = pl.col("instructions") * pl.col("per_operation")
@@ -228,7 +228,7 @@ def most_expensive_functions(
 def function_changes(
     instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame, before: str, after: str
 ) -> pl.DataFrame:
-    """Each function's own instructions per operation in two dbms, the largest change first.
+    """The instructions that each function itself executes per operation in two dbms, the largest change first.
 
     One row per step and function: the instructions `before`, `after`, and their `change`. All functions of a step add
     up to the whole step.

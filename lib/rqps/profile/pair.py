@@ -26,7 +26,7 @@ BASE, ME = SIDES = ("base", "me")
 
 @dataclass(frozen=True)
 class Pair:
-    """The two sides of a comparison: `rows` has one row per stack, with a column for each side and round."""
+    """Base and me of a comparison: `rows` has one row per stack, with a column for each of the two and each round."""
 
     rows: pl.DataFrame
     engine: str

@@ -1,4 +1,3 @@
-"""Reads the numbers of published studies strictly, recalculates them, and compares them with each other and with
-numbers that rqps measured."""
+"""Reads published numbers strictly, recalculates them, and compares them with each other and with rqps's numbers."""
 
 from rqps.published.figures import Published, read

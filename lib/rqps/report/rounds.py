@@ -19,7 +19,8 @@ from rqps.store.read import Study
 
 PAGE = "rounds.html"
 SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "same": "Unchanged"}
-"""Maps verdicts to headings. The verdict is on throughput, or if that is inconclusive, on a cost per operation."""
+"""Maps verdicts to headings. The verdict is on throughput or, if the comparison of throughput is inconclusive, on a
+cost per operation."""
 
 
 def links_to_rounds(own: str, compared: pl.DataFrame, names: Mapping[str, str] = MappingProxyType({})) -> Markup:

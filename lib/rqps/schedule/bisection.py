@@ -187,7 +187,7 @@ class Bisection:
         if want > have:
             if want > most or self._occasion() > 1 or not (have or dbms == bad or self._can_start(at)):
                 return None
-            for number in [want] if have else sorted({1, want}):  # a single round first, since it may fail or hang
+            for number in [want] if have else sorted({1, want}):  # a single round first: a build may fail or hang
                 self._probe(dbms, {bad: of_bad + number - have, dbms: number})
                 if self._done(dbms) <= (have if more else 0):
                     if dbms != bad:
@@ -208,7 +208,7 @@ class Bisection:
         pair = (self.dbms[change.before], self.dbms[change.after])
         self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
         asked = self._asked(pair, 1, {"base": pair[0], "instructions_rounds": 1})
-        # The duets of both are measured already, so only the counts are missing.
+        # The duets of both builds are measured already, so only the counts are missing.
         self._run(asked, wanted=dict.fromkeys(pair, 1))
 
     def _measure_again(self, changes: Sequence[Change], now: bool) -> None:

@@ -93,7 +93,7 @@ def job_of(
 
 def measure(job: Job) -> Result:
     """Measures the run that a notebook requests. For a run by hand, the run's folder is then moved to the finished or
-    the failed runs of its study. An interrupted run leaves nothing."""
+    the failed runs of its study. An interrupted run leaves no folder."""
     if job.published_in is None:  # `rqps run` moves the folder once the notebook has ended
         return measure_into_folder(job)
     place, started_at = StudyFolder(job.published_in), run_folder.now()

@@ -90,8 +90,8 @@ def next_versions(
 ) -> Versions:
     """The versions of a study's builds, with a further version for each build whose binary has changed.
 
-    A version that no run has measured is replaced by the next version. The first version of a `rqps try` stays even
-    so: its copy is the base, which is measured together with the next version.
+    A version that no run has measured is replaced by the next version, except for the first version of a `rqps try`:
+    the copy of that version is the base, which is measured together with the next version.
     """
     versions, measured = list(known), {run.build for _, run in finished(folder) if run.host == host}
     of_tries = runs_file.studies[study].against is not None

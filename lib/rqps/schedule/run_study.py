@@ -45,7 +45,7 @@ class Runner(Protocol):
         """Holds the host's lock, so that nothing else is measured there."""
 
     def make_ready(self, runs: Sequence[Run], say: Say) -> None:
-        """Prepares builds, tables and tools for the runs, which may take long."""
+        """Prepares builds, tables and tools for the runs; the preparations may take long."""
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         """Measures a run into a folder until the run ends or the watcher was stopped, and leaves no process behind.

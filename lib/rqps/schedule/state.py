@@ -91,7 +91,8 @@ class StudyFolder:
     def failures(self, run: str) -> tuple[Path, ...]:
         """The failed attempts of a run, oldest first."""
         attempts = (self.path / "failed").glob(f"run={run}.[0-9]*")
-        return tuple(sorted(attempts, key=lambda path: (len(path.name), path.name)))  # .10 after .9
+        # Shorter names come first, so that attempt 10 follows attempt 9.
+        return tuple(sorted(attempts, key=lambda path: (len(path.name), path.name)))
 
     def failure_of(self, dbms: str) -> Path | None:
         """The latest failed attempt with this dbms."""

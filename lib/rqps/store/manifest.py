@@ -36,8 +36,8 @@ mistaken for such a folder."""
 SCHEMA_VERSION = 7
 READABLE = ("2", "3", "4", "5", "6", "7")
 """Schema versions that can be read. Version 1, before any release, stored only a step's name and threads. In version
-2, the side of a duet is part of the run's id. Manifests have the engine from version 4 on, the occasion from version
-5 on, the layout from version 6 on. Status counters have the column `object` from version 7 on."""
+2, the name of a duet's server is part of the run's id. Manifests have the engine from version 4 on, the occasion from
+version 5 on, the layout from version 6 on. Status counters have the column `object` from version 7 on."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """Maximum size of a manifest or card. A usual one has about ten thousand bytes."""
@@ -99,7 +99,7 @@ class Manifest(_Sealed):
     unit: str
     """The id that the runs of a duet share; for a dbms that was measured alone, the id of its run."""
     side: str | None
-    """The name of this side of a duet; None for a dbms that was measured alone."""
+    """The name of this server in a duet, a dbms or the twin; None for a dbms that was measured alone."""
     twin: bool
     """True for the base's second copy in a duet."""
     host: str
@@ -145,7 +145,8 @@ class Manifest(_Sealed):
     error: str | None = None
     warnings: tuple[Warning_, ...] = Field(default=())
     files: dict[str, File] = Field(default_factory=dict)
-    """Maps the name of each table and of the request to its size and digest; empty in manifests without digests."""
+    """Maps the names of the files with tables and with the request to their sizes and digests; empty in manifests
+    from before the digests were introduced."""
     imported: Imported | None = None
 
     @model_validator(mode="before")
@@ -184,8 +185,8 @@ class BuildVersion(_Frozen):
 
 
 class StudyCard(_Sealed):
-    """The content of `study.json` beside a study's runs: the question and the settings that readers of the data need,
-    who may have no runs.yaml."""
+    """The content of `study.json` beside a study's runs: the question and the settings, for readers of the data who
+    have no runs.yaml."""
 
     study: str = Field(pattern=r"^[^/.][^/]*$")
     """The study's name, which is also part of the name of its folder."""

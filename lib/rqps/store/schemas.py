@@ -54,7 +54,7 @@ STEPS: Columns = {
     "group": pl.String,  # the heading under which tables show the step
     "table_position": pl.Int32,  # the position of the step in tables, from 0: by group, kind, range and clients
     "writes": pl.Boolean,  # true if rows change during the step, even if its operations are queries
-    "storage_engine": pl.String,  # of the step's table, if the step is named after its storage engine
+    "storage_engine": pl.String,  # storage engine of the step's table, if the step is named after it
     "unit": pl.String,  # what an operation is: query, row
     "started_at": pl.Datetime("ms", "UTC"),  # start of the measured part, after the warm-up
     "warmup_s": pl.Float64,

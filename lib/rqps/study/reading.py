@@ -148,8 +148,8 @@ def _read(document: Document, workloads: Workloads) -> tuple[RunsFile | None, li
 
 
 def _unquoted_versions(document: Document) -> Iterator[Problem]:
-    """Yields versions without quotes. YAML reads 5.6.24 as text, but 8.0 as the number 8: all versions need quotes,
-    to make them a habit."""
+    """Yields versions without quotes. YAML reads 5.6.24 as text, but 8.0 as the number 8. rqps therefore requires
+    quotes for all versions, including those that YAML reads as text."""
     for place, word in document.words.items():
         is_version = place[:1] == ("builds",) and len(place) == 3 and place[2] in ENGINES
         if is_version and place not in document.quoted:

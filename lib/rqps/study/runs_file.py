@@ -208,7 +208,7 @@ def one_of(known: Collection[str], kind: str) -> tuple[Any, Any]:
 
 
 class DeviceSpeed(NamedTuple):
-    """The speed of a disk past the page cache, with one request at a time."""
+    """The speed of a disk without the page cache (direct I/O), with one request at a time."""
 
     read_s: float
     """The mean time of a read of 16 KB at a random place, in seconds."""
@@ -234,8 +234,8 @@ class Parameters(Strict, ABC):
     of_engines: ClassVar[tuple[str, ...]]
     """The engines that the workload supports."""
     of_a_try: ClassVar[Mapping[str, Any]] = {}
-    """Parameters with which a few steps give a verdict within two minutes, for `rqps try`; empty if it takes
-    longer."""
+    """Parameters with which a few steps give a verdict within two minutes, for `rqps try`; empty if no parameters
+    do."""
 
     plans_are_findings: ClassVar[bool] = False
     """True if query plans may differ between servers; a page then reports such differences first."""
@@ -258,7 +258,8 @@ class Parameters(Strict, ABC):
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:  # noqa: ARG002
         """The time of a run, in seconds, in which it waits for the disk; 0 if its data fit into memory, or if the
-        workload can't tell. `cache_bytes` is the size of the cache of an engine that reads past the page cache."""
+        workload can't estimate it. `cache_bytes` is the size of the cache of an engine that reads past the page
+        cache."""
         return 0.0
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002
@@ -447,8 +448,8 @@ class StudySpec(Strict):
     """The dbms that each round measures together with the newest version of a rebuilt build: the version before it
     and the base (`last`), or the base alone (`base`); `last` if not given."""
     earlier: SkipJsonSchema[dict[str, tuple[str, ...]]] = Field(default_factory=dict)
-    """Maps the dbms of a build's newest version to those of its earlier versions, latest first; rqps writes this
-    key."""
+    """Maps the dbms of a build's newest version to the dbms of the build's earlier versions, latest first; rqps
+    writes this key."""
     measure_parts_of: Annotated[str, Field(examples=["my8033.ps-all-enabled"])] | None = None
     """An entry of `dbms`. After the study, rqps divides the instruments of its scenario into parts and measures each
     part alone. Parts that cost something are divided again, level by level; each level is a study of its own."""

@@ -45,7 +45,7 @@ the level before."""
 
 
 class Duet(NamedTuple):
-    """The occasion and the sides of a duet that is measured or planned."""
+    """The occasion and the servers of a duet that is measured or planned."""
 
     occasion: int
     sides: tuple[str, ...]

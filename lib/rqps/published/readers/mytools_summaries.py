@@ -1,7 +1,7 @@
-"""Reads summaries of mytools, `qps.abs.*.tsv`: a row for each step, a column for each dbms, whose names are on top.
+"""Reads summaries of mytools, `qps.abs.*.tsv`: one row per step and one column per dbms, below the names of the dbms.
 
-mytools joins the columns by position, so if a dbms lacks a step, its later rows are shifted. A summary is used if the
-result folders are gone, and compared with them if they exist.
+mytools joins the columns by position, so if a dbms lacks a step, the later numbers in its column are beside the wrong
+steps. A summary is used if the result folders no longer exist; otherwise it is only compared with them.
 """
 
 import re
