@@ -85,8 +85,8 @@ class OptionFiles(Protocol):
     ABOUT: str
 
     def read(self, text: str, ours: frozenset[str]) -> tuple[list[FileLine], list[tuple[int, str]]]:
-        """Returns the options of the file, and its mistakes with line numbers. Options in `ours` are not taken, since
-        rqps sets them."""
+        """Returns the options of the file, and its mistakes with line numbers. Options in `ours` are not accepted,
+        since rqps sets them."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Start:
     cpus: tuple[int, ...] = ()
     """The CPUs that the engine may use; empty means all."""
     scratch: tuple[Path, ...] = ()
-    """Folders to remove when the engine has ended, even if it was killed."""
+    """Folders to remove when the engine has ended, even if the engine was killed."""
     started: Callable[[int], object] = lambda _: None
     """Called with the id of each process that has just started for the dbms and must have ended when the run ends."""
     under: tuple[str, ...] = ()
-    """A command that the program is run under, such as Valgrind."""
+    """The words of a command, such as Valgrind's, to put before the command line of the program."""
     environment: Mapping[str, str] = field(default_factory=dict)
     patience_s: float | None = None
     """The maximum wait for the start, in seconds; None means the engine's default."""
@@ -141,7 +141,8 @@ class CountOf(NamedTuple):
 
 
 Status = Mapping[Any, str]
-"""Maps status counters to their values: the names of counters of the whole engine, and each `CountOf`."""
+"""Maps status counters to their values. The key of a counter is its name; if it counts for one object, a
+`CountOf`."""
 
 
 class Watch(Protocol):
@@ -223,7 +224,7 @@ class Prepared(Protocol):
         """A data directory with the tables that `load` made. It is made once for each `name`."""
 
     def open(self, directory: Path, start: Start) -> Opened:
-        """Starts the build on the data directory `directory`, which is a copy of one with loaded tables."""
+        """Starts the build on `directory`, a copy of the data directory with the loaded tables."""
 
 
 class Counted(NamedTuple):
@@ -239,8 +240,8 @@ class Counted(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """Patterns for the names of those status counters of an engine that are gauges or constants; they match whole
-    names. Any other counter is a count, which operations increase."""
+    """Patterns for the names of those status counters of an engine that are gauges or constants. A pattern matches
+    whole names. Any other counter is a count, which operations increase."""
 
     gauges: str = ""
     """Gauges, such as the number of dirty pages: their values are compared directly, not per operation."""
@@ -253,7 +254,7 @@ ALL_COUNTS = Counters()
 
 PROCESS_BYTES = "process_bytes_written"
 """The name in the table `status` of the number of bytes that the engine's processes wrote, according to the kernel.
-Engines that do not read this number together with their own status counters do not have it."""
+Only engines that read this number together with their status counters have a row of this name."""
 SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
 """The names in the table `status` of counts of waits for a latch (a mutex or rw-lock of the engine itself): how often
 a thread found the latch taken, how often spinning threads tested it again, and how often a thread went to sleep."""
@@ -315,7 +316,8 @@ class Scenarios(Protocol):
     BASES: tuple[str, ...]
     """The scenarios that other scenarios are compared with."""
     BY_OPTION: Mapping[str, str]
-    """Maps values of the option that `SWITCH` names to scenarios, for configs that name no scenario."""
+    """Maps each value of the option `SWITCH` to the scenario of a config that sets the option to this value and names
+    no scenario."""
     SWITCH: str
 
     def problems(
@@ -479,8 +481,8 @@ class Engine(Protocol):
 
 
 def engine_of(spec: "BuildSpec") -> Engine:
-    """The engine of a build. The code that starts builds is imported only here, since reading runs.yaml does not need
-    it."""
+    """The engine of a build. The code that starts builds is imported only when this function is called: to read
+    runs.yaml, rqps does not need this code."""
     return cast(Engine, import_module(f"{__name__}.{spec.engine}.engine"))
 
 

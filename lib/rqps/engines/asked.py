@@ -15,10 +15,11 @@ LATEST = "LATEST"
 """Maven's version keyword for the newest version of an artifact."""
 SOURCES = ("path", "url", "maven", "npm", "debian", "on_path", "made_from")
 ANY_VERSION = ""
-"""Stands in place of a version in a spec that states only the engine: rqps reads the version from the finished
+"""The value of the version in a spec that states only the engine: rqps then reads the version from the finished
 build."""
 REORDERED = "sections"
-"""The part of a recipe that puts each function into a section of its own, so that it can be linked in any order."""
+"""The part of a recipe that puts each function into a section of its own, so that functions can be linked in any
+order."""
 
 
 class SourceTree(Strict):
@@ -67,14 +68,14 @@ class _Source(Strict):
     """
 
     path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
-    """A directory with a build in it, absolute or below `~/`: an unpacked release or a build tree. For a library, a
-    directory that holds it or the program that loads it."""
+    """A directory with a build in it, absolute or below `~/`: an unpacked release or a build tree. For an engine that
+    is a library: the directory of the library, or the path of a program that contains it."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
     """A tarball or a zip; `sha256` must be given with it."""
     maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None
     """`group:artifact:version`, followed by the archive's type and classifier if it has them."""
     npm: Annotated[str, StringConstraints(pattern=r"^(@[\w.-]+/)?[\w.-]+@[\w.+-]+$")] | None = None
-    """`name@version`."""
+    """A package of npm with its version: `name@version`."""
     debian: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")] | None = None
     """A package of the Debian suite that `suite` names."""
     suite: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")] | None = None

@@ -84,7 +84,7 @@ def _facts(elf: "Elf") -> dict[str, str]:
 
 
 def in_short(facts: dict[str, str]) -> str:
-    """The facts in one line.
+    """The facts about a compilation in one line.
 
     >>> in_short({"compiler": "gcc 12.2.0", "optimization": "-O2", "frame_pointers": "yes", "lto": "unknown"})
     'gcc 12.2.0, -O2, frame pointers; unknown: lto'
@@ -157,8 +157,8 @@ class DebugFile(NamedTuple):
 
 @cache
 def debug_file(program: Path) -> DebugFile:
-    """The debug information of a program: in its own file, or in a file for its build id, or in the file that its
-    debug link names. The last two must have the program's build id."""
+    """The debug information of a program: in the program's own file, in a file for its build id, or in the file that
+    its debug link names. A separate file must have the program's build id."""
     elf = Elf(program.read_bytes())
     segments = tuple(elf.segments())
     if elf.has_debug_information():

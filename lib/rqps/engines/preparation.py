@@ -81,7 +81,7 @@ class Origin(ABC, Generic[Report]):
     REPORT: ClassVar[TypeAdapter[Any]]
     """The type of a server's report about its own settings."""
     LOG: ClassVar[str]
-    """The ending of the names of logs."""
+    """The suffix of the file names of server logs."""
     KEY: ClassVar[tuple[object, ...]] = ()
     """Further values on which the contents of data directories depend."""
 

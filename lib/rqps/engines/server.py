@@ -70,7 +70,7 @@ class KeptServer:
             stderr=asked.log.open("ab"),  # for errors from before the server opens its log by itself
             env={"PATH": "/usr/bin:/bin", **(environment or {}), **build.environment, **asked.environment},
             cwd=private.path,
-            bufsize=0,  # a buffered read of the first line may also read the last, which `_end` waits for
+            bufsize=0,  # a buffered read of the first line may also read the last line, which `_end` reads
             start_new_session=True,  # Ctrl-C must reach only rqps, which then tells the keeper to stop the server
         )
         asked.started(process.pid)
@@ -149,8 +149,8 @@ class KeptServer:
         """Kills processes of the server that its keeper could not reach."""
 
     def ended(self, within_s: float = 0) -> bool:
-        """True if the server has ended, and with it its keeper. The keeper ends a moment after the connections to the
-        server break, so `within_s` is the maximum wait for the keeper's end."""
+        """True if the server and its keeper have ended. The keeper ends a moment after the connections to the server
+        break, so `within_s` is the maximum wait for the keeper's end."""
         try:
             self.keeper.wait(within_s)
         except subprocess.TimeoutExpired:

@@ -78,7 +78,7 @@ class Cluster:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Cluster]:
-    """Opens the existing cluster at an address, or starts a cluster of our own if the address is empty."""
+    """Opens the existing cluster at an address; starts a new cluster if the address is empty."""
     dask.config.set(QUIET)
     if address:
         with _client(address) as client:
@@ -120,8 +120,8 @@ def _client(address: str) -> Any:
 
 
 class ClusterRunner(Runner):
-    """Measures on another host, whose worker has joined the scheduler under the host's name: each run is a task
-    there, and its folder is copied back."""
+    """Measures on another host, whose worker has joined the scheduler under the host's name: each run is a task of
+    the worker, and the run's folder is copied back."""
 
     def __init__(self, name: str, spec: HostSpec, cluster: Cluster, watcher: Watcher, order: Order) -> None:
         self._name, self._spec, self._cluster, self._watcher, self._order = name, spec, cluster, watcher, order
@@ -208,7 +208,7 @@ def _written(runs: Sequence[Run]) -> str:
 
 
 class SSHRunner(ClusterRunner):
-    """Measures on a host whose worker is started through SSH for this study and ends with it."""
+    """Measures on a host whose worker is started through SSH when the study begins, and ends when the study ends."""
 
     _kept: asyncio.Task[None] | None = None
 

@@ -141,7 +141,8 @@ class Looked:
     doctor: Sequence[Finding] = ()
     """The doctor's findings on the host."""
     machine: tuple[str, frozenset[int]] | None = None
-    """An id of the machine, independent of its addresses, and its usable CPUs; None if rqps does not run there."""
+    """An id of the machine, independent of its addresses, and the CPUs that rqps may use on the host; None if rqps
+    does not run there."""
 
     @classmethod
     def of(

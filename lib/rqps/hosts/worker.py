@@ -2,8 +2,8 @@
 
 `serve` is started through SSH. It reads the scheduler's address and keys from its standard input, so that they are in
 no file, command line or environment that others could read; then it listens on loopback only. A line on its standard
-input at regular intervals means that the worker is still needed; silence or the end of the
-input means that it is not.
+input at regular intervals means that the worker is still needed; silence, or the end of the input, means that the
+worker has to end.
 """
 
 import asyncio

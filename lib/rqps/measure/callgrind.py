@@ -55,7 +55,7 @@ _POSITIONS = "line"
 _MISSES = {"i1_misses": ("I1mr",), "d1_misses": ("D1mr", "D1mw"), "ll_misses": ("ILmr", "DLmr", "DLmw")}
 """Maps each column of cache misses to the events that callgrind counts for that level, of reads and writes."""
 CROWDED_KB = 4096
-"""An assumed size of the last-level cache for a server while other programs use the rest of it."""
+"""The assumed part, in KB, of the last-level cache that a server can use while other programs use the rest."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class Callgrind:
         return _taken(dump)
 
     def _between_markers(self) -> "Costs":
-        """The counts of all processes between the two calls of the marker. Each call writes a file; the second file
-        has these counts."""
+        """The counts of all processes between the two calls of the marker. At each call, callgrind writes a file; the
+        second file of a process has the counts between the two calls."""
         costs: dict[Chain, Cost] = defaultdict(Cost)
         for dump in self.folder.glob("callgrind.out.*.2"):
             for chain, cost in _taken(dump).items():

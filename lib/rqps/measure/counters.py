@@ -56,7 +56,7 @@ class ProcessReading(ProcessCounters):
 class HostCounters:
     """The host columns of the tables `steps` and `counters`. For two readings, `later - earlier` is the usage between
     them. The disk's columns are None if the data directory is on no block device (tmpfs, overlay, a network file
-    system), and those of waits if the kernel does not count pressure.
+    system). The columns `io_some_s` and `io_full_s` are None if the kernel does not count pressure stalls (PSI).
     """
 
     cpu_user_s: float
@@ -92,8 +92,8 @@ def differences(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[st
 def switches_between(earlier: Mapping[int, int] | None, later: Mapping[int, int] | None) -> int | None:
     """Context switches between two readings, or None if the number is not exact.
 
-    The kernel counts them per living thread. If a thread ended, its switches after the earlier reading are lost, so
-    the sum would be too small.
+    The kernel counts context switches per living thread. If a thread ended, its switches after the earlier reading
+    are lost, so the sum would be too small.
 
     >>> switches_between({10: 5, 11: 7}, {10: 6, 11: 9, 12: 4})
     7
@@ -122,7 +122,7 @@ def read_process(pid: int, most_threads: int | None = None) -> ProcessReading:
             switches = _switches_by_thread(pid) if few else None
             try:
                 io = process.io_counters()
-            except psutil.AccessDenied:  # only users who may trace the process can read these
+            except psutil.AccessDenied:  # only users who may trace the process can read its I/O
                 io = None
     except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError) as error:
         raise ended(pid) from error
@@ -253,7 +253,7 @@ def read_host(device: str | None) -> HostCounters:
 
 
 def disk_counters(device: str | None) -> Any:
-    """The kernel's counters of a device; None for no device, and where the kernel does not show them."""
+    """The kernel's counters of a device; None without a device, or if the kernel does not show the counters."""
     try:
         return psutil.disk_io_counters(perdisk=True, nowrap=False).get(device) if device else None
     except (FileNotFoundError, NotImplementedError, PermissionError):  # a container without /proc/diskstats

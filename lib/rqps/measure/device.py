@@ -58,7 +58,7 @@ def _measured(file: int, seconds: float) -> DeviceSpeed:
 
 
 def _per_page(transfer: Callable[[int], int], places: list[int], seconds: float) -> float:
-    """The mean time of a transfer in seconds, over so many seconds."""
+    """The mean time of one transfer in seconds. Transfers are repeated, at all `places` in turn, for `seconds`."""
     begun = time.monotonic()
     for count, at in enumerate(cycle(places), 1):
         transfer(at)

@@ -48,7 +48,8 @@ class Inlined:
         except BrokenPipeError:
             self.doubt = "llvm-symbolizer ended early: inlined functions are missing in some stacks"
         lines = [line.rstrip("\n") for line in takewhile(str.strip, self.process.stdout)]
-        # Lines of names and of source places alternate, from the innermost function on. The last is not inlined.
+        # Lines of names and of source places alternate, from the innermost function on. The last function is the one
+        # that contains the others: it is not inlined.
         names = lines[0:-2:2]
         return tuple(name for name in reversed(names) if name != _NO_NAME)
 

@@ -1,5 +1,5 @@
-"""The job: a file from which the run's notebook measures. It describes one run completely, with the builds found,
-the options translated and the CPUs chosen."""
+"""The job, a file that the run's notebook reads: it describes one run completely, with the paths of builds, the
+translated options and the chosen CPUs."""
 
 import os
 import re
@@ -67,7 +67,7 @@ class Job(BaseModel):
     data: Path
     """The loaded tables. The run's server works on a copy of them."""
     placements: dict[int, Placement]
-    """Maps each number of clients that a step of the run has to the CPUs for steps with so many clients."""
+    """The placements of the run's steps, by number of clients: steps with equally many clients have one placement."""
     git_revision: str | None
     """The git commit of the folder that contains runs.yaml."""
     beside: tuple["Job", ...] = ()
@@ -198,7 +198,7 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
 
 
 def cpus_of(run: Run) -> dict[int, Placement]:
-    """Maps each number of clients that a step of the run has to the CPUs for steps with so many clients."""
+    """The placements of the run's steps, by number of clients: steps with equally many clients have one placement."""
     load = workload(run.workload)
     clients = [load.clients(step, run.parameters) for step in load.steps(run.parameters)]
     return placement.by_clients(run.placement, clients, load.places_connections(len(run.members)))

@@ -4,8 +4,8 @@ each step. A fact that the machine does not report is left out.
 Most facts are read from files below a root folder, so that tests can describe machines of every kind; psutil can't
 read below another root.
 
-The state is the CPU's clock, and the latency of memory for working sets of several sizes. Other guests on the same
-CPU change both within minutes, since they share the CPU's cache with our server.
+The state is the time of a CPU cycle, and the latency of memory for working sets of several sizes. Other guests on the
+same CPU change both within minutes, since they share the CPU's cache with the measured server.
 """
 
 import errno
@@ -230,7 +230,7 @@ def _each(folder: Path, pattern: str) -> list[str]:
 
 
 def _quota_cpus(root: Path) -> float | None:
-    """The lowest CPU limit of our control group and the groups above it; None if there is no limit."""
+    """The lowest CPU limit of this process's control group and the groups above it; None if there is no limit."""
     limits = []
     for folder in _control_groups(root, "cpu"):
         version_2 = (text(folder / "cpu.max") or "").split()
@@ -241,8 +241,8 @@ def _quota_cpus(root: Path) -> float | None:
 
 
 def _memory_limit_kb(root: Path, memory_kb: int | None) -> int | None:
-    """The lowest memory limit of our control group and the groups above it, which includes the page cache; None if
-    all memory may be used."""
+    """The lowest memory limit of this process's control group and the groups above it; the page cache counts towards
+    the limit. None if all memory may be used."""
     names = ("memory.max", "memory.limit_in_bytes")
     groups = _control_groups(root, "memory")
     limits_kb = (limit // 1024 for folder in groups for name in names if (limit := number(folder / name)))
@@ -250,7 +250,7 @@ def _memory_limit_kb(root: Path, memory_kb: int | None) -> int | None:
 
 
 def _control_groups(root: Path, controller: str) -> Iterator[Path]:
-    """The folders of our control group, and of the groups above it, that limit the use of `controller`."""
+    """The folders of this process's control group, and of the groups above it, that limit the use of `controller`."""
     base = root / "sys/fs/cgroup"
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

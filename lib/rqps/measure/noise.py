@@ -28,8 +28,8 @@ class Noise:
     piece_us: float
     """The time of an undisturbed piece of work: the 10th percentile of all pieces."""
     lost_share: float
-    """Share of the time that was lost, for whatever reason: the same number of undisturbed pieces would have needed
-    less."""
+    """Share of the elapsed time that was lost, for whatever reason: 1 minus the time that the same number of
+    undisturbed pieces would have taken, divided by the elapsed time."""
     waited_share: float
     """Share of the time in which the process was not on its CPU, mostly since another process of this machine ran
     there."""

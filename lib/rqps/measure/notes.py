@@ -66,8 +66,7 @@ class UnderWay:
     @classmethod
     def of(cls, folder: Path) -> "list[UnderWay]":
         """The notes in a study's folder, one per host that measures the study. Notes whose process has ended are left
-        out. Of a note that was written on another machine, the process is not visible from here, so the note is
-        always returned."""
+        out. A note from another machine is always returned, since its process is not visible on this machine."""
         every = []
         for path in filter(Path.is_file, sorted(folder.glob(f"{UNDER_WAY}*"))):  # reading a named pipe would block
             with suppress(OSError, ValueError, TypeError):

@@ -1,6 +1,7 @@
-"""Chooses the CPUs for server, load generator and observer, pins the processes to these CPUs, and verifies it.
+"""Chooses the CPUs for server, load generator and observer, pins the processes to these CPUs, and verifies that they
+are pinned.
 
-psutil sets the CPU affinity of one thread; we pin and verify every thread of a process. With `by-connection` the load
+psutil sets the CPU affinity of one thread; rqps pins every thread of a process. With `by-connection` the load
 generator itself places its clients and the threads that serve them, within the CPUs chosen here.
 """
 
@@ -17,18 +18,18 @@ from rqps.study import PlacementKind
 BY_CONNECTION = "by-connection"
 SYSTEM = Path("/sys/devices/system/cpu")
 CPUS_TO_SPLIT = 4
-"""Minimum number of CPUs with which rqps by itself splits them between server and load generator: with fewer, the two
-would wait for each other. A study can ask for `split` with two CPUs or more."""
+"""Minimum number of CPUs at which the default placement is `split`: with fewer CPUs, server and load generator would
+wait for each other. A study can ask for `split` with two CPUs or more."""
 
 
 def choose(
     kind: PlacementKind | None, threads: int, cpus: Iterable[int] | None = None, connections: bool = False
 ) -> Placement:
-    """Places the processes of a step that has `threads` client threads. If `kind` is None, it follows from the number
-    of CPUs and threads.
+    """Places the processes of a step that has `threads` client threads. If `kind` is None, the numbers of CPUs and
+    threads decide the kind.
 
-    `cpus` are the CPUs that we may use, by default all on which this process may run. `connections` is true for a
-    load generator that can place each of its connections.
+    `cpus` are the CPUs to choose from, by default all on which this process may run. `connections` is true for a load
+    generator that can place each of its connections.
 
     >>> choose("split", 4, cpus=[0]).kind
     Traceback (most recent call last):

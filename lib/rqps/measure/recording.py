@@ -33,7 +33,7 @@ frame pointers."""
 STACK_BYTES = 32768
 SWITCH_STACK_BYTES, FUTEX_STACK_BYTES = 8192, 16384
 """Number of bytes of a stack that are copied at every switch, or at every wait for a futex, from the innermost
-function on. Of a larger stack, the outermost functions are missing."""
+function on. The outermost functions of a larger stack are missing."""
 FUTEX_WAITS = (0, 9, 128, 137, 256, 265, 384, 393)
 """The operations of the system call futex that wait, with all their flags."""
 BUFFER = "8M"  # for each CPU: enough for the samples of some seconds in which perf does not run
@@ -81,7 +81,7 @@ class Sampling:
         if self.unwinding == "frame pointers":
             # The event that copies stacks must be first: perf 6.1 unwinds the samples of all events in the way of the
             # first event.
-            from rqps.store.schemas import CALLERS  # imports polars, for which `rqps plan` need not wait
+            from rqps.store.schemas import CALLERS  # imports polars, which takes long and `rqps plan` does not need
 
             seldom = f"{self.event}/freq={self.callers_per_s},name={CALLERS},{copy}/"
             events = ["-e", seldom, "-e", f"{clock},call-graph=fp/"]

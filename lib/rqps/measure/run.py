@@ -199,7 +199,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
                 how["log"] = log.with_name(f"{whose}.log")
                 on = [serving.server for serving in some]
                 loads.append(generating.enter_context(job.workload.generating(on, name, parameters, **how)))
-            # Read just before the load, so that what a server writes before it does not count
+            # The status is read just before the load, so that a server's earlier writes do not count.
             before = [watch.begin() for watch in watches]
             observed = observe_step(servings, loads, name)
             for load in loads:

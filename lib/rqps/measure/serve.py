@@ -1,4 +1,5 @@
-"""Runs the servers of a run: starts each on a fresh copy of the loaded tables, verifies it, and stops it."""
+"""Runs the servers of a run: starts each server on a new copy of the loaded tables, verifies its options, and stops
+it."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -107,7 +107,7 @@ class Folded:
     """True if the text ends in the middle of a sample."""
     inlined: Inlined | None = None
     """The program whose inlined functions are added to the stacks. A leaf in this program is identified by its
-    address, since the inlined functions depend on it."""
+    address, since the inlined functions differ between the addresses of one function."""
     _paths: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """Maps the hash of the callers' lines to the callers' frames, root first."""
     _frames: dict[bytes, Frame] = field(default_factory=dict)

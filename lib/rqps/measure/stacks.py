@@ -29,7 +29,8 @@ from rqps.store.schemas import CALLERS, STACKS
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,dso"
 """The fields that `perf script` prints, without offsets in functions: text with fewer distinct lines folds faster."""
 FEW_SAMPLES = 200
-"""A step with fewer samples gets a warning: a cost of 10 % is then only known to within a third."""
+"""A step with fewer samples gets a warning: if a function has 10 % of the samples, its true share may differ from
+that by a third."""
 IDLE_SAMPLES = 20
 """A server counts as idle if its CPU time should give fewer samples than this. An idle server without samples is a
 warning, a busy one an error."""

@@ -24,8 +24,8 @@ from rqps.store.manifest import Warning_
 from rqps.store.schemas import COUNTERS
 
 MOST_THREADS = 64
-"""Maximum number of threads of a process whose context switches are read every second, from one file per thread. In a
-process with more threads, they are read only before and after the step."""
+"""Maximum number of threads of a process whose context switches are read every second, from one file per thread. For
+a process with more threads, context switches are read only before and after the step."""
 
 
 @dataclass(frozen=True)

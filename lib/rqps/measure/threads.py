@@ -1,8 +1,9 @@
 """Finds the roles of a server's threads, and their time running, ready without a CPU, or waiting for something else.
 
 The kernel counts to the nanosecond how long each thread ran and was ready without a CPU (schedstat, which psutil does
-not read). For the rest of the time, we sample the system call of each thread LOOKS_PER_S times a second. The role of
-a thread follows from its name in the server or in the operating system, or else from the first function of its own.
+not read). For the rest of the time, rqps samples the system call of each thread LOOKS_PER_S times a second. The role
+of a thread follows from its name in the server or in the operating system, or else from the outermost function in its
+stacks that matches a role.
 """
 
 import itertools
@@ -35,7 +36,7 @@ KINDS = (RUNNING, *WAITS, OTHER)
 
 
 class Used(NamedTuple):
-    """The CPU time of a thread since it began, and its time without a CPU, in nanoseconds."""
+    """The CPU time of a thread since it began, and its time ready without a CPU, in nanoseconds."""
 
     running_ns: int
     waiting_ns: int
@@ -119,7 +120,7 @@ def threads_table(
     """The table `threads` of one step: one row per role, summed over its threads that ran during the step.
 
     Threads that did not run in the step are left out: a server keeps the threads of closed connections, which only
-    wait for new ones.
+    wait for new connections.
     """
     by_role: dict[str, dict[int, Used]] = {}
     for thread, (running_ns, waiting_ns) in last.items():
@@ -145,13 +146,13 @@ def threads_table(
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"-\d+$")
 _DEEPEST = 10
-"""Maximum number of outermost frames in which a thread's role is searched: frames of the system and the engine come
-before the thread's first function of its own."""
+"""Maximum number of outermost frames in which a thread's role is searched: a stack begins with frames of the system
+and the engine that all threads have."""
 
 
 Roles = Mapping[str, str]
 """Maps each role to an engine's pattern. The pattern matches a thread's name in the operating system, the last part
-of the engine's name for the thread, or the name of the thread's first own function."""
+of the engine's name for the thread, or the name of an outermost function in the thread's stacks."""
 
 
 def role_of_name(name: str, known: Roles) -> str | None:

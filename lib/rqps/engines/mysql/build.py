@@ -98,8 +98,8 @@ def left_out(elf: Elf) -> dict[str, str]:
 
 
 def _folder_options(base: Path) -> tuple[str, ...]:
-    """The options that name the folders of messages and plugins. A relocated mysqld may look for these folders in
-    places where they are not."""
+    """The options that name the folders of messages and plugins. Without them, an unpacked mysqld may look for these
+    folders at the paths of its original installation."""
     messages = (base / name for name in MESSAGES if (base / name / "english/errmsg.sys").is_file())
     plugins = (base / name for name in PLUGINS if (base / name).is_dir())
     options = {"lc-messages-dir": next(messages, None), "plugin-dir": next(plugins, None)}

@@ -1,4 +1,5 @@
-"""Data directories of MySQL: the options that shape them, and the ways in which versions make an empty one."""
+"""Data directories of MySQL: the options that change their files, and the steps by which each version makes an empty
+data directory."""
 
 import os
 import re
@@ -36,7 +37,8 @@ QUICK = {
 
 REDO_FILE = re.compile(r"ib_logfile\d+|#ib_redo\d+(_tmp)?")
 MOST_REREAD_BYTES = 1 << 30
-"""Maximum number of bytes of redo log files that are read again before a run, which bounds its time and cache."""
+"""Maximum number of bytes of redo log files that are read again before a run: more would take long and fill the page
+cache."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,10 @@ class Origin(preparation.Origin[Known]):
 def reread_redo_files(data: Path) -> None:
     """Reads the redo log files into the kernel's cache again, in pages of 4 KB.
 
-    Some file systems (ext4 since Linux 6.16) cache a file in folios as large as the writes that filled it, up to
-    2 MB. The kernel counts a folio as written by the process when a byte of it changes after a sync, and a small
-    write to a large folio takes it longer. 5.7 fills its log by writes of 1 MB, but the log of 8.0 is a copy.
+    Some file systems (ext4 since Linux 6.16) cache a file in folios as large as the writes that filled the file, up
+    to 2 MB. When one byte of a folio changes after a sync, the kernel counts the whole folio as written by the
+    process, and a small write to a large folio takes more time than to a small one. The folios would differ between
+    releases: 5.7 fills its log by writes of 1 MB, while the log of 8.0 was copied with the data directory.
     """
     rest = MOST_REREAD_BYTES
     for file in sorted(path for path in data.rglob("*") if REDO_FILE.fullmatch(path.name)):
@@ -105,7 +108,8 @@ def _arguments(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _system_tables(build: Build) -> bytes:
-    """The statements that mysql_install_db sends to a server before 5.7. Reading them here needs no shell or Perl."""
+    """The statements that mysql_install_db, a script in shell or Perl, sends to a server before 5.7. rqps reads them
+    from their files, so it needs neither shell nor Perl."""
     share = build.directory / "share"
     scripts = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
     if missing := [name for name in scripts if not (share / name).exists()]:

@@ -64,7 +64,8 @@ def stored_by(engine: str) -> str:
 
 
 def storage_engines(connection: Connection) -> dict[str, str]:
-    """Maps each storage engine that the server knows to the reason why tables can't use it; empty if they can."""
+    """Maps each storage engine that the server knows to the reason why tables can't use the engine; the reason is
+    empty if they can."""
     support = dict(query(connection, "SELECT LOWER(engine), support FROM information_schema.engines ORDER BY engine"))
     for _, disabled in query(connection, "SHOW GLOBAL VARIABLES LIKE 'disabled_storage_engines'"):
         support |= dict.fromkeys(disabled.lower().split(","), "FORBIDDEN")
@@ -139,8 +140,8 @@ def analyze(connection: Connection, table: str) -> None:
 
 
 def of_a_dump(statement: str) -> str:
-    """A statement of a dump, adapted to our database and our user. Empty if the statement creates or selects the
-    dump's own database, or contains only comments.
+    """A statement of a dump, adapted to the database and the user of rqps. Empty if the statement creates or selects
+    the dump's own database, or contains only comments.
 
     >>> of_a_dump("USE shop"), of_a_dump("CREATE DEFINER=`joe`@`%` VIEW v AS SELECT 1")
     ('', 'CREATE  VIEW v AS SELECT 1')

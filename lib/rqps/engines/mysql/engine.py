@@ -34,8 +34,8 @@ __all__ = [
 
 counted = Counted("dispatch_command(*)", "connection")
 """The function that serves a client's command. The bracket in the pattern excludes `dispatch_command.cold`, a part
-that the compiler split off from the function. If the pattern fitted this part as well, counting would stop where the
-part ends, before the command does."""
+that the compiler split off from the function. If the pattern also matched this part, counting would stop at the end
+of the part, in the middle of the command."""
 BUFFER_POOL = "innodb_buffer_pool_size"
 USUAL_BUFFER_POOL_BYTES = 128 << 20
 BESIDE_IT_BYTES = 400 << 20
@@ -126,8 +126,8 @@ prepared = PreparedServer
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredServer(Server):
-    """The server of a run. Its settings must match the config at the start; those of the performance schema also
-    during each step."""
+    """The server of a run. Its settings are compared with the config at the start, and the settings of the
+    performance schema also before and after each step."""
 
     prepared: PreparedServer
 

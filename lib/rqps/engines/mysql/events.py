@@ -37,8 +37,8 @@ FEWEST = 0.1
 """Minimum number of events per transaction, for kinds of instruments that every load uses, such as statements. With
 fewer events, a kind counts as not recorded."""
 SOCKET_EVENTS_OF_A_CONNECTION = 64
-"""Maximum number of socket events per connection while socket instruments are off: even then, a connection counts
-some when it opens and closes."""
+"""Maximum number of socket events per connection while socket instruments are off: even then, the server records some
+events when a connection opens and closes."""
 CLOSING_S = 0.5
 CLOSING_PATIENCE_S = 10.0
 """Maximum wait for connections to close: a connection that does not belong to the load may stay open."""

@@ -23,7 +23,7 @@ WHOLE_TABLE_PATIENCE_S = 3600.0
 TABLE_IS_FULL = 1114
 REPEATED_AFTER = "1213,1205,1020"
 """Error numbers after which sysbench repeats a transaction: a deadlock, a lock wait timeout, a row that another
-transaction changed. This is sysbench's default, and the published choice."""
+transaction changed. These are sysbench's default and the setting of the published benchmarks."""
 GOODBYE_PATIENCE_S = 10
 Connection: TypeAlias = "pymysql.Connection[Any]"
 

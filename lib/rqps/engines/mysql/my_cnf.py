@@ -84,7 +84,7 @@ def _value(written: str) -> str:
 
 
 def _allocator(path: str) -> str:
-    """The allocator that the file name of a library shows; the path itself if it shows none."""
+    """The allocator with which the file name of a library begins; the path itself if the name begins with none."""
     file = PurePosixPath(path).name
     return next((name for name in ALLOCATORS if file.startswith((f"lib{name}", name))), path)
 

@@ -48,7 +48,7 @@ FORMS: dict[str, Callable[[Value, Mapping[str, str]], Translated | None]] = {
     "malloc": _malloc,
 }
 """Maps options that have another form in some versions to the function that translates them. The function returns
-None if the plain form is right for the given server."""
+None if the given server takes the option as the config has it."""
 
 LOG_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
 
@@ -112,8 +112,8 @@ def canonical(value: Value) -> str:
 
 
 def argument(value: Value, version: str) -> str:
-    """A value in the form of the command line. A boolean is 1 or 0 for 5.5, whose InnoDB rejects ON as invalid and
-    starts without it."""
+    """A value in the form of the command line. For 5.5 a boolean is 1 or 0: InnoDB of 5.5 rejects ON as invalid, and
+    ignores the option."""
     return canonical(value) if isinstance(value, bool) and version.startswith("5.5.") else plain(value)
 
 

@@ -136,7 +136,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Known(Found):
-    """The default settings of a build: those of its performance schema, if that is on, and all of its variables."""
+    """The default settings of a build: all of its variables and, if its performance schema is on, the settings of the
+    performance schema."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     memory_bytes: Mapping[str, int] = field(default_factory=dict)

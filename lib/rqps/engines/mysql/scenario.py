@@ -35,9 +35,9 @@ table's own name, if the two differ."""
 
 @dataclass(frozen=True)
 class Realised:
-    """A scenario translated for one build. It is set by options at the server's start, which apply to everything that
-    the server then creates. 5.5 has no such options: there, all instruments start enabled, and UPDATE statements
-    change them."""
+    """A scenario translated for one build. Options at the server's start enable and disable the instruments, so they
+    apply from the first event on. 5.5 has no such options: it starts with all instruments enabled, and UPDATE
+    statements then change them."""
 
     scenario: Scenario
     arguments: tuple[str, ...] = ()

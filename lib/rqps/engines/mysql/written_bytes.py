@@ -15,7 +15,8 @@ from rqps.engines import FLUSHED, MADE_DIRTY, PROCESS_BYTES, CountOf, Counts
 
 REDO_LSN = "redo_lsn"
 FILE_BYTES = "file_bytes_written"
-"""The name in the table `status` of the bytes that the server wrote to a kind of file, which is the `object`."""
+"""The name, in the table `status`, of the rows with the bytes that the server wrote to one kind of file. The column
+`object` names the kind."""
 
 
 def _files(*kinds: str) -> tuple[CountOf, ...]:
@@ -53,7 +54,9 @@ def written_kb(grew: Counts, now: Counts) -> dict[str, float]:
     pages = grew.get("innodb_pages_written", 0) * page
     copies = grew.get(_DOUBLEWRITE, grew.get("innodb_dblwr_pages_written", 0) * page)
     copies_in_data_files = 0 if _DOUBLEWRITE in now else copies
-    if _DATA in grew:  # since 8.0, files of temporary tables are temporary files, but their pages are counted, too
+    # Since 8.0, the files of temporary tables count as temporary files, but `innodb_pages_written` has their pages,
+    # too.
+    if _DATA in grew:
         pages_elsewhere = max(0, pages + copies_in_data_files - grew[_DATA])
         pages -= min(pages_elsewhere, grew.get(_TEMPORARY[0], 0))
     of = {"redo log": grew[REDO_LSN], "data pages": pages, "doublewrite": copies}
@@ -92,8 +95,8 @@ def syncs(grew: Counts, _now: Counts) -> dict[str, float]:
 
 
 def pages(grew: Counts, _now: Counts) -> dict[str, float]:
-    """The pages flushed and the pages made dirty. No counter has the latter: they are the flushed pages plus the
-    growth in the number of dirty pages."""
+    """The number of pages flushed, and the number of pages made dirty. No counter has the pages made dirty: their
+    number is that of the flushed pages plus the growth in the number of dirty pages."""
     if not {"innodb_buffer_pool_pages_flushed", "innodb_buffer_pool_pages_dirty"} <= grew.keys():
         return {}
     flushed = grew["innodb_buffer_pool_pages_flushed"]

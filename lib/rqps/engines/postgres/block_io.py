@@ -1,8 +1,8 @@
 """Written and read bytes and syncs of a server, by purpose, from the counters that each release has.
 
-Since 16, pg_stat_io has the reads, writes, extensions of files and syncs by kind of process. Before, the pages of all
-processes but the checkpointer and the background writer are one number, which includes the extensions. The growth of
-the write-ahead log is that of its sequence number (LSN), which all releases report.
+Since 16, pg_stat_io has the reads, writes, extensions of files and syncs by kind of process. Before 16, one counter
+has the pages that all processes but the checkpointer and the background writer wrote, including pages that extend
+files. The bytes of the write-ahead log are the growth of its sequence number (LSN), which all releases report.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,12 +19,13 @@ DATA_FILES, WAL_FILES = "data_files_bytes", "wal_files_bytes"
 _CHECKPOINTS = ("bgwriter.buffers_checkpoint", "checkpointer.buffers_written")  # moved to the second view in 17
 _KINDS = {"checkpointer": "checkpoints", "background writer": "background writer"}
 _Io = dict[tuple[str, str, str], float]
-"""Maps a kind of process, an object and a context, the first columns of pg_stat_io, to a number or to KB."""
+"""Maps a kind of process, an object and a context (the first columns of pg_stat_io) to a number of operations, or to
+KB."""
 
 
 def seen_from_outside(pids: Iterable[int], directory: Path) -> dict[str, str]:
     """The total sizes of data files and of WAL files, and the bytes that the kernel counts as written by the server's
-    processes. The first process counts its children that ended."""
+    processes. The kernel adds the bytes of processes that have ended to those of the first process, their parent."""
     sizes = {DATA_FILES: 0, WAL_FILES: 0}
     for file in directory.rglob("*"):
         top = file.relative_to(directory).parts[0]
@@ -43,8 +44,8 @@ def seen_from_outside(pids: Iterable[int], directory: Path) -> dict[str, str]:
 
 
 def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """Maps each purpose to the KB written in a step. A full-page image counts as a page, although the free space of
-    the page is left out of it; images of unknown size, because they were compressed, are part of the WAL."""
+    """Maps each purpose to the KB written in a step. A full-page image counts as 8 KB, although the server leaves out
+    the free space of the page. If images are compressed, their size is unknown, and they count as WAL."""
     of = _write_ahead_log(grew, now)
     if name := next((name for name in _CHECKPOINTS if name in grew), ""):
         of["checkpoints"] = grew[name] * PAGE_KB
@@ -69,8 +70,8 @@ def written_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str,
 
 
 def _write_ahead_log(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """The WAL, its full-page images and the filling of new files. Older runs, without the LSN, have the WAL that
-    pg_stat_wal counts since 14."""
+    """The KB of the WAL, of its full-page images and of new WAL files. In runs by older versions of rqps, which did
+    not read the LSN, the KB of the WAL come from pg_stat_wal, which exists since 14."""
     logged = grew.get(WAL_LSN, grew.get("wal.wal_bytes"))
     if logged is None:
         return {}
@@ -93,7 +94,7 @@ def read_kb(grew: Mapping[str, float], now: Mapping[str, float]) -> dict[str, fl
 
 
 def syncs(grew: Mapping[str, float], _now: Mapping[str, float]) -> dict[str, float]:
-    """Maps each purpose to the number of syncs. pg_stat_wal counts those of the WAL from 14 to 17."""
+    """Maps each purpose to the number of syncs. From 14 to 17, pg_stat_wal counts the syncs of the WAL."""
     of = {"WAL": grew["wal.wal_sync"]} if "wal.wal_sync" in grew else {}
     for (_, thing, _), number in _io(grew, "fsyncs").items():
         purpose = "WAL" if thing == "wal" else "data files"
@@ -110,7 +111,8 @@ def _purpose(kind: str, thing: str, context: str) -> str:
 
 
 def _io_kb(grew: Mapping[str, float], verb: str) -> _Io:
-    """KB by process, object and context. Since 18, an operation may have several pages, and bytes are counted."""
+    """The KB of an operation, by process, object and context. Since 18, an operation may read or write several pages,
+    and pg_stat_io counts bytes."""
     pages = {place: number * PAGE_KB for place, number in _io(grew, f"{verb}s").items()}
     return pages | {place: size / 1024 for place, size in _io(grew, f"{verb}_bytes").items()}
 

@@ -15,7 +15,8 @@ from rqps.engines.sources.programs import located, version_of
 
 BINARIES = ("bin", "usr/lib/postgresql/*/bin", "usr/bin", "pgsql/bin", ".")
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+(?:(?:\.\d+){1,2}|(?:\.\d+)?(?:devel|alpha\d+|beta\d+|rc\d+)))")
-"""A release or, as a commit between releases reports it, `19devel`, `18beta1` or `18rc1`."""
+"""Matches the version of a release, and versions such as `19devel`, `18beta1` and `18rc1`, which builds of commits
+between releases report."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Origin(preparation.Origin[dict[str, Setting]]):
         return start(self.build, data, Start(log), QUICK)
 
     def report(self, server: Server) -> dict[str, Setting]:
-        """Creates our database, then reads the settings."""
+        """Creates the database of rqps, then reads the server's settings."""
         with Connection(server.socket, ANSWER_PATIENCE_S, database="postgres") as connection:
             connection.query(f"CREATE DATABASE {DATABASE}")
         with server.connect() as connection:

@@ -72,7 +72,8 @@ def stored_by(engine: str) -> str:  # noqa: ARG001
 
 
 def storage_engines(connection: Connection) -> dict[str, str]:  # noqa: ARG001
-    """Maps each storage engine of the server to the reason why tables can't use it; empty if they can."""
+    """Maps each storage engine of the server to the reason why tables can't use the engine; the reason is empty if
+    they can."""
     return {STORED_BY: ""}
 
 
@@ -172,9 +173,9 @@ def analyze(connection: Connection, table: str) -> None:
 
 
 def of_a_dump(statement: str) -> str:
-    """Adapts a statement of a dump to our database and our user. The result is empty for a statement about the dump's
-    own database, owners or rights, and for a text of comments only. A SET is rewritten so that it does nothing if the
-    release lacks the option.
+    """Adapts a statement of a dump to the database and the user of rqps. The result is empty for a statement about
+    the dump's own database, owners or rights, and for a text of comments only. A SET is rewritten so that the
+    statement does nothing if the release lacks the option.
 
     >>> of_a_dump("ALTER TABLE public.orders OWNER TO joe"), of_a_dump("SET row_security = off")
     ('', "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'row_security'")

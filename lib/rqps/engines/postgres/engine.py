@@ -62,7 +62,7 @@ WHERE a.key ~ '^(read|write|extend)(s|_bytes)$|^fsyncs$' AND a.value <> '0'"""
 LSN_DIFFERENCE = "pg_wal_lsn_diff"
 WAL = f"""
 SELECT {LSN_DIFFERENCE}(pg_current_wal_lsn(), '0/0'), (current_setting('wal_compression') <> 'off')::int"""
-"""The position up to which the WAL is written, and whether it has compressed full-page images."""
+"""Reads the position up to which the WAL is written, and 1 if full-page images in the WAL are compressed, else 0."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 AUTOVACUUM = "SELECT sum(autovacuum_count), sum(autoanalyze_count), sum(n_dead_tup) FROM pg_stat_user_tables"
 
@@ -158,7 +158,8 @@ class _StepWatch:
 
 
 def read_status(connection: Connection) -> dict[str, str]:
-    """The numbers of the server's statistics views, named by view and column, and what autovacuum has done so far."""
+    """The numbers of the server's statistics views, named by view and column, and the number of vacuums and analyzes
+    by autovacuum so far."""
     names = "SELECT relname FROM pg_class WHERE relname LIKE 'pg_stat_%' UNION SELECT proname FROM pg_proc"
     views = {row[0] for row in connection.query(f"{names} WHERE proname = '{LSN_DIFFERENCE}'")}
     status: dict[str, str] = {}

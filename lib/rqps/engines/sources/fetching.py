@@ -83,7 +83,8 @@ class Progress:
 def run_client(
     command: Sequence[str], work: Path, progress: Progress | None = None, grows: Path | None = None
 ) -> str:
-    """Runs a client in `work` to its end and returns what it wrote to stdout. An interrupt stops the client first.
+    """Runs a client in `work` to its end and returns its output on stdout. If rqps is interrupted, it stops the
+    client.
 
     `progress` follows the size of the folder `grows`, or of `work` if `grows` is not given.
     """

@@ -29,7 +29,8 @@ _VERSION = re.compile(r"(?:perf version |valgrind-|LLVM version |(?:sysbench|Chr
 
 
 def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a program to its end and reads stdout and stderr as one text. `environment` is added to rqps's own."""
+    """Runs a program to its end and reads stdout and stderr as one text. The program gets the environment of rqps,
+    with the variables in `environment` added."""
     return subprocess.run(
         command,
         env={**os.environ, **environment},
@@ -152,7 +153,7 @@ def compiled(source: Path, flags: Sequence[str] = ("-O2",), libraries: Sequence[
 
 
 def installed(*names: str, good: Callable[[Tool], bool] = lambda _: True) -> Tool | None:
-    """The first of these programs on PATH that runs and is good enough."""
+    """The first of these programs on PATH that reports its version and for which `good` returns True."""
     for name in names:
         path = shutil.which(name)
         if path and (version := _VERSION.search(answer_of((path, "--version"), {}))):
@@ -232,8 +233,9 @@ def located(
     argv: Callable[[Path], tuple[str, ...]] | None = None,
 ) -> Located:
     """The build of a source, fetched if needed. Fails if its version is not the one that runs.yaml states. `ask`
-    reads facts about the program, including `version`. `argv` returns the beginning of the program's command line: by
-    default the program itself or, for a Debian package, a loader from the package's libraries."""
+    reads facts about the program, including `version`. `argv` returns the beginning of the program's command line. By
+    default this is the program's path or, for a Debian package, a call of the loader among the package's
+    libraries."""
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
     assert program is not None  # without a program, fetching would have failed
