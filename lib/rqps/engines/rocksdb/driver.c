@@ -400,7 +400,7 @@ static void chores(const char *list, double patience_s) {
         if (!strcmp(chore, "flush")) flush();
         else if (!strcmp(chore, "wait")) wait_for_background(patience_s);
         else if (!strcmp(chore, "compact")) rocks.compact_range(db, NULL, 0, NULL, 0);
-        else if (!strcmp(chore, "compact0")) { /* only level 0: one file there triggers it for a while */
+        else if (!strcmp(chore, "compact0")) { /* only level 0: for now, one file in it triggers a compaction */
             set_trigger("1");
             wait_for_background(patience_s);
             set_trigger(text("level0_trigger", "4"));
