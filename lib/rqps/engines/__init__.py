@@ -5,8 +5,12 @@ any build of the engine is on this machine; the package's module `engine` starts
 which run on between steps; others are libraries, which run in the load generator's process and end with each step.
 """
 
+import ast
 import functools
+import inspect
+import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from rqps.errors import RqpsError, instead
 
@@ -37,9 +43,49 @@ def table(package: str, name: str) -> Any:
 
 
 class Strict(BaseModel):
-    """A mapping in a YAML file. Keys that are not fields of the model are errors."""
+    """A mapping in a YAML file. Keys that are not fields of the model are errors.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    The docstrings of the fields are read only for the JSON schema and for errors. `use_attribute_docstrings` would
+    read them at the start of each command and Jupyter kernel, which takes a tenth of the CPU time of the imports.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @classmethod
+    def description_of(cls, key: str) -> str:
+        """The description of a key: the given one, or its field's docstring; empty if it has neither."""
+        given = cls.model_fields[key].description
+        documented = (
+            _docstrings(model.__module__, model.__name__) for model in cls.__mro__ if issubclass(model, Strict)
+        )
+        return given or next((texts[key] for texts in documented if key in texts), "")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name, known in cls.model_fields.items():
+            if (text := cls.description_of(name)) and (key := known.alias or name) in properties:
+                properties[key]["description"] = text
+        return schema
+
+
+@functools.cache
+def _docstrings(module: str, name: str) -> dict[str, str]:
+    """The docstrings of the fields of a class."""
+    classes = (part for part in ast.walk(_parsed(module)) if isinstance(part, ast.ClassDef) and part.name == name)
+    return {
+        declared.target.id: inspect.cleandoc(text)
+        for one in classes
+        for declared, after in itertools.pairwise(one.body)
+        if isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(text := getattr(after.value, "value", None), str)
+    }
+
+
+@functools.cache
+def _parsed(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[module]))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from rqps.engines import ENGINES, facts_of, facts_of_all
+from rqps.engines import ENGINES, Strict, facts_of, facts_of_all
 from rqps.engines.asked import BuildSpec, Connections
 from rqps.errors import instead
 from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_once, read_document, read_text
@@ -247,9 +247,10 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     written = document.words.get(place)
     if kind == "missing":
-        field = _model_at(place[:-1], document.value, workloads).model_fields.get(str(place[-1]))
+        model, name = _model_at(place[:-1], document.value, workloads), str(place[-1])
+        field = model.model_fields.get(name)
         if field is None or not field.examples:
-            return f"is missing; {field.description}" if field and field.description else "is missing"
+            return f"is missing; {about}" if field and (about := model.description_of(name)) else "is missing"
         return f"is missing; write for instance `{place[-1]}: {str(field.examples[0]).replace(chr(39), '')}`"
     if kind == "extra_forbidden":
         known = _model_at(place[:-1], document.value, workloads).model_fields
@@ -299,14 +300,14 @@ def _shown(value: Any, written: str | None) -> str:
     return repr(value) if isinstance(value, str) else written or str(value)
 
 
-def _model_at(place: Place, value: Any, workloads: Workloads) -> type[BaseModel]:
+def _model_at(place: Place, value: Any, workloads: Workloads) -> type[Strict]:
     if place[:1] == ("studies",) and place[2:] == ("parameters",):
         return workloads[value["studies"][place[1]]["workload"]]
     if place[:1] == ("hosts",) and place[2:3] == ("parameters",):
         return workloads[str(place[3])]
     if place[:1] == ("configs",) and len(place) == 3 and place[2] in SCENARIO_KEYS:
-        spec: type[BaseModel] = SCENARIO_KEYS[place[2]].SPEC
+        spec: type[Strict] = SCENARIO_KEYS[place[2]].SPEC
         return spec
-    sections: dict[Any, type[BaseModel]] = {"builds": BuildSpec, "configs": ConfigSpec, "studies": StudySpec}
+    sections: dict[Any, type[Strict]] = {"builds": BuildSpec, "configs": ConfigSpec, "studies": StudySpec}
     sections["hosts"] = HostSpec
     return sections[place[0]] if len(place) == 2 else RunsFile

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -76,10 +75,10 @@ def _one_line(value: Any) -> Any:
 OptionValue = Annotated[bool | int | float | str, BeforeValidator(_one_line)]
 
 
-class _Config(BaseModel):
+class _Config(Strict):
     """Server options by their current names; `extends` inherits the options of another config."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, OptionValue] = Field(init=False)
 
     extends: Name | None = None
