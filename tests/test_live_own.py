@@ -378,6 +378,7 @@ studies:
     rounds: 1
     parameters:
       seconds: 1
+      warmup_seconds: 0
       tables: {json.dumps(MALL)}
       steps:
         one: {{sql: "SELECT city FROM customers WHERE id = ?", values: {{id: orders.customer}}, rows: 1}}

@@ -47,8 +47,8 @@ ROWS = SysbenchParameters(table_rows=100_000)
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_two_releases_take_turns(threads: int, tmp_path: Path) -> None:
-    place = Place(tmp_path, RUNS.replace("THREADS", str(threads)))
-    place.run()
+    runs = RUNS.replace("warmup_seconds: 1", "warmup_seconds: 0").replace("THREADS", str(threads))
+    Place(tmp_path, runs).run()
     study = rqps.load("small", tmp_path / "data")
     steps = study.steps
     assert set(study.runs["version"]) == {"14.0", "18.6"}
@@ -169,7 +169,7 @@ def test_the_text_of_an_update_is_whole(server: MeasuredServer, tmp_path: Path) 
 
 def test_instructions_of_a_connections_process_are_counted_alike_and_stacks_have_roles(tmp_path: Path) -> None:
     asked = "method: rounds\n    stacks_rounds: 1\n    instructions_rounds: 2"
-    runs = RUNS.replace("rounds: 1", f"rounds: 1\n    {asked}").replace("[pg14.quick, pg18.quick]", "[pg14.quick]")
+    runs = RUNS.replace("rounds: 1", f"rounds: 0\n    {asked}").replace("[pg14.quick, pg18.quick]", "[pg14.quick]")
     runs = runs.replace("fsync: false", "fsync: false, autovacuum: false")  # it makes backends read catalogs again
     few = "steps: [point-query], table_rows: 2000, counted_operations: 400"
     runs = runs.replace(" seconds: 1,", " seconds: 3,")  # time for perf to get ready on a slow machine

@@ -74,14 +74,14 @@ def reads_by_the_index_and_flushes(house: Sysbenched) -> None:
     house.workload.prepare(house.server, parameters)
     for label in LABELS:
         check_plan(connection, find(label))
-    house.do("write-only")
+    house.do("write-only", counted=True, counted_operations=4000)
     flush(house.server, parameters)
     for _ in range(LESS_THAN_A_BATCH):  # which purge leaves lying in 5.5
         query(connection, "UPDATE rqps.sbtest1 SET k = k + 1 WHERE id = 5")
     had = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'")
     flush(house.server, parameters)
     assert query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb%'") == had
-    answer, logged = house.do("read-write_range=10")
+    answer, logged = house.do("read-write_range=10", counted=True, counted_operations=1000)
     assert [shape(statement) for statement in done(logged)[:20]] == EXPECTED["read-write_range=10"]
     assert (answer.columns["errors"], answer.columns["retries"]) == (0, 0)
 
