@@ -157,7 +157,8 @@ def test_a_try_that_can_t_be_made_says_why(place: Place) -> None:
 
 
 def test_a_what_if_of_a_rebuilt_build_is_measured_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqps.experiment.BUDGET_S", 30)
+    monkeypatch.setattr("rqps.experiment.SECONDS", 1)
+    monkeypatch.setattr("rqps.experiment.BUDGET_S", 20)  # for a round of three
     data, runs_yaml = place.path / "data", place.path / "runs.yaml"
     how: Any = {"step": "point-query", "build": str(place.path / "mine"), "data": data, "runs_yaml": runs_yaml}
     first = rqps.what_if("small", **how)
