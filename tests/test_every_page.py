@@ -1,14 +1,16 @@
 """Every page of every sample opens, draws its charts, shows all columns, and claims what its frames have, without a
 complaint."""
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from browser import DESKTOP, PHONE, Browser, empty, opened
-from rqps.report import build, one_file
+from rqps.report import build, one_file, site
 from rqps.report.check import wrong_claims
 from rqps.report.claimed import frames_of
-from rqps.report.site import NOTEBOOKS, analysis_notebooks
+from rqps.report.site import NOTEBOOKS, analysis_notebooks, reading
 from rqps.store import load
 
 WIDER = """[...document.querySelectorAll("main .table")].filter((each) => each.checkVisibility())
@@ -35,9 +37,12 @@ pytestmark = pytest.mark.page
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of reports, in which the page that is the same for all of them is made once."""
-    return tmp_path_factory.mktemp("reports")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of reports, in which the page that is the same for all of them is made once. One kernel executes the
+    notebooks of all, since it takes 2 s of CPU to start."""
+    with reading(tmp_path_factory.mktemp("kernel") / "executed") as reader, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "reading", lambda _folder: nullcontext(reader))
+        yield tmp_path_factory.mktemp("reports")
 
 
 @pytest.mark.parametrize("study", [name for name in STUDIES if not (name[-2] == "-" and name[-1].isdigit())])

@@ -156,9 +156,9 @@ def test_a_flat_mean_is_not_one_of_the_steps(tmp_path: Path) -> None:
 
 def test_functions_of_a_change_add_up_to_it(samples: Path) -> None:
     study = rqps.load(STUDY, samples)
-    of_step = study.steps.filter(step="byrx.readrandom")
+    costs = profile.profiled_costs(study, "instructions").filter(step="byrx.readrandom")
     pair = ("rx6221.c8r32-small", "rx6253.c8r32-small")
-    functions = profile.function_changes(study.instructions, of_step, *pair)
+    functions = profile.function_changes(costs, *pair)
     assert functions["function"][0] == "rocksdb::BlockIter::CompareCurrentKey"
     totals = functions.select(pl.col("before", "after").sum())
     rounds, _ = stats.relate(study)

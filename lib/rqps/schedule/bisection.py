@@ -20,7 +20,7 @@ from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
 from rqps.errors import RqpsError, instead, no_room
 from rqps.numbers import counted, duration, formatted, percent
-from rqps.profile import function_changes
+from rqps.profile import function_changes, profiled_costs
 from rqps.schedule.candidates import in_order
 from rqps.schedule.change_search import COVERAGES, Change, Level, Pair, Search, between, likely_range
 from rqps.schedule.commits import SHORT, Checkout, every_nth
@@ -358,12 +358,11 @@ class Bisection:
         for coverage, (low, high) in list(wider.items())[:1]:
             line += f"\n    one of {self.title(low + 1)} to {self.title(high)} brought it, with a probability of"
             line += f" {percent(coverage)}: a server may be slower in one hour than in the next"
-        counts = load(self.study, self.data, mode="instructions")
-        of_step = counts.steps.filter(step=self.step)
+        costs = profiled_costs(load(self.study, self.data), "instructions").filter(step=self.step)
         names = (self.dbms[at], self.dbms[until])
-        if not {*names} <= {*of_step["dbms"]}:
+        if not {*names} <= {*costs["dbms"]}:
             return f"{line}\n    no functions are named: the instructions of these two could not be counted"
-        functions = function_changes(counts.instructions, of_step, *names).head(MOST_FUNCTIONS)
+        functions = function_changes(costs, *names).head(MOST_FUNCTIONS)
         rows = [
             f"    {formatted(row['change'], '+,.0f'):>10}  {row['function']}"
             for row in functions.iter_rows(named=True)
