@@ -89,7 +89,7 @@ class Site:
 
     def in_a_step(self) -> bool:
         notes = (self.cache.parent / "data/raw/study=small").glob(".run=*/progress.txt")
-        return any("point-query" in note.read_text() for note in notes)
+        return any("nap" in note.read_text() for note in notes)
 
     def below_the_worker(self) -> list[str]:
         return [str(one) for one in psutil.Process(self.processes[-1].pid).children(recursive=True)]
