@@ -76,6 +76,13 @@ def test_a_further_round_keeps_the_earlier_ones() -> None:
     assert len(five) == len(four) + 3
 
 
+def test_a_dbms_that_valgrind_cannot_run_has_its_other_runs() -> None:
+    profiled = study(rounds=2, stacks_rounds=1, instructions_rounds=1, not_counted=("new.ps0",))
+    runs = unfold(profiled, "demo", "h")
+    assert [run.mode for run in runs_of("old.base", runs)] == ["throughput", "throughput", "stacks", "instructions"]
+    assert [run.mode for run in runs_of("new.ps0", runs)] == ["throughput", "throughput", "stacks"]
+
+
 def test_runs_that_are_looked_into_come_after_the_others_and_are_not_taken_for_them() -> None:
     runs = unfold(study(rounds=2, stacks_rounds=1, instructions_rounds=1), "demo", "h")
     assert [run.mode for run in runs] == ["throughput"] * 6 + ["stacks"] * 3 + ["instructions"] * 3

@@ -424,6 +424,9 @@ class StudySpec(Strict):
     """Further runs of each dbms while perf records where its threads wait; these runs give no throughput."""
     instructions_rounds: Annotated[int, Field(ge=0, le=999, examples=[1])] = 0
     """Further runs of each dbms under callgrind, which counts instructions; these runs take long."""
+    not_counted: Annotated[tuple[str, ...], Field(examples=[["my8040_native.common"]])] = ()
+    """Entries of `dbms` without runs under callgrind. Builds for one CPU (`-march=native`) may have instructions that
+    valgrind does not know; their server then ends by SIGILL."""
     caches: bool = False
     """Simulates cache misses in runs that count instructions, with the first-level caches of this CPU. The last-level
     cache has 4 MB in odd rounds, as if neighbours used the rest, and this CPU's size in even rounds."""
@@ -459,6 +462,8 @@ class StudySpec(Strict):
             raise ValueError("rounds and budget are missing; write for instance `rounds: 6` or `budget: 30m`")
         if self.rounds == 0 and not self.instructions_rounds:
             raise ValueError("rounds: 0 is for a study that counts instructions; write instructions_rounds, too")
+        if unknown := [dbms for dbms in self.not_counted if dbms not in self.dbms]:
+            raise ValueError(f"not_counted has {', '.join(unknown)}, which is not in dbms; write it as it stands there")
         if self.method == "duet" and (reason := self.parameters.not_sliced):
             raise ValueError(f"method: duet is not for {self.workload}: {reason}; write rounds, or leave it out")
         if self.budget is not None and not self.duet:
