@@ -47,7 +47,7 @@ bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.m
 SAMPLES := $(or $(STUDY),releases sysbench-releases point-lookups where-did-it-go ps-by-release ps-scenarios \
   ps-statements ps-statements-as-text ps-instruments ps-cost-insert ps-index-creation-counts insert-releases-cpu writes-of-inserts waits-of-updates rocksdb-releases rocksdb-reads \
   rocksdb-variations rocksdb-history rocksdb-history-timed rocksdb-history-writes pg-releases pg-releases-since-16 pg-insert pg-lookups mysql-history mysql-history-timed pg-history \
-  pg-compiler-builds pg-layouts)
+  pg-compiler-builds pg-compiler-builds-insert pg-layouts)
 
 sample: measure keep  ## measure the studies in data/sample again, or STUDY=NAME alone, and keep them there
 
