@@ -23,7 +23,7 @@ SCREENS = """(() => {
   return Math.min(...shown.map((each) => each.getBoundingClientRect().top)) / innerHeight;
 })()"""
 """The number of screens above the first table, chart, sentence or row of a list with a number; no question counts."""
-MOST_NODES = 20_000
+MOST_NODES = 30_000
 SERVERS = """[...document.querySelectorAll("header, main")].flatMap((part) => {
   const copy = part.cloneNode(true);
   for (const each of copy.querySelectorAll("code, pre, script, style")) each.remove();
