@@ -91,8 +91,8 @@ class Callgrind:
         """Adds Valgrind's messages to the error of a server that did not start."""
         messages = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         fix = (
-            "see if the server starts without callgrind (a round of throughput): if so, valgrind can't run it, and its "
-            "dbms belongs in not_counted of the study"
+            "see if the server starts without callgrind (a round of throughput): if so, valgrind can't run it, and "
+            "its dbms belongs in not_counted of the study"
         )
         if any(UNREADABLE in message for message in messages):
             fix = "compile the server with -gdwarf-4, as rqps builds make does: valgrind can't read its debug data"

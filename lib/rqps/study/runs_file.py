@@ -463,7 +463,7 @@ class StudySpec(Strict):
         if self.rounds == 0 and not self.instructions_rounds:
             raise ValueError("rounds: 0 is for a study that counts instructions; write instructions_rounds, too")
         if unknown := [dbms for dbms in self.not_counted if dbms not in self.dbms]:
-            raise ValueError(f"not_counted has {', '.join(unknown)}, which is not in dbms; write it as it stands there")
+            raise ValueError(f"not_counted has {', '.join(unknown)}, which is not in dbms; write a dbms of the study")
         if self.method == "duet" and (reason := self.parameters.not_sliced):
             raise ValueError(f"method: duet is not for {self.workload}: {reason}; write rounds, or leave it out")
         if self.budget is not None and not self.duet:
