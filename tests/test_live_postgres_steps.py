@@ -115,7 +115,7 @@ def test_each_step_has_the_plan_that_it_is_named_for(step: str, server: Measured
 def test_a_plan_that_is_not_the_steps_own_fails(server: MeasuredServer) -> None:
     with closing(server.connect()) as connection:
         connection.query("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
-        with pytest.raises(RqpsError, match="point-query: the server reads by no index, not by PRIMARY"):
+        with pytest.raises(RqpsError, match="point-query: the server's plan uses no index, not PRIMARY"):
             check_plan(connection, find("point-query"))
 
 

@@ -34,7 +34,8 @@ CLOCK_S = 5.0
 """Maximum difference between the host's clock and this machine's, in seconds. With a larger difference, the times
 that are stored with measurements would be wrong."""
 LEAST_MEMORY = 0.9
-"""Minimum share of the memory in runs.yaml that a host must report: firmware and kernel take some memory."""
+"""Minimum memory that a host must report, as a share of the memory that runs.yaml states for the host. The reported
+memory is smaller, since firmware and kernel reserve some."""
 MACHINE = "Linux x86_64"
 WHERE_BAD = {
     "machine": (
@@ -191,8 +192,8 @@ async def look(
         free_gb = int(free_kb) / KB_PER_GB
     except ValueError:
         message = (str(done.stderr) or first).strip()[:200]
-        fix = f"see what `ssh {spec.ssh} 'uname -sm; date'` says"
-        raise RqpsError(f"its shell does not answer as a Linux shell does: {message}", fix=fix) from None
+        fix = f"check the output of `ssh {spec.ssh} 'uname -sm; date'`"
+        raise RqpsError(f"the host's shell does not run date, uname and df as on Linux: {message}", fix=fix) from None
     off = f"{duration(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} this machine's"
     findings = [
         _finding("machine", machine == MACHINE, machine),

@@ -1,11 +1,12 @@
-"""Lets servers take turns by stopping them (SIGSTOP): each server has its own load, and one server runs at a time.
+"""Lets servers take turns by pausing their processes (SIGSTOP, then SIGCONT): each server has its own load, and one
+server runs at a time.
 
 So a server does its deferred work, such as flushing and purging, in its own turns. Anything that slows the machine
-for longer than a cycle affects all servers alike. The clock of a load stands still while the load is stopped.
+for longer than a cycle affects all servers alike. The clock of a load stands still while the load is paused.
 
 Sysbench takes turns in another way (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each server, a
-slice ends with a transaction, and no server is stopped, because an old release used more CPU when stopped between
-its slices (benchmarks/verdicts/README.md).
+slice ends with a transaction, and no server is paused, because an old release used more CPU when it was paused
+between its slices (benchmarks/verdicts/README.md).
 """
 
 import os
@@ -47,12 +48,13 @@ class Side:
         self._in_load = load.pid in server_pids()
         """True if the engine runs in the load's process."""
         self._stopped: set[int] = set()
-        """Processes of the server that are stopped now and continue in its next turn."""
+        """Processes of the server that are paused now and continue in its next turn."""
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 
     def stop(self) -> None:
-        """Stops server and load once the load is ready. The load's clock stands still until its first turn."""
+        """Pauses server and load (SIGSTOP) once the load is ready. The load's clock stands still until its first
+        turn."""
         self._stopped_at_ns = self.load.wait_for_origin()
         self._stand_still()
         self.first = self.last = self._sampled = read_counters(self._server_pids(), self.load.pid, self._device)
@@ -89,7 +91,7 @@ class Side:
             raise self.load.failure(f"did not end within {sized(self.load.patience_s)} s of its own")
 
     def go_on(self) -> None:
-        """Lets the stopped server and its load continue."""
+        """Lets the paused server and its load continue (SIGCONT)."""
         for pid in (*sorted(self._stopped), self.load.pid):
             _signal(pid, signal.SIGCONT)
         self._stopped.clear()
@@ -99,9 +101,9 @@ class Side:
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
     def _stand_still(self) -> None:
-        """Stops the load first and the server's first process last, and waits until all stand still: a process that
-        is not on a CPU when the signal arrives stops when it next gets a CPU, and until then the turn is not over.
-        New processes that appear meanwhile are stopped, too."""
+        """Pauses the load first and the server's first process last, and waits until all processes stand still: a
+        process that is not on a CPU when SIGSTOP arrives pauses when it next gets a CPU, and until then the turn is
+        not over. Processes that the server starts meanwhile are paused, too."""
         _signal(self.load.pid, signal.SIGSTOP)
         while new := [pid for pid in self._server_pids() if pid not in self._stopped]:
             for pid in reversed(new):
@@ -134,7 +136,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def stands_still(pid: int) -> bool:
-    """True if a process is stopped or has ended."""
+    """True if a process is paused (SIGSTOP) or has ended."""
     try:
         after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
     except (FileNotFoundError, ProcessLookupError):
@@ -144,8 +146,8 @@ def stands_still(pid: int) -> bool:
 
 @contextmanager
 def stopped(sides: Sequence[Side]) -> Iterator[None]:
-    """Keeps all sides stopped during the block, except the side whose turn it is. All sides run again after the
-    block, also after an error."""
+    """Keeps all sides paused during the block, except the side whose turn it is. All sides continue after the block,
+    also after an error."""
     try:
         for side in sides:
             side.stop()

@@ -125,8 +125,8 @@ def time_costs(
 
 @lru_cache(maxsize=2)
 def time_of_threads(study: Study) -> pl.DataFrame:
-    """The time of a study's threads on a CPU, ready without a CPU and waiting, as rows of `time_costs`, from the
-    rounds that recorded waits."""
+    """The time of a study's threads by state, as rows of `time_costs`, from the rounds that recorded waits. A thread
+    runs on a CPU, is ready but has no CPU, or waits; time in an unknown state is `NOT_SEEN`."""
     recorded = load(study.place, mode="waits")
     if recorded.runs.is_empty():
         return pl.DataFrame(schema=COSTS)

@@ -66,13 +66,15 @@ def likely_range(
     occasions: Sequence[Mapping[int, float]], larger: Sequence[Pair], pair: Pair, coverage: float
 ) -> Pair:
     """The two candidates between which the change of `pair` lies with a probability of `coverage`: the pair, or two
-    that are farther apart. `larger` has the pairs of the changes that the search found before.
+    that are farther apart. `larger` has the pairs of the changes that the search found before this change: the search
+    looks for the largest change first.
 
     `occasions` maps the candidates to the logarithms of their ratios, one mapping per occasion; the search is the
     first occasion. Builds between two changes are assumed to be equally fast, but each server is faster or slower at
     random on each occasion, by an amount that is estimated from the logarithms. Before anything is measured, each
-    build is equally likely to have brought the change. (Sizes and spread have flat priors: the sum of squares
-    decides, as in a t distribution.)
+    build is equally likely to have brought the change. (The priors of the levels and of the logarithm of the spread
+    are flat, so the likelihood of a place depends on the sum of squared deviations from the mean levels between the
+    changes, as in a t distribution.)
     """
     first = max((after for _, after in larger if after <= pair[0]), default=0)
     last = min((before for before, _ in larger if before >= pair[1]), default=max(occasions[0]))

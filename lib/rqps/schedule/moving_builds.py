@@ -66,8 +66,8 @@ class Watch:
         return checkout.install_newest(branch, paths[0])
 
     def measure(self, runner: Runner, note: str, say: Say) -> int:
-        """Measures the replaced builds on an occasion of their own and, if a step may have changed, on a second
-        occasion with newly loaded tables. Returns the exit code.
+        """Measures the newest version of each watched build on a new occasion and, if a step may have changed, on a
+        second occasion with newly loaded tables. Returns the exit code.
 
         After an interruption, the same occasion is continued, and its finished rounds count.
         """

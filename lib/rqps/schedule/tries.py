@@ -173,7 +173,8 @@ def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile,
 
 
 def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, dict[str, Any]], data: Path) -> str:
-    """Writes the file of a try's study; returns the study's name, which depends on build, steps, base and config."""
+    """Writes the study of a try, with its builds and configs, to a file in the study's folder; returns the study's
+    name, which depends on build, steps, base and config."""
     builds, configs = {name: build}, dict(written["configs"])
     of_base, config_of_base = build_and_config(asked.base)
     if asked.base and (of_base not in written["builds"] or config_of_base not in configs):

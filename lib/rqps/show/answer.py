@@ -1,6 +1,7 @@
-"""The answer of a study as text or as Markdown: one row per step, one column per dbms, as in benchstat.
+"""The answer of a study as text or as Markdown: one row per step and one column per dbms, as in benchstat.
 
-A study of many dbms and few steps has one row per dbms and one column per step.
+If a study has more than `MANY_DBMS` dbms, and more than twice as many dbms as steps, its tables have one row per dbms
+and one column per step.
 """
 
 import re
@@ -18,8 +19,8 @@ from rqps.study import ROUNDS_FOR_A_VERDICT
 from rqps.terminal import GAP, in_columns
 
 MANY_DBMS = 6
-"""If a study has more dbms than this, and more than twice as many dbms as steps, dbms are rows and steps are
-columns."""
+"""If a study has more dbms than this number, and more than twice as many dbms as steps, each row of a table is a dbms
+and each column is a step; otherwise each row is a step and each column is a dbms."""
 _MARKUP = re.compile(r"[\\`*_|<>~\[\]]")
 
 Cells = list[list[str]]
@@ -46,12 +47,14 @@ def answer_text(
     names: Mapping[str, str] | None = None,
     width: int = 0,
 ) -> str:
-    """The answer of a study from its compared frame: one table per metric, one row per step, one column per dbms.
+    """The answer of a study from its compared frame, as one table per metric. A table has one row per step and one
+    column per dbms or, if the study has many dbms (`MANY_DBMS`), one row per dbms and one column per step.
 
-    The last rows have the `means` over all steps and, if the frame `means` has the column `work`, over each kind of
-    work. `steps` are names or patterns such as `read-*`; if some are given, there are no means. `every` shows all
-    metrics, not only throughput. The legend above the tables maps dbms to `names`; if dbms are rows, the names are in
-    the rows. Columns that exceed `width` characters continue in another block below; 0 means no limit.
+    After the steps, the table has the `means` over all steps and, if the frame `means` has the column `work`, the
+    means over each kind of work. `steps` are names or patterns such as `read-*`; if some are given, there are no
+    means. `every` shows all metrics, not only throughput. A legend above the tables maps each dbms to its name in
+    `names`; a table with one row per dbms has these names in its rows instead. Columns that exceed `width` characters
+    continue in another block below; 0 means no limit.
     """
     if compared.is_empty():
         return NOT_COMPARED

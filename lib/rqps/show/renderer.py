@@ -116,7 +116,8 @@ def bundle(spec: dict[str, Any], **_options: Any) -> tuple[dict[str, Any], dict[
     if fixed.get("width") == "container":
         known = fixed.get("usermeta", {})
         fluid = {"usermeta": known | {"rqps": known.get("rqps", {}) | {"fluid": True}}}
-        # The width includes axes and legend: JupyterLab's column is only a little wider.
+        # With autosize, this width is the width of the whole chart, with axes and legend. So the chart fits
+        # JupyterLab's column, which is only a little wider.
         fixed |= {"width": PICTURE_WIDTH_PX, "autosize": {"type": "fit-x", "contains": "padding"}, **fluid}
     folder = os.environ.get(PICTURES)
     picture = _left(fixed, Path(folder)) if folder else png(fixed)

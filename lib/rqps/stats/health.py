@@ -84,9 +84,18 @@ class Health(NamedTuple):
 
     @property
     def facts(self) -> pl.DataFrame:
-        """The rows behind the numbers in the reasons for `belief`, by `kind`: such a number counts the rows in which
-        `yes` is true. `estimate` is a ratio, 1 for no difference. Rows of the kind `itself` also have `half`, half
-        the width of their interval, as a ratio."""
+        """The rows behind the numbers in the reasons for `belief`. A count in a reason is the number of rows of one
+        `kind` in which `yes` is true; rows of the kinds `itself` and `cycles` have no `yes`. The kinds are:
+
+        - `different`: one row per A/A comparison; `yes` if the base and its twin differ.
+        - `itself`: one row for the twin's throughput relative to the base's, as the mean over all steps. `estimate`
+          is this ratio, `n` the number of rounds, and `half` is 1 plus half the width of the interval: 1.02 is ±2 %.
+        - `resolved`: one row per host and step; `yes` if the step resolves a difference as small as the study's noise
+          floor. `estimate` is 1 plus the step's own noise floor.
+        - `drifting`: one row per host, step and dbms; `yes` if throughput or CPU per operation drifts.
+        - `far` and `disturbed`: one row per host and round; `yes` if the round is far off, or was disturbed.
+        - `cycles`: one row per duet and step, with the numbers of `cycles`, of `disturbed` and of `left_out` cycles.
+        """
         of_throughput, half = pl.col("metric") == THROUGHPUT, (pl.col("high") / pl.col("low")).sqrt()
         noise_floor, of_dbms = pl.col("noise_floor"), self.drift.group_by("host", "step", "dbms")
         resolved = noise_floor <= pl.lit(self.noise_floor, pl.Float64)

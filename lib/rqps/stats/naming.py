@@ -13,9 +13,11 @@ from rqps.stats.flavours import differences_of_builds
 from rqps.store.read import Study
 
 MOST_OPTIONS = 2
+"""Maximum number of changed options that the name of a dbms lists. If a config changes more options, the name of its
+dbms has the name of the config in their place; for the base, only the short name has it."""
 LONGEST = 48
-"""Maximum number of options in a name (`MOST_OPTIONS`), and maximum length of each option, in characters. If a config
-exceeds either limit, the name has the config's name in place of the options."""
+"""Maximum length of an option with its value in the name of a dbms, in characters. If one option is longer, the name
+has the name of the config in place of all options."""
 _VERSION = re.compile(r"\d+(\.\d+)+")
 
 

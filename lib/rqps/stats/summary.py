@@ -25,7 +25,7 @@ MEANS = ("host", "metric", "relation", "base", "dbms", *PARTS, "steps")
 """Columns that identify a mean. `relation` is `base` for a comparison with the study's base, and `config` for a
 comparison within a build with the base's config."""
 MOST_OF_TWO = 2 / 3
-"""One of two steps stands apart from the other if it makes more than this share of the sum of their changes."""
+"""One of two steps stands apart from the other if it contributes more than this share of the sum of both changes."""
 FEWEST_WITHOUT_ONE = 3
 """Minimum number of steps of a study for which a mean without one of the steps is also computed."""
 
@@ -134,8 +134,9 @@ def apart(paired: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     In a group of three or more steps, the whole interval of this step lies outside the prediction interval of the
     others: the range in which a further step like them would lie (Student, 95 %, corrected for the number of steps).
     The spread of the others counts as at least the smallest effect that matters: a small difference does not stand
-    out only because the others agree closely. In a group of two, the step makes most of the sum of both changes, and
-    its interval differs from 1 by more than the smallest effect.
+    out only because the others agree closely. In a group of two, this step contributes more than two thirds
+    (`MOST_OF_TWO`) of the sum of both changes, as logarithms of ratios, and its whole interval is farther from 1 than
+    the smallest effect.
     """
     of_steps = STUDENT.estimate(paired, [*keys, "smallest_effect", "step"], "ratio")
     log, others = pl.col("estimate").log(), pl.len().over(keys) - 1

@@ -204,8 +204,9 @@ class StudyCard(_Sealed):
     occasions: int = 1
     """The number of planned occasions. Each has the number of `rounds`, or the whole budget `budget_s`."""
     looks: int = 1
-    """The number of interim analyses that may stop the study early. The probability of a false verdict is divided
-    among them."""
+    """The number of times that verdicts are computed: the planned interim analyses of a study with a budget, 1 for a
+    study without a budget, and 1 more for each time that rounds are added to a study that has verdicts. All these
+    times share the probability of a false verdict."""
     smallest_effect: float = SMALLEST_EFFECT
     """The smallest effect that matters, as a share. A change that is certainly smaller gets the verdict `same`."""
     parameters: dict[str, Any]

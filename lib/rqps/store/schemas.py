@@ -86,7 +86,7 @@ SLICES: Columns = {
 CYCLES: Columns = {
     "step": pl.String,
     "cycle": pl.Int32,  # as in `slices`; a cycle includes the time between its slices
-    "cpu_us": pl.Float64,  # time of the cycle, over all CPUs of servers and load
+    "cpu_us": pl.Float64,  # elapsed time of the cycle × number of CPUs of servers and load, idle included
     "outside_us": pl.Float64,  # the part of `cpu_us` that was not idle and went to neither a server nor the load
 }
 

@@ -212,7 +212,7 @@ class DeviceSpeed(NamedTuple):
     read_s: float
     """The mean time of a read of 16 KB at a random place, in seconds."""
     write_s: float
-    """The mean time of such a write."""
+    """The mean time of a write of 16 KB at a random place, in seconds."""
     bytes_per_s: float
     """Bytes that are written per second in large pieces."""
 

@@ -164,8 +164,9 @@ class Run:
 
     @property
     def absent(self) -> str | None:
-        """The reason why the build's version in runs.yaml lacks the config's scenario; None if it has the scenario,
-        or if runs.yaml gives no version."""
+        """The reason why this dbms can't run: the version that runs.yaml gives for the build lacks a feature that the
+        config's scenario needs. None if the version number does not rule the scenario out, if the config has no
+        scenario, or if runs.yaml gives no version."""
         version, scenarios = self.build_spec.version, facts_of(self.build_spec.engine).scenarios
         return scenarios.absent(version, self.scenario) if version and self.scenario else None
 

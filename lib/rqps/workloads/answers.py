@@ -82,7 +82,7 @@ def total(seconds: Iterable[Second], kind: str) -> Second:
 
 
 def by_second(seconds: Iterable[Second]) -> Iterator[Second]:
-    """Yields each second of each kind, added up over the threads."""
+    """Yields the counts and latencies of all threads together, for each second and kind of operation."""
     parts: dict[tuple[str, int], list[Second]] = {}
     for part in seconds:
         parts.setdefault((part.kind, part.second), []).append(part)

@@ -151,7 +151,7 @@ def refuse_other_recipe(name: str, spec: BuildSpec, program: Path, parts: Mappin
         raise RqpsError(
             f"builds.{name}.recipe: {program} is not what its recipe [{', '.join(spec.recipe)}] says:\n  "
             + "\n  ".join(wrong),
-            fix="correct the recipe, or build it again: a flag may be overridden by the build system",
+            fix="correct the recipe, or correct the build and compile again: the build system may override a flag",
         )
 
 

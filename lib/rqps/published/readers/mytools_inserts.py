@@ -128,7 +128,7 @@ def _seconds(text: str) -> Iterator[dict[str, float]]:
             try:
                 yield {name: number(word, decimal_comma=False) for name, word in zip(heads, words, strict=True)}
             except ValueError:
-                return  # this is no line of a second: all such lines have been read
+                return  # not a per-second line: the per-second lines have ended
 
 
 def _intervals(step: str, rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:

@@ -153,11 +153,12 @@ def check_plan(connection: Any, step: Step) -> list[dict[str, Any]]:
                 text = with_values(statement, table, rows, row)
                 access = sql.access(connection, step.name, text)
                 if access.key != index or step.covered not in (None, access.covers):
-                    alone = {True: " alone", False: ", and the row,", None: ""}[step.covered]
+                    alone = {True: " alone", False: " and the row", None: ""}[step.covered]
                     raise RqpsError(
-                        f"{step.name}: the server reads by {access.key or 'no index'}, "
-                        f"not by {index or 'no index'}{alone}: {text[:200]}: {access.words}",
-                        fix="look at the table and its statistics: another plan is not what the step is named for",
+                        f"{step.name}: the server's plan uses {access.key or 'no index'}, "
+                        f"not {index or 'no index'}{alone}: {text[:200]}: {access.words}",
+                        fix="check that the table has the index and current statistics: with this plan, the step "
+                        "would not measure what its name says",
                     )
                 plans[text] = access.row
     return list(plans.values())
