@@ -149,9 +149,9 @@ class DbBenchParameters(Parameters):
         return sum(seconds_of(setups()[setup], step) for setup in self.setups for step in self.chosen)
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:  # noqa: ARG002
-        """The seconds that the disk needs to write the rows of load and overwrite steps in set-ups with O_DIRECT.
-        Only these steps count, since they take longer on a slower disk: all measured steps with a time limit last the
-        `seconds` of the parameters on any disk."""
+        """Seconds that the disk needs, in set-ups with O_DIRECT, to write the rows of the steps that write a fixed
+        number of rows (`lasts: keys` or `lasts: writes`). A slower disk makes only these steps longer: the load of a
+        step with `lasts: seconds` takes the same time on any disk."""
         shares = {"keys": 1.0, "writes": 0.1}
         times = TIMES_WRITTEN * sum(shares.get(str(step.lasts), 0.0) for step in self.chosen)
         direct = [setup for name in self.setups if (setup := setups()[name]).flags.get("use_direct_reads")]
