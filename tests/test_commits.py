@@ -176,6 +176,8 @@ def test_builds_make_says_first_what_it_takes(house: House, sources: Path, cache
     assert int((tmp_path / "niceness").read_text()) == min(os.nice(0) + 3, 19)
     states = command("builds", cwd=house.path).stdout.splitlines()
     assert [line.partition(";")[0] for line in states] == ["my1: made", "my2: not made"]
+    servers = command("servers", cwd=house.path).stdout
+    assert re.search(r"^my1 .*  gcc \d[\d.]+, -O2, frame pointers *$", servers, re.MULTILINE), servers
     assert "unknown build 'my3'; did you mean" in command("builds", "make", "my3", cwd=house.path).stderr
 
 

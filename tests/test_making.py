@@ -19,7 +19,7 @@ from releases import Site, digest, packed
 from rqps.engines import engine_of, table
 from rqps.engines.asked import BuildSpec
 from rqps.engines.compiled import how_compiled
-from rqps.engines.making import MADE, Making, make_it, not_made
+from rqps.engines.making import MADE, Making, make_it
 from rqps.engines.making.recipe import recipe_of
 from rqps.errors import RqpsError, no_room
 from rqps.schedule import training
@@ -116,7 +116,7 @@ def making(project: Path, recipe: str, system: str = "configure", **own: Any) ->
     """The making of the project, whose engine is one that has a program of that name."""
     base: dict[str, Any] = {
         **SYSTEMS[system],
-        **{key: own.pop(key) for key in ("options", "room_mb", "programs") if key in own},
+        **{key: own.pop(key) for key in ("options", "room_mb", "programs", "headers") if key in own},
     }
     words = recipe.split()
     spec = BuildSpec(mysql="8.0.99", source={"path": str(project)}, recipe=words, training=own.pop("training", None))
@@ -417,14 +417,34 @@ def test_what_is_missing_is_an_error_before_anything_begins(
         made(making(project, "gcc o2", room_mb=10**12), messages)
     assert no_room(full.value.message), "a bisection ends here, and skips no commits for it"
     without = making(project, "gcc o2", programs={"bison-of-old": "bison"})
-    assert "\n  not on PATH: bison-of-old; apt install bison\n" in without.in_words()
-    with pytest.raises(RqpsError, match="mine: bison-of-old not on PATH") as error:
+    assert "\n  missing: bison-of-old; apt install bison\n" in without.in_words()
+    with pytest.raises(RqpsError, match="mine: this machine lacks bison-of-old") as error:
         made(without, messages)
     assert error.value.fix == "apt install bison"
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(RqpsError, match="gcc not on PATH"):
+    with pytest.raises(RqpsError, match="this machine lacks gcc"):
         made(making(project, "gcc o2", programs={}), messages)
     assert messages == []
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_header_that_is_missing_is_named_with_its_package(
+    project: Path, messages: list[str], compiler: str
+) -> None:
+    headers = {"stdio.h": "libc6-dev", "of/old.h": "libold-dev"}
+    of_part = {"about": "with more", "headers": {"more.h": "libmore-dev"}}
+    what = making(project, f"{compiler} o2 more", headers=headers, more=of_part)
+    with pytest.raises(RqpsError, match=r"mine: this machine lacks of/old\.h, more\.h\n") as error:
+        made(what, messages)
+    assert error.value.fix == "apt install libold-dev libmore-dev"
+
+
+def test_cmake_needs_the_compiler_of_cxx_too(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (programs := tmp_path / "programs").mkdir()
+    for name in ("gcc", "cmake", "ninja"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(programs))
+    assert making(project, "gcc o2", "cmake").recipe.missing() == {"g++": "g++"}
 
 
 def real(project: Path, **more: Any) -> BuildSpec:
@@ -477,6 +497,19 @@ def test_another_source_or_recipe_is_another_build(project: Path) -> None:
     assert len(set(keys)) == 4
 
 
+def test_another_compiler_makes_another_build(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Making.of("mine", real(project))
+    before.tree.mkdir(parents=True)
+    (before.folder / MADE).write_text(json.dumps({"name": "mine", "compiler": (was := before.recipe.version())}))
+    (newer := tmp_path / "gcc").write_text("#!/bin/sh\necho gcc 99.1.0\n")
+    newer.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    after = Making.of("mine", real(project))
+    assert after.key != before.key
+    with pytest.raises(RqpsError, match=rf"was made by {re.escape(was)}, and now the compiler is gcc 99\.1\.0\n"):
+        engine_of(after.spec).source("mine", after.spec).fetch("mine", print)
+
+
 def test_a_build_that_is_not_made_is_no_build_yet(project: Path, messages: list[str]) -> None:
     spec = real(project)
     source = engine_of(spec).source("mine", spec)
@@ -484,10 +517,6 @@ def test_a_build_that_is_not_made_is_no_build_yet(project: Path, messages: list[
     with pytest.raises(RqpsError, match=r"builds\.mine: it is not made from its source yet\n") as error:
         source.fetch("mine", messages.append)
     assert error.value.fix == "rqps builds make mine, or rqps run with --make"
-    other = Making.of("mine", spec).folder.with_name("postgres-other")
-    other.mkdir(parents=True)
-    (other / MADE).write_text(json.dumps({"name": "mine", "compiler": "gcc 1.0"}))
-    assert "it was made by gcc 1.0, and now the compiler is gcc" in not_made("mine", spec).message
     missing = f"builds.mine.source.path: no such directory: {project}/nothing"
     with pytest.raises(RqpsError, match=re.escape(missing)):
         Making.of("mine", real(project / "nothing"))

@@ -92,15 +92,13 @@ class Making:
         lines = [f"{self.name}: {facts_of(self.spec.engine).title} from {state}", f"  {parts}"]
         lines += [f"  {self.recipe.version() or self.recipe.compiler}, {shlex.join(self.recipe.flags())}"]
         if missing := self.recipe.missing():
-            lines.append(
-                f"  not on PATH: {', '.join(missing)}; apt install {' '.join(dict.fromkeys(missing.values()))}"
-            )
+            lines.append(f"  missing: {', '.join(missing)}; apt install {' '.join(dict.fromkeys(missing.values()))}")
         return "\n".join([*lines, f"  {room}; the time left is known after the first steps"])
 
     def refuse_what_is_missing(self) -> None:
-        """Refuses to begin if a program, disk space or the training is missing."""
+        """Refuses to begin if a program, a C header, disk space or the training is missing."""
         if missing := self.recipe.missing():
-            what = f"builds.{self.name}: {', '.join(missing)} not on PATH"
+            what = f"builds.{self.name}: this machine lacks {', '.join(missing)}"
             raise RqpsError(what, fix=f"apt install {' '.join(dict.fromkeys(missing.values()))}")
         if self.recipe.profile and self.spec.training is None:
             what = f"builds.{self.name}: its recipe needs a profile, but the build names no training study"

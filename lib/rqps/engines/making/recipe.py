@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +26,7 @@ RECORDED = {
 3.19 does not start programs that clang 14 compiled."""
 PACKAGES = {
     **{"gcc": "gcc", "clang": "clang", "ld.lld": "lld", "ld.gold": "binutils"},
-    **{"llvm-profdata": "llvm", "ninja": "ninja-build"},
+    **{"llvm-profdata": "llvm", "ninja": "ninja-build", "g++": "g++", "clang++": "clang"},
 }
 
 
@@ -66,6 +67,8 @@ class Base(Strict):
     """Globs of the files in the source tree that a server needs."""
     programs: dict[str, str]
     """Maps each program that has to be on PATH to its Debian package."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Maps each C header that has to be on this machine to its Debian package."""
     room_mb: int
     """Disk space in MB that a build takes, with its source and objects."""
 
@@ -79,6 +82,8 @@ class Part(Strict):
     link: list[str] = Field(default_factory=list)
     options: list[str] = Field(default_factory=list)
     """Options for the engine's build system. `{source}` in an option is the root of the source tree."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """C headers that this part needs, as in `Base`."""
     of_compiler: dict[Compilers, ForCompiler] = Field(default_factory=dict)
     profile: bool = False
     base: Base | None = None
@@ -139,8 +144,7 @@ class Recipe:
         self, source: Path, build: Path, prefix: Path, flags: Sequence[str], link: Sequence[str]
     ) -> list[str]:
         """The command line that configures a source tree in the folder `build`."""
-        c, cxx = str(self.path(self.compiler)), "g++" if self.compiler == "gcc" else "clang++"
-        cxx = str(Path(c).with_name(Path(c).name.replace(self.compiler, cxx)))
+        cxx = str(self._cxx(c := str(self.path(self.compiler))))
         kind = "gcc-" if self.compiler == "gcc" else "llvm-"
         tools = {tool.upper(): self.path(f"{kind}{tool}") for tool in ("ar", "ranlib", "nm")}
         tools = {tool: path for tool, path in tools.items() if path}
@@ -161,6 +165,11 @@ class Recipe:
         defined = [f"-D{name}={value}" for name, value in values.items()]
         return ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *options, *defined]
 
+    def _cxx(self, c: str) -> Path:
+        """The path of the C++ compiler beside the C compiler at the path `c`."""
+        of_cxx = "g++" if self.compiler == "gcc" else "clang++"
+        return Path(c).with_name(Path(c).name.replace(self.compiler, of_cxx))
+
     def _of(self, part: Part) -> ForCompiler:
         return part.of_compiler.get(self.compiler, ForCompiler())
 
@@ -169,7 +178,7 @@ class Recipe:
         them."""
         patches = [patch.read_text() for patch in self.patches]
         return [
-            self.base.model_dump(exclude={"collecting", "linked", "source_files"}),
+            self.base.model_dump(exclude={"collecting", "linked", "source_files", "headers"}),
             self.flags(),
             self.link(),
             self.options(),
@@ -184,15 +193,22 @@ class Recipe:
         return first_line(path) if path else ""
 
     def missing(self) -> dict[str, str]:
-        """Maps each needed program that is not on this machine to its Debian package."""
+        """Maps each needed program and C header that is not on this machine to its Debian package."""
         wanted = {**self.base.programs, self.compiler: PACKAGES[self.compiler]}
+        headers = dict(self.base.headers)
         for part in self.parts.values():
             wanted |= {program: PACKAGES[program] for program in self._of(part).programs}
+            headers |= part.headers
         if self.base.system == "cmake":
             wanted |= {"cmake": "cmake", "ninja": "ninja-build"}
         if self.patches:
             wanted["patch"] = "patch"
-        return {program: package for program, package in wanted.items() if not self.path(program)}
+        lacking = {program: package for program, package in wanted.items() if not self.path(program)}
+        if (compiler := compiler_path(self.compiler)) is None:
+            return lacking
+        if self.base.system == "cmake" and not (cxx := self._cxx(compiler)).is_file():
+            lacking[cxx.name] = PACKAGES[cxx.name.partition("-")[0]]
+        return lacking | {name: package for name, package in headers.items() if not has_header(compiler, name)}
 
     def path(self, program: str) -> str | None:
         """The path of a program on PATH. clang brings its own linker and tools, so the folder of clang comes
@@ -230,6 +246,14 @@ def compiler_path(name: str) -> str | None:
     as `clang-14`."""
     numbered = ((shutil.which(f"{name}-{number}")) for number in range(30, 9, -1))
     return shutil.which(name) or next(filter(None, numbered), None)
+
+
+@cache
+def has_header(compiler: str, name: str) -> bool:
+    """True if the compiler finds the C header `name`."""
+    asked = f"#if !__has_include(<{name}>)\n#error\n#endif\n"
+    command = [compiler, "-E", "-x", "c", "-"]
+    return subprocess.run(command, input=asked, capture_output=True, text=True).returncode == 0
 
 
 @cache
