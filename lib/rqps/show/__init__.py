@@ -14,7 +14,7 @@ from rqps.show.claims import Claim, Clause, claims_of, joined, phrase
 from rqps.show.heatmap import colour_of_cells, heatmap, ink_of_cells
 from rqps.show.lines import counters, duet, throughput
 from rqps.show.questions import Question, questions
-from rqps.show.rows import ROW_PX, room, row_axis, slim, verdict_colour, with_rows
+from rqps.show.rows import row_axis, slim, verdict_colour, with_rows
 from rqps.show.sections import (
     absolute,
     builds,
@@ -61,10 +61,9 @@ from rqps.show.table import (
     whose,
     with_interval,
 )
-from rqps.show.theme import COLOURS, GRID, INK, LIMITS, MUTED, SERIES, VERDICT_COLOURS, colour_of, titled
+from rqps.show.theme import MUTED, colour_of
 from rqps.show.words import (
     COST_SIGNS,
-    SIGNS,
     Nothing,
     Row,
     Sentences,
@@ -77,7 +76,6 @@ from rqps.show.words import (
     medians_of,
     rounds_of,
     signs_of,
-    smallest_effect,
     verdict_words,
 )
 

@@ -34,7 +34,6 @@ from rqps.stats.comparison import (
     change,
     compare,
     config_gains,
-    estimated,
     in_tables,
     metric_of,
     most_changed,
@@ -80,6 +79,6 @@ from rqps.stats.near_pairs import has_few_rounds, near_pairs, noise_floors, usua
 from rqps.stats.over_time import counters_over_time, latencies_of_steps, throughput_over_time
 from rqps.stats.pairing import comparable, rounds, rounds_of_pairs, rounds_within_build, where_from
 from rqps.stats.status_counters import latch_waits, status_changes
-from rqps.stats.summary import NO_INDEX, OVER_ALL, asks, left_out, means, means_by_work, means_to_base
+from rqps.stats.summary import OVER_ALL, asks, left_out, means, means_by_work, means_to_base
 from rqps.stats.verdict import holds_for
-from rqps.stats.writes import by_purpose, other_io, written
+from rqps.stats.writes import by_purpose, other_io

@@ -7,7 +7,6 @@ from rqps.study.runs_file import (
     ROUNDS_FOR_A_VERDICT,
     SMALLEST_EFFECT,
     Asks,
-    ConfigSpec,
     Count,
     Dbms,
     DeviceSpeed,

@@ -2,7 +2,7 @@
 and reacts to clicks."""
 
 from rqps.show.flame.explorer import PARTS_STYLE, address, difference_of, explorer, parts_table
-from rqps.show.flame.frames import Tree, names_of, tree_of
+from rqps.show.flame.frames import tree_of
 from rqps.show.flame.graph import (
     Drawing,
     claim_of,
@@ -14,4 +14,4 @@ from rqps.show.flame.graph import (
     shared_names,
     without_program,
 )
-from rqps.show.flame.picture import figure, with_error
+from rqps.show.flame.picture import figure
