@@ -70,10 +70,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--scheduler": {"metavar": "ADDRESS", "default": "", "help": SCHEDULER},
     "--runs-yaml": {"type": Path, "metavar": "FILE", "help": RUNS_YAML},
     "--data": {"type": Path, "metavar": "FOLDER", "help": DATA},
-    "--check": {
-        "action": "store_true",
-        "help": "compare the digests of all results; logs and notebooks have none",
-    },
+    "--check": {"action": "store_true", "help": "compare the digests of all results; logs and notebooks have none"},
     "--disk": {
         "action": "store_true",
         "help": "measure the disk by 3 s of reads and writes past the page cache (O_DIRECT); plan does so anyway for "

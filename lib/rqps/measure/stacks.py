@@ -13,15 +13,7 @@ from rqps.errors import RqpsError
 from rqps.measure.inlined import inlined
 from rqps.measure.recording import Recorded, Recording, Sampling, recording, said_by_perf, start_perf
 from rqps.measure.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
-from rqps.measure.threads import (
-    LOOKS_PER_S,
-    Roles,
-    ThreadLooks,
-    roles,
-    thread_names,
-    threads_table,
-    used_by_threads,
-)
+from rqps.measure.threads import LOOKS_PER_S, Roles, ThreadLooks, roles, thread_names, threads_table, used_by_threads
 from rqps.numbers import percent, sized
 from rqps.store.manifest import Placement, Warning_
 from rqps.store.schemas import CALLERS, STACKS

@@ -16,15 +16,7 @@ import polars as pl
 
 from rqps.numbers import change, counted, digits_of, formatted, in_percent, ratio
 from rqps.show.claims import Claim, Clause, joined, phrase
-from rqps.show.words import (
-    MOST_NAMED,
-    Row,
-    change_interval,
-    in_order,
-    interval_of,
-    rounds_of,
-    smallest_effect,
-)
+from rqps.show.words import MOST_NAMED, Row, change_interval, in_order, interval_of, rounds_of, smallest_effect
 from rqps.stats.layouts import MEAN
 from rqps.stats.metrics import CPU, INSTRUCTIONS, THROUGHPUT, THROUGHPUTS, TITLES
 from rqps.stats.verdict import MOST_ROUNDS_WORTH_NAMING, VERDICTS

@@ -76,12 +76,7 @@ def method(comparisons: int, differ: int = 0, looks: int = 1) -> str:
     return f"Verdicts are decided by the interval of {coverage} of each of {comparisons:,} comparisons, {together}."
 
 
-def decided(
-    *,
-    near: pl.Expr | float,
-    null: float = 1.0,
-    more_is_better: pl.Expr | bool = True,
-) -> pl.Expr:
+def decided(*, near: pl.Expr | float, null: float = 1.0, more_is_better: pl.Expr | bool = True) -> pl.Expr:
     """The verdict on the interval from `sure_low` to `sure_high` of `n` rounds; with too few rounds it is `unsure`.
 
     `null` is the value of no difference. An interval within `near` of `null` is `same`, even if it leaves out `null`.

@@ -18,10 +18,7 @@ from rqps.engines.sources.programs import answer_of
 from rqps.errors import RqpsError, instead
 
 Compilers = Literal["gcc", "clang"]
-RECORDED = {
-    "gcc": ("-g1", "-frecord-gcc-switches"),
-    "clang": ("-g1", "-gdwarf-4", "-frecord-command-line"),
-}
+RECORDED = {"gcc": ("-g1", "-frecord-gcc-switches"), "clang": ("-g1", "-gdwarf-4", "-frecord-command-line")}
 """Flags of every build: they record the compiler's flags in the program, and add no code. Without -gdwarf-4, valgrind
 3.19 does not start programs that clang 14 compiled."""
 PACKAGES = {

@@ -44,10 +44,7 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
 
 
 def version_of(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    options: Sequence[str],
-    pattern: re.Pattern[str],
+    argv: Sequence[str], environment: Mapping[str, str], options: Sequence[str], pattern: re.Pattern[str]
 ) -> dict[str, str]:
     """The `version` that a server prints when it is called with `options`: the first group of `pattern`."""
     try:
