@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from rqps.engines import Start
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql import instance
+from rqps.engines.mysql.build import Build
 from rqps.engines.mysql.engine import prepare
-from rqps.engines.mysql.instance import Connection, Server, query
+from rqps.engines.mysql.instance import Connection, Server, query, start
 from rqps.measure.job import loaded_data
 from rqps.study import Run, read_runs_file, unfold
 from rqps.workloads import PARAMETERS, Answer
@@ -39,12 +40,19 @@ def run_of(dbms: str, parameters: Any, study: str = "releases", **changes: Any) 
 
 
 @contextmanager
+def running(build: Build, data: Path, *, arguments: tuple[str, ...], log: Path) -> Iterator[Server]:
+    """Starts a server on `data` for the block. Fails if the server does not stop cleanly afterwards."""
+    with start(build, data, Start(log), arguments).making(f"making data of {build.name}") as server:
+        yield server
+
+
+@contextmanager
 def server_of(run: Run, folder: Path, *more: str) -> Iterator[Server]:
     """The server of a run, its log in the folder. `more` are arguments beside those of its config."""
     prepared = prepare(run, print)
     copy_folder(loaded_data(run, prepared, print), folder / "data")
     arguments = (*prepared.translated.arguments, *more)
-    with instance.running(prepared.build, folder / "data", arguments=arguments, log=folder / "mysqld.err") as server:
+    with running(prepared.build, folder / "data", arguments=arguments, log=folder / "mysqld.err") as server:
         yield server
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from child import Child, running_from, share_cache, until
-from live_server import run_of
+from live_server import run_of, running
 from live_study import Place, ended
 from rqps.engines import Start
 from rqps.engines.cache import cache_dir, short_key
@@ -89,7 +89,7 @@ def test_a_statement_that_is_refused_is_an_error_for_people(short: Path) -> None
     log = short / "mysqld.err"
     with (
         pytest.raises(RqpsError, match="making data of my5624: the server my5624 refused a statement: 1146, Table"),
-        instance.running(build, copied, arguments=translated.arguments, log=log) as server,
+        running(build, copied, arguments=translated.arguments, log=log) as server,
     ):
         query(server.connect(), "SELECT * FROM rqps.nothing")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from child import wait_for_end
 from live_load import LABELS, Sysbenched, asked, done, shape
-from live_server import every_release, run_of
+from live_server import every_release, run_of, running
 from published_statements import EXPECTED
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
@@ -52,7 +52,7 @@ def prepared(dbms: str, folder: Path, parameters: SysbenchParameters = QUICK) ->
 @every_release
 def test_each_version_starts_with_the_base_config_does_every_step_and_stops(dbms: str, short: Path) -> None:
     build, translated, copied = prepared(dbms, short, asked("insert"))
-    with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
+    with running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
         connection = server.connect()
         reported = {str(name).lower(): str(value) for name, value in query(connection, "SHOW GLOBAL VARIABLES")}
         assert reported["version"].startswith(build.version)
@@ -117,11 +117,11 @@ def statements(connection: instance.Connection) -> int:
 def test_a_round_starts_from_the_same_bytes(short: Path) -> None:
     """Changes that one server made to its copy are not in the next one."""
     build, translated, copied = prepared("my8033.common", short)
-    with instance.running(build, copied, arguments=translated.arguments, log=short / "1.err") as server:
+    with running(build, copied, arguments=translated.arguments, log=short / "1.err") as server:
         query(server.connect(), "DELETE FROM rqps.sbtest1 WHERE id <= 100")
     shutil.rmtree(copied)
     _, _, copied = prepared("my8033.common", short)
-    with instance.running(build, copied, arguments=translated.arguments, log=short / "2.err") as server:
+    with running(build, copied, arguments=translated.arguments, log=short / "2.err") as server:
         check_tables(server.connect(), QUICK)
 
 
@@ -132,7 +132,7 @@ def test_a_server_leaves_no_open_file_behind(short: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     gc.disable()
     try:
-        with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err"):
+        with running(build, copied, arguments=translated.arguments, log=short / "mysqld.err"):
             pass
         assert len(list(Path("/proc/self/fd").iterdir())) <= before
     finally:
@@ -163,7 +163,7 @@ def test_a_server_killed_in_the_middle_of_a_step_fails_the_step_and_says_so(name
 
 def test_a_table_that_is_not_as_asked_fails_the_run(short: Path) -> None:
     build, translated, copied = prepared("my5624.common", short)
-    with instance.running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
+    with running(build, copied, arguments=translated.arguments, log=short / "mysqld.err") as server:
         connection = server.connect()
         query(connection, "DELETE FROM rqps.sbtest1 WHERE id = 7")
         with pytest.raises(RqpsError, match="rows: asked for 5000, found 4999"):

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 import pytest
+from live_server import running
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.build import locate
 from rqps.engines.mysql.data import origin_of
-from rqps.engines.mysql.instance import Connection, query, running
+from rqps.engines.mysql.instance import Connection, query
 from rqps.engines.mysql.reports import read_settings, read_status
 from rqps.store.schemas import SETTINGS
 from rqps.study import BuildSpec

@@ -136,13 +136,6 @@ def query(connection: Connection, sql: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-@contextmanager
-def running(build: Build, data: Path, *, arguments: tuple[str, ...] = (), log: Path) -> Iterator[Server]:
-    """Starts a server on `data` for the block. Fails if the server does not stop cleanly afterwards."""
-    with start(build, data, Start(log), arguments).making(f"making data of {build.name}") as server:
-        yield server
-
-
 def start(build: Build, data: Path, asked: Start, arguments: tuple[str, ...] = ()) -> Server:
     """Starts a server and waits until it answers."""
 
