@@ -22,8 +22,9 @@ from rqps.engines import Option, Start
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import copy_folder
 from rqps.engines.postgres import engine
+from rqps.engines.postgres.build import locate, source
 from rqps.engines.postgres.client import StatementError
-from rqps.engines.postgres.engine import MeasuredServer, PreparedServer, foresee, locate, memory_bytes, prepare
+from rqps.engines.postgres.engine import MeasuredServer, PreparedServer, foresee, memory_bytes, prepare
 from rqps.engines.postgres.unprivileged import server_user
 from rqps.errors import RqpsError
 
@@ -255,7 +256,7 @@ def test_a_socket_with_too_long_a_path_is_refused(short: Path, monkeypatch: pyte
 
 def test_a_promised_version_that_is_not_there() -> None:
     tree = prepared(asking("14.0")).build.directory
-    assert engine.source("mine", BuildSpec(path=str(tree))).version == "14.0"
+    assert source("mine", BuildSpec(path=str(tree))).version == "14.0"
     with pytest.raises(RqpsError, match=r"13\.1 is expected, but directory .* is 14\.0"):
         locate("mine", BuildSpec(path=str(tree), postgres="13.1"), lambda _: None)
     assert locate("mine", BuildSpec(path=str(tree), postgres="14"[:2] + ".0"), lambda _: None).major == "14"

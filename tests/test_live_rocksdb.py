@@ -17,8 +17,8 @@ import rqps
 from child import until
 from live_study import Place
 from rqps.engines import Start
-from rqps.engines.rocksdb.build import Build
-from rqps.engines.rocksdb.engine import Database, PreparedLibrary, locate, prepare, source, written_options
+from rqps.engines.rocksdb.build import Build, locate, source
+from rqps.engines.rocksdb.engine import Database, PreparedLibrary, prepare, written_options
 from rqps.engines.sources import debian
 from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data, make_ready, read_job

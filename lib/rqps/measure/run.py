@@ -30,8 +30,6 @@ from rqps.store.schemas import IDENTITY, SETTINGS, TABLES
 from rqps.study import in_words
 from rqps.workloads import Answer, Checked, How
 
-__all__ = ["Result", "conditions", "measure"]
-
 T = TypeVar("T")
 
 

@@ -20,7 +20,6 @@ from rqps.schedule.state import StudyFolder, this_host
 from rqps.store.write import write_text
 from rqps.study import RunsFile, build_and_config, read_runs_file, unfold
 from rqps.study.document import read_document
-from rqps.study.runs_file import Parameters
 from rqps.workloads import PARAMETERS
 
 FILE = "try.yaml"
@@ -234,13 +233,9 @@ def _load(engine: str, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
         if engine in model.of_engines and model.of_a_try:
             parameters = {**model.of_a_try, **({"steps": list(steps)} if steps else {})}
             try:
-                _validated(model, parameters)
+                model.model_validate_json(json.dumps(parameters))
             except ValidationError as error:
                 mistakes.append(f"{workload}: {error.errors()[0]['msg'].removeprefix('Value error, ')}")
             else:
                 return workload, parameters
     raise RqpsError("; ".join(mistakes) or f"no workload of {engine} suits a short try", fix="name other steps")
-
-
-def _validated(model: type[Parameters], parameters: Mapping[str, Any]) -> Parameters:
-    return model.model_validate_json(json.dumps(parameters))

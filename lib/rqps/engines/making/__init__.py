@@ -113,12 +113,6 @@ class Making:
             )
 
 
-def make(name: str, spec: BuildSpec, say: Say, *, jobs: int, niceness: int = 10, train: Train | None = None) -> Path:
-    """The tree of a build, which is made if it is not there yet."""
-    making = Making.of(name, spec)
-    return make_it(making, say, jobs=jobs, niceness=niceness, train=train)
-
-
 def make_it(making: Making, say: Say, *, jobs: int, niceness: int = 10, train: Train | None = None) -> Path:
     if making.tree.is_dir():
         return making.tree
@@ -436,6 +430,3 @@ def _sought(name: str, spec: BuildSpec) -> Sought:
     from rqps.engines import engine_of
 
     return engine_of(spec).source(name, spec).sought
-
-
-__all__ = ["Making", "make", "not_made", "refuse_other_recipe", "refuse_unlinked"]

@@ -20,18 +20,6 @@ from rqps.engines.preparation import Translated
 from rqps.engines.sources.programs import allocator_library, refuse_allocator, refuse_here
 from rqps.errors import RqpsError
 
-__all__ = [
-    "MeasuredServer",
-    "PreparedServer",
-    "counted",
-    "foresee",
-    "locate",
-    "memory_bytes",
-    "prepare",
-    "prepared",
-    "source",
-]
-
 counted = Counted("dispatch_command(*)", "connection")
 """The function that serves a client's command. The bracket in the pattern excludes `dispatch_command.cold`, a part
 that the compiler split off from the function. If the pattern also matched this part, counting would stop at the end

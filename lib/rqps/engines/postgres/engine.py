@@ -21,18 +21,6 @@ from rqps.engines.postgres.unprivileged import server_user
 from rqps.engines.preparation import Translated
 from rqps.engines.sources.programs import refuse_here
 
-__all__ = [
-    "MeasuredServer",
-    "PreparedServer",
-    "counted",
-    "foresee",
-    "locate",
-    "memory_bytes",
-    "prepare",
-    "prepared",
-    "source",
-]
-
 counted = Counted("PostgresMain", "connection", marker="pg_sleep")
 """The function in which a backend serves its client. More specific functions, such as exec_bind_message, are inlined
 in some builds."""
@@ -228,9 +216,7 @@ class MeasuredServer(Server):
         """Every setting as SHOW prints it, and the source of each setting that is not the release's default."""
         with self.connect() as connection:
             values = connection.query("SHOW ALL")
-            sources = connection.query(
-                "SELECT name, source FROM pg_settings WHERE source NOT IN ('default', 'client')"
-            )
+            sources = connection.query(SOURCES)
         rows = [("variable", str(row[0]), row[1] or "") for row in values]
         rows += [("source", str(name), where or "") for name, where in sources]
         return [{"kind": kind, "name": name, "value": value, "timed": None} for kind, name, value in rows]

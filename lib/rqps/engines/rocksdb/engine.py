@@ -19,9 +19,6 @@ from rqps.engines.rocksdb.flags import Flags, plain
 from rqps.engines.sources.programs import ask, refuse_here
 from rqps.errors import RqpsError, no_room
 
-__all__ = ["Database", "PreparedLibrary", "counted", "foresee", "locate", "memory_bytes", "prepare", "prepared"]
-__all__ += ["source"]
-
 counted = Counted("one_operation", "client")
 """The function of rqps's own driver for one operation. db_bench has no such function, so instructions of db_bench are
 not counted."""

@@ -8,7 +8,8 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Unpack
 
-from rqps.engines.rocksdb.engine import Database, PreparedLibrary, locate
+from rqps.engines.rocksdb.build import locate
+from rqps.engines.rocksdb.engine import Database, PreparedLibrary
 from rqps.errors import RqpsError
 from rqps.numbers import megabytes, sized
 from rqps.store.manifest import Warning_
