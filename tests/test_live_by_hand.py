@@ -63,7 +63,7 @@ def test_what_can_not_be_asked_for_is_refused_before_anything_starts(
     monkeypatch.chdir(ROOT)
     for message, asked in {
         "has the workload sysbench": ("db-bench", "demo"),
-        "is no build.config of runs.yaml": ("sysbench", "demo", "my8033.nothing"),
+        "my8033.nothing: runs.yaml has no config 'nothing'": ("sysbench", "demo", "my8033.nothing"),
         "can't be measured by hand": ("sysbench", "demo", "my8033.ps0", 1, "health"),
         "has no run of": ("sysbench", "demo", ["my5624.common", "my8033.ps0"], 1, "stacks"),
         "not JSON": ("sysbench", "demo", '["my5624'),

@@ -148,7 +148,7 @@ def test_a_try_that_can_t_be_made_says_why(place: Place) -> None:
         (("--build", "./none"), "no such directory"),
         (("--build", "my5624"), "no such build"),
         (("--build", "./mine", "point-qery"), "did you mean 'point-query'?"),
-        (("--build", "./mine", "--base", "my5624.bse"), "no build.config of runs.yaml"),
+        (("--build", "./mine", "--base", "my5624.bse"), "--base my5624.bse: runs.yaml has no config 'bse'"),
         (("--build", "./mine", "--config", "bse"), "did you mean 'base'?"),
     ):
         done = rqps_in(place, "try", *words)

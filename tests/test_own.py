@@ -232,8 +232,8 @@ def test_a_try_of_a_statement_writes_a_study_that_repeats_it(tmp_path: Path) -> 
     ("dbms", "values", "words"),
     [
         (("old.plain",), (), "a comparison needs two dbms"),
-        (("old.plain", "newer.plain"), (), "--dbms newer.plain: no build.config of runs.yaml; did you mean 'new'?"),
-        (("old.plain", "new"), (), "--dbms new: no build.config of runs.yaml"),
+        (("old.plain", "newer.plain"), (), "--dbms newer.plain: runs.yaml has no build 'newer'; did you mean 'new'?"),
+        (("old.plain", "new"), (), "--dbms new: runs.yaml has no config ''"),
         (("old.plain", "new.plain"), ("id",), "--values id is not NAME=VALUES"),
         (("old.plain", "new.plain"), ("id=[1",), "--values id=[1 is no list"),
         (("old.plain", "new.plain"), ("id=1..",), "'1..' is no column"),

@@ -133,8 +133,8 @@ def rates_reached(rates: str, end: str = "") -> list[pl.Expr]:
 
 
 def _rates_reached(study: Study) -> pl.DataFrame:
-    """p50 and p99 of the operations per second, for the first client alone, as published, and for the sum over all
-    clients."""
+    """p50 and p99 of the operations per second: of the first client alone, which is what the reports publish, and of
+    all clients together."""
     seconds = main_seconds(study, study.steps.filter(pl.col("kind") != "l.x"))
     first = seconds.filter(client=1).group_by(_OF_STEP).agg(rates_reached("operations"))
     of_all = seconds.group_by(*_OF_STEP, "second").agg(pl.col("operations").sum())

@@ -187,13 +187,17 @@ def _takes_a_question(notebook: Path) -> bool:
 
 
 def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
-    """True if a notebook belongs to a study's report, by the conditions in its metadata.
+    """True if a notebook belongs to a study's report: the study meets all conditions in the notebook's metadata.
 
-    All conditions must be met. They can require a run of one of several workloads or modes; a config that sets one of
-    several options, or an option that varies between configs of a workload (`varied`); that the study has measured
-    the parts of a scenario (levels), or has not; a minimum number of releases; that the results are imported, or are
-    not; and that a function returns True. Studies without rounds of throughput get a notebook only if it asks for
-    `releases`, for `counts`, or for the mode of a profile.
+    - `workloads`, `modes`: a run has one of these.
+    - `options`: a config sets one of these options; or an option that `varied` lists for a workload has two values.
+    - `levels`: true if the study must have measured the parts of a scenario, false if it must not.
+    - `releases`: the minimum number of releases.
+    - `imported`: true if the results must be imported, false if they must not.
+    - `function`: this function of the study returns True.
+
+    A study without rounds of throughput has no measured times. It gets the notebooks that have `releases` or `counts`
+    (which says that the notebook can compare counted instructions), and those with `modes` if it has few dbms.
     """
     only = asked_by(notebook)
     if "levels" in only and only["levels"] != (len(load_levels(study.place)) > 1):

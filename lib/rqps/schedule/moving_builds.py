@@ -145,8 +145,8 @@ class Watch:
 
 
 def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
-    """The watch of a study. Refuses a study in which no build can be replaced, or whose rounds can't give
-    verdicts."""
+    """The watch of a study. Refuses a study without a fixed number of at least 4 rounds, with hosts, without duets,
+    or in which no build can get a new version."""
     spec = study_of(runs_file, study)
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused

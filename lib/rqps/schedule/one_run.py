@@ -24,7 +24,7 @@ from rqps.schedule.rebuilds import known_versions, next_versions, rebuilt, refus
 from rqps.schedule.run_study import write_card
 from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.store.manifest import CARD, data_folder, read_study_card
-from rqps.study import Mode, Run, RunsFile, StudySpec, build_and_config, read_runs_file, study_of, unfold
+from rqps.study import Mode, Run, RunsFile, StudySpec, known_dbms, read_runs_file, study_of, unfold
 from rqps.study.runs_file import ConfigSpec
 from rqps.workloads import PARAMETERS
 
@@ -147,11 +147,7 @@ def _with_changes(
     has other dbms, parameters or options."""
     spec = runs_file.studies[study]
     configs = dict(runs_file.configs)
-    named = {name: build_and_config(name) for name in dbms}
-    for name, (build, config) in named.items():
-        if build not in runs_file.builds or config not in configs:
-            fix = f"name dbms as build.config, such as {spec.base}"
-            raise RqpsError(f"{name!r} is no build.config of runs.yaml", fix=fix)
+    named = {name: known_dbms(name, runs_file.builds, configs) for name in dbms}
     alone = not spec.duet or mode != "throughput"
     in_study = set(dbms) == set(spec.dbms) or (alone and set(dbms) <= set(spec.dbms))
     rounds = {"throughput": {"rounds": max(round, 1)}, "stacks": {"stacks_rounds": round}}

@@ -18,7 +18,7 @@ from rqps.schedule import rebuilds
 from rqps.schedule.run_study import write_card
 from rqps.schedule.state import StudyFolder, this_host
 from rqps.store.write import write_text
-from rqps.study import RunsFile, build_and_config, read_runs_file, unfold
+from rqps.study import RunsFile, known_dbms, read_runs_file, unfold
 from rqps.study.document import read_document
 from rqps.workloads import PARAMETERS
 
@@ -97,11 +97,7 @@ def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) 
     builds, configs = (dict(written.get(kind) or {}) for kind in ("builds", "configs"))
     if len(asked.dbms) < 2:
         raise RqpsError("--dbms: a comparison needs two dbms", fix="name them: --dbms my5624.common my8033.common")
-    named = {dbms: build_and_config(dbms) for dbms in asked.dbms}
-    for dbms, (build, config) in named.items():
-        if build not in builds or config not in configs:
-            known = instead(build, builds, "builds") if build not in builds else instead(config, configs, "configs")
-            raise RqpsError(f"--dbms {dbms}: no build.config of runs.yaml; {known}", fix="name one of these")
+    named = {dbms: known_dbms(dbms, builds, configs, "--dbms") for dbms in asked.dbms}
     configs_used = {config for _, config in named.values()}
     step: dict[str, Any] = {"sql": asked.sql}
     if asked.values:
@@ -175,10 +171,7 @@ def _write(asked: Try, name: str, build: dict[str, Any], written: Mapping[str, d
     """Writes the study of a try, with its builds and configs, to a file in the study's folder; returns the study's
     name, which depends on build, steps, base and config."""
     builds, configs = {name: build}, dict(written["configs"])
-    of_base, config_of_base = build_and_config(asked.base)
-    if asked.base and (of_base not in written["builds"] or config_of_base not in configs):
-        known = f"builds {', '.join(written['builds'])}; configs {', '.join(configs)}"
-        raise RqpsError(f"--base {asked.base}: no build.config of runs.yaml; it has {known}", fix="name one of these")
+    of_base, config_of_base = known_dbms(asked.base, written["builds"], configs, "--base") if asked.base else ("", "")
     config = asked.config or config_of_base or NO_OPTIONS
     if of_base:
         builds[of_base] = written["builds"][of_base]

@@ -38,7 +38,8 @@ SMALL_ROW_PX, SMALL_LABELS_PX, SMALL_COLUMN_PX = 18, 146, 22
 PHONE_PX = 358
 LETTER_PX = 6.4
 ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
-"""Minimum width of a small cell that shows sign and number, and of a cell that shows the number alone."""
+"""Minimum width of a small cell that shows the sign of its verdict (`▼`) and the number, and of one that shows the
+number alone."""
 MORE_FOR_PERCENT_PX = 24
 """The width that a number in percent needs beyond a ratio: `▼ −12.3 %` in place of `▼ 0.88`."""
 SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))

@@ -22,9 +22,9 @@ OTHERS_COUNT = 1 / 2
 the theory assumes: with all borrowed degrees of freedom, 8 of 100 pages of 4 to 6 rounds had a false verdict; with
 half of them, 1 to 5 of 100 (benchmarks/verdicts)."""
 FEW_FREEDOM, OTHERS_COUNT_FOR_FEW = 5.0, 0.3
-"""A group with fewer than 5 degrees of freedom of its own uses only 0.3 of the borrowed degrees of freedom. Of pages
-of 141 unlike steps with four rounds each, 10 of 100 would have a false verdict with a share of 1/2, but 4 with a
-share of 0.3."""
+"""A group with fewer than 5 degrees of freedom of its own uses only 0.3 of the borrowed degrees of freedom. In
+simulations of pages with 141 comparisons by four rounds, whose true spreads differ, 10 % of the pages had a false
+verdict with a share of 1/2, and 3 % with 0.3 (benchmarks/verdicts)."""
 USUAL_WEIGHS = 4
 """The weight of a spread known beforehand (`usual_spread`), as a number of rounds."""
 _TINY = 1e-18

@@ -161,8 +161,8 @@ METRICS = {metric.name: metric.value for metric in REGISTRY}
 USUAL_SPREADS = {metric.name: metric.usual_spread for metric in (*REGISTRY, COUNTED) if metric.usual_spread}
 TITLES = {metric.name: metric.title for metric in REGISTRY}
 SIDES = {metric.name: metric.side for metric in REGISTRY if metric.side}
-"""Maps metrics with verdicts to their names in sentences. The first metric in this order whose verdict is not unsure
-decides a comparison."""
+"""Maps metrics with verdicts to their names in sentences. Their order matters: the first of them whose verdict is not
+unsure decides the verdict of a step."""
 COMPARED = tuple(SIDES)
 PUBLISHED = {
     "cpu/o": "percent of host/operation",
@@ -184,7 +184,7 @@ DESCRIBED: dict[str, pl.Expr] = {
     "group": pl.lit("", pl.String),
     "clients": pl.lit(None, pl.Int32),
 }
-"""Columns that describe a step, with defaults for synthetic steps that lack them."""
+"""Columns that describe a step, with their values in a frame that lacks them."""
 
 USABLE = (
     (pl.col("operations").is_null() | (pl.col("operations") > 0))

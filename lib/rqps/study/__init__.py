@@ -17,6 +17,7 @@ from rqps.study.runs_file import (
     Some,
     StudySpec,
     build_and_config,
+    known_dbms,
     one_of,
     option_files,
 )

@@ -113,8 +113,8 @@ def _read_option_files(document: Document, runs_yaml: Path) -> None:
 
 
 def _studies_with(problems: Sequence[Problem], document: Document, study: str) -> set[str]:
-    """The studies with these problems, and the studies that extend them. Empty if `study` is one of them, or if a
-    problem is outside of the studies."""
+    """The studies to leave out so that `study` can be read: those with these problems, and those that extend them.
+    Empty if leaving out does not help: `study` is one of them, is unknown, or a problem is outside of the studies."""
     known = document.value.get("studies") if isinstance(document.value, dict) else None
     places = (problem.place for problem in problems)
     names = {place[1] if place[:1] == ("studies",) and place[1:] else None for place in places}

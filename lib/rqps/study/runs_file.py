@@ -57,6 +57,20 @@ def build_and_config(dbms: str) -> Dbms:
     return Dbms(build, config)
 
 
+def known_dbms(dbms: str, builds: Collection[str], configs: Collection[str], option: str = "") -> Dbms:
+    """The build and the config of a dbms that a command names, both of which runs.yaml must have. `option` is the
+    command's option, for the error.
+
+    >>> known_dbms("my8033.ps0", ["my8033"], ["ps0"])
+    Dbms(build='my8033', config='ps0')
+    """
+    for kind, name, known in zip(("build", "config"), build_and_config(dbms), (builds, configs), strict=True):
+        if name not in known:
+            what = f"{option} {dbms}: runs.yaml has no {kind} {name!r}; {instead(name, known, f'{kind}s')}"
+            raise RqpsError(what.lstrip(), fix="write BUILD.CONFIG, with a build and a config of runs.yaml")
+    return build_and_config(dbms)
+
+
 PlacementKind = Literal["same-cpu", "by-connection", "split", "free"]
 Asks = Literal["releases", "builds", "config", "parts", "breakdown", "writes", "waits"]
 """The kinds of questions. The first page of a report depends on the kind."""

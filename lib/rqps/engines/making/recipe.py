@@ -270,7 +270,7 @@ def parts_of(key: str, engine: str, words: Sequence[str], own: Mapping[str, Any]
     parts = {word: Part.model_validate(known[word]) for word in words}
     if (number := sum(part.compiler is not None for part in parts.values())) != 1:
         what = f"{key}: names {number} compilers, and has to name one"
-        raise RqpsError(what, fix="begin it with gcc or clang, and go on as in gcc, o2")
+        raise RqpsError(what, fix="name exactly one compiler, gcc or clang, among the parts, as in [gcc, o2]")
     return parts
 
 

@@ -65,11 +65,11 @@ class PointLookupsParameters(Parameters):
     clients: Some[Count] = (1, 4, 32)
     """Numbers of concurrent clients; every kind of query runs with each number."""
     seconds: Count | None = None
-    """For duets and heap, where sysbench runs the load: duration of the measured part of a step, in seconds per
-    server; 1 if not given."""
+    """For duets, and for PostgreSQL (`engines: [heap]`), where sysbench runs the load: duration of the measured part
+    of a step, in seconds per server; 1 if not given."""
     warmup_seconds: Annotated[int, Field(ge=0)] | None = None
-    """For duets and heap: duration of the warm-up before the measured part of every step, in seconds per server; 0 if
-    not given."""
+    """For duets, and for PostgreSQL: duration of the warm-up before the measured part of every step, in seconds per
+    server; 0 if not given."""
     slice_ms: Count | None = None
     """For duets: length of a slice, in milliseconds, in which one server has all the load; 20 if not given."""
     queries: Count | None = None
