@@ -106,8 +106,8 @@ class Job(BaseModel):
 
     @contextmanager
     def naming(self) -> Iterator[None]:
-        """Puts the name of the dbms before the message of an error in a duet, unless the message has the name already (not
-        only as part of a path)."""
+        """Puts the name of the dbms before the message of an error in a duet, unless the message has the name already
+        (not only as part of a path)."""
         try:
             yield
         except RqpsError as error:

@@ -1,8 +1,8 @@
 """The machine of a study: the findings of `rqps doctor`, and the state of the machine while the study was measured.
 
 The state is the CPU's clock rate and the *room*: the part of the last-level cache that this machine can use, while
-other guests of the CPU use the rest. Ratios depend on this state, so wherever the numbers of two studies stand side by
-side, a difference between the two states is named."""
+other guests of the CPU use the rest. Ratios depend on this state, so wherever the numbers of two studies stand side
+by side, a difference between the two states is named."""
 
 from typing import Any, NamedTuple
 

@@ -17,8 +17,8 @@ from rqps.study import Asks
 from rqps.workloads import work_of
 
 PARTS = {"clients": pl.Int32, "work": pl.String, "without": pl.String}
-"""Columns that say over which steps a mean is taken: those with this number of clients, those of this kind of work, or
-all except this step. All three are null for a mean over all steps."""
+"""Columns that say over which steps a mean is taken: those with this number of clients, those of this kind of work,
+or all except this step. All three are null for a mean over all steps."""
 ALL_PARTS = dict.fromkeys(PARTS)
 OVER_ALL = pl.all_horizontal(pl.col(*PARTS).is_null())
 MEANS = ("host", "metric", "relation", "base", "dbms", *PARTS, "steps")

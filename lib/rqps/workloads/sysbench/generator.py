@@ -177,7 +177,7 @@ def read_seconds(
     short = [second for second in must if threads_in[second] != threads]
     if short or not reported:
         raise RqpsError(
-            f"sysbench reported {len(threads_in)} seconds, {len(short)} of them not once for each of {threads} threads",
+            f"sysbench reported {len(threads_in)} seconds, {len(short)} not once for each of the {threads} threads",
             fix="read sysbench's output in the step's log",
         )
     return list(by_second(reported))
