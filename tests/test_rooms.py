@@ -142,7 +142,7 @@ READS_A_NAME = re.compile(
     r"""(?:\b(?:run|unit|dbms|base|metric|study|step|scenario)(?:["'][\])]+)?|\bkind["'][\])]+)(?:\.\w+)?"""
     r"""\.(?:r?partition|r?split|startswith|endswith|remove\w+)\(|"""
     r"""col\("(?:run|unit|dbms|instead_of|study|mode|side|metric|step|kind|scenario)"\)\.str\.(?!join|replace\()|"""
-    r""""-if-"|build_and_config\(|"""
+    r""""-if-"|(?:build_and_config|known_dbms)\(|"""
     r"""["']/["'] (?:not )?in (?:\w+\.)?run\b"""
 )
 """Code that takes a run's id, a dbms, a metric, a step or a scenario apart: what they stand for is in columns and
