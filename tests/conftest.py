@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Whoever starts tests in the background may have them ignore signals, and so would all that they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    rqps.collect_seldom()
+    rqps.save_cpu()
     # What tests write need not outlive a power cut, and the disk is slow while servers write gigabytes to it.
     pytest.MonkeyPatch().setattr("rqps.store.write.flush", lambda _path: None)
     os.environ.setdefault(

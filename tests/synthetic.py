@@ -12,9 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from rqps.store import Manifest, Placement, StudyCard, Warning_, write_manifest, write_study_card, write_table
-from rqps.store.schemas import TABLES
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 DBMS = ("my1.base", "my2.base", "my2.ps0")
@@ -166,6 +164,9 @@ def write_run(folder: Path, facts: Manifest, shape: Shape) -> Path:
 
 def write_rows(folder: Path, facts: Manifest, rows: Mapping[str, list[dict[str, Any]]]) -> Path:
     """Write a run with these rows; its other tables are empty."""
+    import polars as pl  # the kernels of scripted runs need none of it
+    from rqps.store.schemas import TABLES
+
     run = folder / f"run={facts.run}"
     run.mkdir(parents=True, exist_ok=True)
     for name, schema in TABLES.items():
@@ -180,11 +181,16 @@ def write_rows(folder: Path, facts: Manifest, rows: Mapping[str, list[dict[str, 
 @cache
 def _without_rows(name: str) -> bytes:
     """The file of an empty table: most are, in a made-up study."""
+    import polars as pl
+    from rqps.store.schemas import TABLES
+
     with tempfile.TemporaryDirectory() as folder:
         return write_table(Path(folder), name, pl.DataFrame(schema=TABLES[name])).read_bytes()
 
 
 def tables(facts: Manifest, shape: Shape) -> dict[str, list[dict[str, Any]]]:
+    from rqps.store.schemas import TABLES
+
     chance = random.Random(f"{facts.run} {shape.noise}")
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for position, step in enumerate(shape.steps):

@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 import pytest
-from rqps.stats.change_points import CELL, Courses, courses, stretched
+from rqps.stats.change_points import CELL, Courses, courses
+from rqps.stats.stretches import stretched
 
 RELEASES = [f"r{number:02}.z" for number in range(12)]
 

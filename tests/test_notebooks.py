@@ -12,14 +12,15 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat import NotebookNode
+from rqps.show.renderer import PICTURES
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 READ = [path for path in NOTEBOOKS if path.parent.name in ("analysis", "investigate")]
 LINES = 15
 
-WITHOUT_GRAMMAR = '__import__("sys").modules.setdefault("rfc3987_syntax", None)'
-"""Keeps a kernel of nbval from making a grammar that takes 1.5 s of CPU, as `rqps` does in its own."""
+STARTUP = '__import__("rqps").save_cpu()'
+"""What `rqps` does in its own kernels, for those of nbval: else they make a grammar that takes 1.5 s of CPU."""
 
 every_notebook = pytest.mark.parametrize(
     "notebook", NOTEBOOKS, ids=[str(path.relative_to(ROOT / "notebooks")) for path in NOTEBOOKS]
@@ -131,15 +132,16 @@ def test_what_is_to_be_read_ships_with_what_it_shows(notebook: Path) -> None:
 
 def shows(notebooks: list[Path], data: Path) -> "subprocess.CompletedProcess[str]":
     """Executed by nbval, which compares all cells and names each, as passed or failed. A chart is compared by its
-    specification."""
+    specification, and its picture is not drawn."""
     # rqps is imported before nbval, which would have the grammar made here, too.
     pytest_without_grammar = [sys.executable, "-m", "pytest", "-qrpfE", "--override-ini=addopts=", "-p", "rqps"]
     nbval = ["-p", "packed_outputs", "-p", "no:cacheprovider"]
     nbval += ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=300"]
+    kernel = {"RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py"), PICTURES: str(data), "TZ": "UTC"}
     return subprocess.run(
         [*pytest_without_grammar, *nbval, *map(str, notebooks)],
         cwd=ROOT / "tests",  # where `packed_outputs` is
-        env={**os.environ, "RQPS_DATA": str(data), "PYTHONSTARTUP": str(data / "startup.py"), "TZ": "UTC"},
+        env={**os.environ, **kernel},
         capture_output=True,
         text=True,
     )
@@ -150,7 +152,7 @@ def shown(
     request: pytest.FixtureRequest, samples: Path
 ) -> Iterator[dict[Path, "Future[subprocess.CompletedProcess[str]]"]]:
     """Those that were asked for, by as many processes as there are CPUs."""
-    (samples / "startup.py").write_text(WITHOUT_GRAMMAR)
+    (samples / "startup.py").write_text(STARTUP)
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     wanted = [test.callspec.params["notebook"] for test in tests if "shown" in test.fixturenames]
     asked = [notebook for notebook in READ if notebook in wanted]

@@ -296,7 +296,7 @@ def test_builds_have_different_short_names(numbers: Published) -> None:
     assert len({short(build) for build in builds}) == len(builds)
 
 
-@pytest.mark.usefixtures("data_folder")
+@pytest.mark.usefixtures("data_folder", "undrawn")
 def test_the_notebook_runs_where_nothing_was_measured() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=str(ROOT))

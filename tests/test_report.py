@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from rqps import show
 from rqps.errors import RqpsError
 from rqps.report import build
-from rqps.report.render import content_of, json_in_html, notebook_page
+from rqps.report.render import content_of, json_in_html, notebook_page, vega
 from rqps.report.site import MOST_OF_A_LOG, NOTEBOOKS, Progress
 from rqps.show.renderer import MIME
 from rqps.show.words import NOT_COMPARED
@@ -152,6 +152,13 @@ def test_a_page_has_one_bundle_and_every_chart_its_picture(report: Path) -> None
     for picture in pictures:
         assert base64.b64decode(picture.removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
     assert len(page) < 1_800_000
+
+
+def test_the_bundle_needs_no_cache_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = vega()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "file"))
+    assert vega.__wrapped__() == stored
 
 
 def test_a_page_without_charts_carries_no_bundle(report: Path) -> None:

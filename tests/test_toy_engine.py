@@ -34,7 +34,7 @@ studies:
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """A copy of the library and the notebooks with the toy in it; not one of the files that are there is changed."""
-    shutil.copytree(ROOT / "lib/rqps", tmp_path / "lib/rqps", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "lib/rqps", tmp_path / "lib/rqps", ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     for page in (tmp_path / "notebooks/analysis").glob("*.ipynb"):
         if page.name != "relative_throughput.ipynb":  # one page says it, in a quarter of the time

@@ -8,7 +8,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-from rqps import __version__, collect_seldom, commands
+from rqps import __version__, commands, save_cpu
 from rqps.errors import RqpsError, of_the_system
 from rqps.terminal import printable, show_what_it_can
 
@@ -364,7 +364,7 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    collect_seldom()
+    save_cpu()
     for stream in (sys.stdout, sys.stderr):
         show_what_it_can(stream)
     parser = _parser()

@@ -18,7 +18,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import time
@@ -84,6 +83,8 @@ def _ended(child: int) -> int | None:
 
 
 def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: float, stop: int) -> None:
+    import shutil  # takes a third of the time of the imports, and a load generator does not need it
+
     locks = [_in_use(folder) for folder in scratch]
     asked_to_stop: list[int] = []
     wakeup, waker = os.pipe()

@@ -40,7 +40,7 @@ QUIET = "--IPKernelApp.log_level=ERROR"  # a Jupyter kernel warns at each start 
 NO_HISTORY = "--HistoryManager.enabled=False"  # nobody typed these cells
 KERNEL = """\
 import rqps, runpy, sys
-rqps.collect_seldom()
+rqps.save_cpu()
 sys.modules["debugpy"] = None
 from ipykernel.iostream import IOPubThread
 IOPubThread._setup_pipe_in = lambda thread: setattr(thread, "_pipe_flag", False)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rqps import save_cpu
 from rqps.errors import RqpsError
 from rqps.schedule.hours import Hours
 from rqps.schedule.run_study import LocalRunner, run_study
@@ -49,4 +50,5 @@ def main(house: Path, study: str, *options: str) -> int:
 
 
 if __name__ == "__main__":
+    save_cpu()
     sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

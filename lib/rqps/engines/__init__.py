@@ -49,7 +49,7 @@ class Strict(BaseModel):
     read them at the start of each command and Jupyter kernel, which takes a tenth of the CPU time of the imports.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     @classmethod
     def description_of(cls, key: str) -> str:

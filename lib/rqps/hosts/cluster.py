@@ -35,7 +35,7 @@ from rqps.schedule.watch import POLL_S, Stopped, Watcher
 from rqps.store.manifest import CARD, MANIFEST, check_files, read_manifest
 from rqps.study import HostSpec, Run
 
-SERVE = "from rqps.hosts.worker import serve; serve()"
+SERVE = "import rqps; rqps.save_cpu(); from rqps.hosts.worker import serve; serve()"
 PATIENCE_S = 90.0
 """Maximum wait for a worker to end, in seconds: a stopped run gives its server 75 s to shut down."""
 LAST_LINES = 5

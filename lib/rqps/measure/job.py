@@ -53,7 +53,7 @@ class Job(BaseModel):
     """A run that is ready to be measured: its build is found, its options are translated, its tables are loaded and
     its CPUs are chosen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     run: Run
     folder: Path

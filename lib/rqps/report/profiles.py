@@ -3,6 +3,7 @@ this study, or of another study of the same steps and binaries."""
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,14 @@ class Links(NamedTuple):
 
 def asked_by(notebook: Path) -> dict[str, Any]:
     """The metadata of a notebook for reports, such as the conditions under which a report includes the notebook."""
-    return dict(json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {}))
+    return dict(_metadata(notebook, notebook.stat().st_mtime_ns))
+
+
+@cache
+def _metadata(notebook: Path, _changed_ns: int) -> dict[str, Any]:
+    # A report asks a dozen times for the metadata of each notebook, and a notebook with its outputs has a megabyte.
+    metadata: dict[str, Any] = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
+    return metadata
 
 
 def links_to_profiles(study: str, data: Path, page: str | None, pages: Path) -> Links:

@@ -6,8 +6,10 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import version
 from itertools import chain, count, takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import nbformat
@@ -20,6 +22,7 @@ from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbformat import NotebookNode, ValidationError
 
+from rqps.engines.cache import cache_dir, made_once
 from rqps.errors import RqpsError
 from rqps.scratch import replacing
 from rqps.show.claims import as_item
@@ -321,11 +324,22 @@ def write_page(file: Path, page: str) -> Path:
 
 @cache
 def vega() -> Markup:
-    """Vega, Vega-Lite and vega-embed in one script, which a page contains once."""
-    import vl_convert
+    """Vega, Vega-Lite and vega-embed in one script, which a page contains once. Making it takes more than a second,
+    so the script is stored in the user's cache."""
 
-    bundle: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
-    return Markup(bundle.replace("</script", "<\\/script"))
+    def make(folder: Path) -> None:
+        import vl_convert
+
+        script: str = vl_convert.javascript_bundle(vl_version=VEGALITE)  # type: ignore[call-arg]
+        (folder / "vega.js").write_text(script.replace("</script", "<\\/script"), encoding="utf-8")
+
+    name = f"vega-lite-{VEGALITE}-of-vl-convert-{version('vl-convert-python')}"
+    with TemporaryDirectory(prefix="rqps-") as temporary:
+        try:
+            folder = made_once(cache_dir() / "tools" / name, make, lambda _: None)
+        except RqpsError:  # the cache can't be written, and a report needs nothing else there
+            make(folder := Path(temporary))
+        return Markup((folder / "vega.js").read_text(encoding="utf-8"))
 
 
 @cache

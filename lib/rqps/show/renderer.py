@@ -22,7 +22,6 @@ import polars as pl
 from altair.utils.schemapi import SchemaBase, _FromDict
 from altair.vegalite.v6.schema.core import VegaLiteSchema
 from great_tables import GT
-from IPython.core.getipython import get_ipython
 
 from rqps import keeper
 from rqps.errors import RqpsError
@@ -49,7 +48,8 @@ def enable() -> None:
     alt.theme.enable("rqps")
     alt.data_transformers.disable_max_rows()  # by default, Altair refuses more than 5000 rows
     VegaLiteSchema.from_dict = classmethod(_from_dict)  # type: ignore[assignment]
-    if (shell := get_ipython()) and shell.display_formatter:
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell and shell.display_formatter:
         formatters = shell.display_formatter.formatters
         formatters["text/html"].for_type(GT, _table_html)
         formatters["text/plain"].for_type(GT, lambda table, printer, _cycle: printer.text(_in_words(table)))

@@ -46,7 +46,7 @@ LONGEST_REASON = 500
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class _Sealed(_Frozen):

@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 from polars.io.plugins import register_io_source
@@ -163,7 +162,8 @@ def beside(rows: pl.DataFrame, known: pl.DataFrame, *on: str) -> pl.DataFrame:
     alike = rows.select(pl.struct(on).rle().struct.unnest())
     keys = alike.select(pl.col("value").struct.unnest())
     joined = keys.join(known, on=on, how="left", maintain_order="left", validate="m:1").drop(on)
-    return rows.hstack(joined[np.repeat(np.arange(joined.height), alike["len"].to_numpy())])
+    places = alike.select(pl.int_range(pl.len()).repeat_by("len").explode()).to_series()
+    return rows.hstack(joined[places])
 
 
 def _at_once(files: Sequence[tuple[Path, Manifest]]) -> Iterator[list[tuple[Path, Manifest]]]:

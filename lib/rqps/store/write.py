@@ -4,21 +4,25 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import polars as pl
-from polars.exceptions import SchemaError
+from typing import TYPE_CHECKING
 
 from rqps.engines.cache import sha256
 from rqps.errors import RqpsError
 from rqps.scratch import replacing
 from rqps.store.manifest import CARD, MANIFEST, SCHEMA_VERSION, File, Manifest, StudyCard, sealed
-from rqps.store.schemas import TABLES
+
+if TYPE_CHECKING:
+    import polars as pl
 
 VERSION_KEY = "rqps_schema_version"
 
 
-def write_table(folder: Path, name: str, frame: pl.DataFrame) -> Path:
+def write_table(folder: Path, name: str, frame: "pl.DataFrame") -> Path:
     """Writes one raw table into a run's folder; refuses a frame that does not match its schema."""
+    from polars.exceptions import SchemaError  # a process that only starts runs does not need polars
+
+    from rqps.store.schemas import TABLES
+
     path = folder / f"{name}.parquet"
     try:
         ordered = frame.match_to_schema(TABLES[name])

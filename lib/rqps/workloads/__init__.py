@@ -4,7 +4,7 @@ The classes here define everything that a run needs from a workload.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -26,8 +26,22 @@ def _module(name: str, part: str) -> Any:
     return import_module(f"{__name__}.{_FOLDERS[name]}.{part}")
 
 
-PARAMETERS: dict[str, type[Parameters]] = {name: _module(name, "parameters").PARAMETERS for name in _FOLDERS}
+class _Models(Mapping[str, type[Parameters]]):
+    """Maps each workload to the model of its parameters. The module of a workload is imported when its model is first
+    asked for: most processes need one workload only."""
 
+    def __getitem__(self, name: str) -> type[Parameters]:
+        model: type[Parameters] = _module(name, "parameters").PARAMETERS
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FOLDERS)
+
+    def __len__(self) -> int:
+        return len(_FOLDERS)
+
+
+PARAMETERS = _Models()
 
 UNKNOWN = (KeyError, ValueError, ModuleNotFoundError)
 """The errors for a step that a workload does not know, and for a workload without a module of steps."""
