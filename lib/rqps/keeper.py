@@ -83,7 +83,7 @@ def _ended(child: int) -> int | None:
 
 
 def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: float, stop: int) -> None:
-    import shutil  # takes a third of the time of the imports, and a load generator does not need it
+    import shutil  # the import takes 2 ms of CPU time, and a load generator does not need it
 
     locks = [_in_use(folder) for folder in scratch]
     asked_to_stop: list[int] = []
