@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from child import running_from, until
 from rqps.schedule.state import RunState, state
 from rqps.study import Run, read_runs_file
 from rqps.workloads import PARAMETERS
+from rqps_run import main
 
 TESTS = Path(__file__).parent
 RUNS = """
@@ -40,6 +44,7 @@ class House:
         self.path = path
         self.study = path / "data/raw/study=demo"
         self.log = path / "order.log"
+        self.environment = {"PYTHONPATH": f"{TESTS}:{TESTS / 'notebooks'}", "RQPS_CACHE": str(path / "cache")}
         run = path / "notebooks/run"
         run.mkdir(parents=True)
         shutil.copy(TESTS / "notebooks/scripted.ipynb", run / "sysbench.ipynb")
@@ -85,19 +90,17 @@ class House:
 
     def start(self, *options: str, under: Sequence[str] = (), **popen: Any) -> "subprocess.Popen[str]":
         """Starts the command, under another one where one is given."""
-        command = [*under, sys.executable, str(TESTS / "notebooks/rqps_run.py"), str(self.path), "demo", *options]
-        env = os.environ | {
-            "PYTHONPATH": f"{TESTS}:{TESTS / 'notebooks'}",
-            "RQPS_CACHE": str(self.path / "cache"),
-            "PYTHONUNBUFFERED": "1",
-        }
+        command = [*under, sys.executable, str(TESTS / "rqps_run.py"), str(self.path), "demo", *options]
+        env = os.environ | self.environment | {"PYTHONUNBUFFERED": "1"}
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, env=env, text=True, **(pipes | popen))
 
-    def run(self, *options: str, **popen: Any) -> tuple[int, str]:
-        process = self.start(*options, **popen)
-        words, _ = process.communicate(timeout=600)
-        return process.returncode, words
+    def run(self, *options: str) -> tuple[int, str]:
+        """The exit code and the words of the command in this process."""
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as words, redirect_stderr(words):
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            return main(self.path, "demo", *options), words.getvalue()
 
     def until(self, met: Callable[[], object]) -> None:
         until(met, why=lambda: "\n".join(self.noted()))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from child import rqps as command
 from child import until
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -41,9 +42,11 @@ class Place:
         popen |= {"cwd": self.path, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, text=True, start_new_session=True, **popen)
 
-    def run(self, code: int = 0, **popen: Any) -> str:
-        """Its words, where it ends with this exit code."""
-        return ended(self.start(**popen), code)
+    def run(self, code: int = 0) -> str:
+        """The words of the command in this process, where it ends with this exit code."""
+        done = command("run", "small", cwd=self.path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
     def wait(self, what: str, result: Callable[[], object], process: "subprocess.Popen[str]") -> None:
         def met() -> object:

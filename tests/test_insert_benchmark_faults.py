@@ -14,13 +14,13 @@ import pytest
 from child import small_disk
 from live_inserts import Inserts, asked, empty_server
 from live_server import runs_of
-from live_study import Place
+from live_study import Place, ended
 from rqps.engines import Start
 from rqps.engines.mysql import instance
 from rqps.engines.mysql.engine import prepare
 from rqps.errors import RqpsError
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 OLD = "my5624.common"
 """It starts in a second."""
@@ -125,12 +125,12 @@ def disk(tmp_path: Path) -> Iterator[Starting]:
 
 def test_a_disk_that_fills_fails_its_run_alone_and_is_given_back(tmp_path: Path, disk: Starting) -> None:
     place = Place(tmp_path, RUNS_YAML)
-    place.run(**disk(False))
+    ended(place.start(**disk(False)), 0)
     (before,) = place.study.glob("run=*")
     digests = digested(before)
 
     place.ask(RUNS_YAML.replace("dbms: [my5624.base]", "dbms: [my5624.base, my5624.ps0]"))
-    output = place.run(1, **disk(True))
+    output = ended(place.start(**disk(True)), 1)
     assert "l.i0: " in output
     assert "The table 'pi1' is full" in output
     assert list(place.study.glob("run=*")) == [before]

@@ -27,7 +27,7 @@ from ssh_host import on_a_disk
 from test_live_servers import prepared
 from test_live_study import RUNS
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 
 def kill_server(keeper: int) -> None:
@@ -159,7 +159,7 @@ def test_a_full_disk_of_the_cache_is_named(
     monkeypatch.setenv("RQPS_CACHE", str(cache))
     fill = 'cp -a "$0/." "$1" && shift && exec "$@"'
     place.under = (*on_a_disk(cache, size), "sh", "-c", fill, str(links), str(cache))
-    output = place.run(1)
+    output = ended(place.start(), 1)
     assert re.search(words, output), output
     assert "what to do: make room " in output
     assert not list(place.study.glob("run=*"))

@@ -19,6 +19,7 @@ import psutil
 import pytest
 from child import Child, next_of
 from house import House, end
+from live_study import ended
 from rqps.schedule.run_folder import clear_stale
 from rqps.schedule.state import StudyFolder
 from rqps.scratch import PREFIX
@@ -233,5 +234,5 @@ def test_the_next_command_sweeps_what_a_killed_one_left_in_temporary_folders(
     private = private_folder(small_house, short)
     end(process, signal.SIGKILL)
     small_house.script({})
-    assert small_house.run()[0] == 0
+    ended(small_house.start(), 0)
     assert not private.exists()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from child import small_disk as small_disk_at
 from house import House
+from live_study import ended
 
 ROOM_BYTES = 2_000_000
 LIMITED = ["prlimit", f"--fsize={ROOM_BYTES}"]
@@ -196,8 +197,7 @@ def small_disk(tmp_path: Path) -> Iterator[dict[str, Any]]:
 
 def the_study_ends_in_order(house: House, fault: str, **popen: Any) -> None:
     house.script({house.name(house.states()[1].run): fault})
-    code, words = house.run(**popen)
-    assert code == 1
+    words = ended(house.start(**popen), 1)
     assert "No space left on device" in words or "File too large" in words
     assert f"make room for {house.study}, then run the same command again" in words
     assert "Traceback" not in words
@@ -211,7 +211,7 @@ def test_while_tables_are_written_and_on_from_there(tmp_path: Path, small_disk: 
     house = House(tmp_path)
     the_study_ends_in_order(house, "fill", **small_disk)
     house.script({})
-    assert house.run(**small_disk)[0] == 0
+    ended(house.start(**small_disk), 0)
     assert [state.state for state in house.states()] == ["done", "done"]
 
 
