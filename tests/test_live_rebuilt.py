@@ -16,8 +16,9 @@ from rqps.engines import engine_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import sha256
 from rqps.store.manifest import read_study_card
+from rqps.workloads.sysbench.parameters import SysbenchParameters
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 STUDY = """\
 studies:
@@ -118,8 +119,10 @@ def versions(place: Place, study: str) -> list[tuple[str, str]]:
     return [(version.name, version.note) for version in read_study_card(folder).builds]
 
 
-def test_a_course_of_tries(place: Place) -> None:
+def test_a_course_of_tries(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first version, which is kept, to a verdict on each further one, with the next one's steps its own."""
+    for name, least in {"table_rows": 2000, "seconds": 1}.items():
+        monkeypatch.setitem(SysbenchParameters.of_a_try, name, least)
     asked = ("point-query", "--config", "base", "--rounds", "1")
     study, _, words = tried(place, *asked).partition(": ")
     assert words == "the current build is copied, as the base; next: rebuild it, then run the same command again\n"

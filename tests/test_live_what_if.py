@@ -13,7 +13,7 @@ from live_study import OLD_AND_SMALL, Place
 from rqps import stats
 from test_one_regression import executed, sections
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 RUNS = (
     OLD_AND_SMALL
@@ -73,7 +73,7 @@ def kernel(place: Place) -> Iterator[tuple[KernelManager, BlockingKernelClient]]
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=60)
-    Cell(client, "import rqps; from rqps import experiment; experiment.BUDGET_S = 30").wait()
+    Cell(client, "import rqps; from rqps import experiment; experiment.SECONDS, experiment.BUDGET_S = 1, 15").wait()
     yield manager, client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
