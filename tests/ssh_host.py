@@ -98,6 +98,8 @@ class Computer:
         """Starts its SSH server, itself under another command where one is given."""
         environment = {**os.environ, "HOME": str(self.folder), "TMPDIR": str(self.folder / "tmp")}
         environment["RQPS_HOST_LOCK"] = ""  # which all these hosts would share
+        # pyenv, which a user may have, takes 0.1 s for each version of Python that rqps asks for.
+        environment["PATH"] = f"{Path(sys.executable).parent}:{os.defpath}:/usr/sbin:/sbin"
         environment.pop("RQPS_CACHE", None)
         on_its_cpus = [str(shutil.which("taskset")), "--cpu-list", ",".join(map(str, self.cpus))]
         command = [

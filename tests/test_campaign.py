@@ -8,7 +8,7 @@ import pytest
 from campaign import COMMANDS, PHASES, faults
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
-SHARES = [["inserts", "db-bench"], ["rounds", "lookups"], ["duet"]]
+SHARES = [["inserts", "db-bench"], ["rounds", "lookups"], ["try", "bisect", "import"]]
 SHARES.append([kind for kind in COMMANDS if not any(kind in share for share in SHARES)])
 
 
