@@ -16,7 +16,7 @@ from rqps.engines.mysql.instance import query
 from rqps.engines.sources.programs import sysbench
 from rqps.workloads.insert_benchmark.generator import SCRIPT
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 INSERT = "INSERT INTO pi1 (dateandtime, cashregisterid, customerid, productid, price, data) VALUES {} rows"
 DELETE = "DELETE FROM pi1 WHERE transactionid >= N ORDER BY transactionid ASC LIMIT {}"

@@ -25,7 +25,7 @@ from rqps.study import read_runs_file, unfold
 from rqps.workloads import PARAMETERS
 from test_live_study import RUNS as STUDY_RUNS
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 OPERATIONS = 100
 RUNS = """
@@ -236,7 +236,8 @@ def test_a_killed_kernel_takes_its_server_with_it(study_place: StudyPlace, count
 
 def test_cache_misses_stand_beside_the_instructions(tmp_path: Path) -> None:
     text = RUNS.replace("dbms: [BUILD.base]", "caches: true\n    dbms: [my5614.base, my5624.base]")
-    text = text.replace("BUILD", "my5614").replace("STEPS", "point-query").replace("CONFIG", "max_connections: 100")
+    text = text.replace("BUILD", "my5614").replace("STEPS", "point-query")
+    text = text.replace("CONFIG", "table_definition_cache: 400")
     text = text.replace("  counted:", "  small:").replace("    rounds: 1", "    rounds: 0").replace(", THREADS", "")
     place = StudyPlace(tmp_path, text)
     place.run()

@@ -23,7 +23,7 @@ from rqps.workloads.own import tables_file
 from rqps.workloads.own.parameters import OwnParameters
 from rqps.workloads.own.workload import Own
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 SHOP = Path(__file__).parent.parent / "data/shop/shop.sql"
 
 

@@ -18,7 +18,7 @@ from rqps.workloads.insert_benchmark.steps import find
 from rqps.workloads.insert_benchmark.workload import InsertBenchmark, explained
 from test_live_postgres import Dbms
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 RUNS = """
 builds:
   pg12: {postgres: "12.3"}

@@ -16,7 +16,7 @@ from rqps.workloads.point_lookups.steps import UNHINTED, find
 from rqps.workloads.point_lookups.workload import PointLookups
 from test_live_postgres import Dbms
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 RUNS = """
 builds:
   pg12: {postgres: "12.3"}

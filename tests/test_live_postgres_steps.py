@@ -25,7 +25,7 @@ from rqps.workloads.sysbench.steps import find, listed
 from rqps.workloads.sysbench.workload import Sysbench, check_plan, flush
 from test_live_postgres import Dbms
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 STEPS = "point-query, update-nonindex, write-only, insert, read-only"
 RUNS = f"""
 builds:

@@ -34,7 +34,7 @@ from rqps.workloads.db_bench.parameters import DbBenchParameters
 from rqps.workloads.db_bench.steps import find
 from rqps.workloads.db_bench.workload import DbBenchSteps
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 OLD, NEW = "6.11.4", "9.7.3"
 RUNS = f"""

@@ -12,7 +12,7 @@ import rqps
 from live_study import OLD_AND_SMALL, Place, ended
 from rqps.store.schemas import MODE_TABLES, TABLES, WORKLOAD_TABLES
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 RUNS = (
     OLD_AND_SMALL

@@ -18,7 +18,7 @@ from rqps.measure.counters import read_idle_ns
 from rqps.measure.turns import Side
 from rqps.stats import measured, rounds
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 
 RUNS = (
     OLD_AND_SMALL

@@ -13,7 +13,7 @@ from rqps.profile import waits
 from rqps.show.claims import wrong
 from rqps.store.read import Study
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 CLIENTS = 4
 RUNS = """
 builds:
