@@ -12,23 +12,33 @@ from rqps.errors import RqpsError
 from rqps.schedule.run_study import LocalRunner
 from rqps.schedule.training import make_builds
 from rqps.scratch import Scratch
-from rqps.study import read_runs_file
+from rqps.study import RunsFile, read_runs_file
 from rqps.workloads import PARAMETERS
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.live
+NAMES = ["pg15_gcc_o2", "pg15_clang_o2"]
+
+
+@pytest.fixture(scope="module")
+def runs_file(tmp_path_factory: pytest.TempPathFactory) -> RunsFile:
+    """Our own runs.yaml, if the source of its builds can be had."""
+    runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
+    source = runs_file.builds[NAMES[0]].made_from
+    assert source is not None
+    try:
+        tree.put_into(NAMES[0], source, tmp_path_factory.mktemp("source") / "tree", print)
+    except RqpsError as error:
+        pytest.skip(f"its source can't be had here: {error.message}")
+    return runs_file
 
 
 @pytest.mark.usefixtures("clang")
-@pytest.mark.parametrize("name", ["pg15_gcc_o2", "pg15_clang_o2"])
-def test_a_server_is_built_from_source_and_makes_a_database(name: str, messages: list[str], tmp_path: Path) -> None:
-    runs_file = read_runs_file(ROOT / "runs.yaml", PARAMETERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_server_is_built_from_source_and_makes_a_database(
+    name: str, runs_file: RunsFile, messages: list[str]
+) -> None:
     spec = runs_file.builds[name]
-    assert spec.made_from is not None
-    try:
-        tree.put_into(name, spec.made_from, tmp_path / "source", messages.append)
-    except RqpsError as error:
-        pytest.skip(f"its source can't be had here: {error.message}")
     make_builds(runs_file, [(name, spec)], LocalRunner(ROOT / "notebooks", ROOT / "runs.yaml"), messages.append)
     build = engine_of(spec).locate(name, spec, messages.append)
     assert isinstance(build, Build)

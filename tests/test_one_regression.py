@@ -60,6 +60,11 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
+def sample() -> dict[str, Any]:
+    return executed("where-did-it-go", SAMPLE)
+
+
+@pytest.fixture(scope="module")
 def screen(names: dict[str, Any]) -> Drawing:
     made = names["screen"]
     assert isinstance(made, Drawing)
@@ -125,16 +130,15 @@ def test_settings_that_differ_are_those_of_the_two(names: dict[str, Any]) -> Non
     assert asked.select("name", "base_value", "me_value").rows() == [("performance_schema", "ON", "OFF")]
 
 
-def test_of_lists_of_flags_only_what_differs_is_shown() -> None:
-    settings = executed("where-did-it-go", SAMPLE)["settings"].filter(name="optimizer_switch", asked_for="")
+def test_of_lists_of_flags_only_what_differs_is_shown(sample: dict[str, Any]) -> None:
+    settings = sample["settings"].filter(name="optimizer_switch", asked_for="")
     base, me = settings.filter(base="my5624.common", dbms="my8033.common").select("base_value", "me_value").row(0)
     assert "skip_scan=on" in me
     assert "index_merge=on" not in f"{base}{me}"
 
 
-def test_what_to_try_would_change_something_and_touches_enough() -> None:
-    names = executed("where-did-it-go", SAMPLE)
-    tries = names["tries"].filter(pl.col("call").str.starts_with("rqps.what_if"))
+def test_what_to_try_would_change_something_and_touches_enough(sample: dict[str, Any]) -> None:
+    tries = sample["tries"].filter(pl.col("call").str.starts_with("rqps.what_if"))
     assert not tries.filter(
         pl.col("dbms").str.ends_with(".ps0"), pl.col("call").str.contains("performance_schema")
     ).height
@@ -143,12 +147,12 @@ def test_what_to_try_would_change_something_and_touches_enough() -> None:
     ).height
     percents = tries.with_columns(percent=pl.col("it_would_tell").str.extract(r": ([\d.]+) %").cast(pl.Float64))
     assert percents["percent"].min() >= 2.0, "the smallest effect"
-    schema = names["components"].filter(part="performance schema").join(percents, on=names["keys"])
+    schema = sample["components"].filter(part="performance schema").join(percents, on=sample["keys"])
     schema = schema.filter(pl.col("call").str.contains("performance_schema"))
     off = schema["percent"] - 100 * schema["me_estimate"] / schema["me_measured"]
     assert schema.height > 0
     assert off.abs().max() < 0.06, "as the table of components has it"
-    of_questions = percents.group_by(names["keys"], maintain_order=True).agg("percent")["percent"].to_list()
+    of_questions = percents.group_by(sample["keys"], maintain_order=True).agg("percent")["percent"].to_list()
     assert all(sizes == sorted(sizes, reverse=True) for sizes in of_questions)
 
 
@@ -239,9 +243,10 @@ def test_lists_choose_the_question_on_a_page_without_a_kernel(
 
 
 @pytest.mark.page
-def test_a_page_has_the_nodes_of_one_question_and_no_id_twice(browser: Browser, tmp_path: Path) -> None:
-    made = executed("where-did-it-go", SAMPLE)["screen"]
-    with opened(browser, page_of(tmp_path, made), DESKTOP) as tab:
+def test_a_page_has_the_nodes_of_one_question_and_no_id_twice(
+    browser: Browser, sample: dict[str, Any], tmp_path: Path
+) -> None:
+    with opened(browser, page_of(tmp_path, sample["screen"]), DESKTOP) as tab:
         drawn(tab)
         first = shown(tab)
         choose(tab, "step", "insert")
