@@ -11,6 +11,7 @@ from rqps.report import build, one_file, site
 from rqps.report.check import wrong_claims
 from rqps.report.claimed import frames_of
 from rqps.report.site import NOTEBOOKS, analysis_notebooks, reading
+from rqps.show import drawing
 from rqps.store import load
 
 WIDER = """[...document.querySelectorAll("main .table")].filter((each) => each.checkVisibility())
@@ -39,10 +40,12 @@ pytestmark = pytest.mark.page
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of reports, in which the page that is the same for all of them is made once. One kernel executes the
-    notebooks of all, since it takes 2 s of CPU to start."""
-    with reading(tmp_path_factory.mktemp("kernel") / "executed") as reader, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site, "reading", lambda _folder: nullcontext(reader))
-        yield tmp_path_factory.mktemp("reports")
+    notebooks of all, since it takes 2 s of CPU to start. Nobody looks at the pictures in place of the charts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "__file__", str(Path(__file__).with_name("small_pictures.py")))
+        with reading(tmp_path_factory.mktemp("kernel") / "executed") as reader:
+            patch.setattr(site, "reading", lambda _folder: nullcontext(reader))
+            yield tmp_path_factory.mktemp("reports")
 
 
 @pytest.mark.parametrize("study", [name for name in STUDIES if not (name[-2] == "-" and name[-1].isdigit())])

@@ -162,6 +162,7 @@ def shown(
         yield {notebook: done[at % cpus] for at, notebook in enumerate(asked)}
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("notebook", READ, ids=[path.stem for path in READ])
 def test_a_notebook_shows_what_was_committed(
     notebook: Path, shown: dict[Path, "Future[subprocess.CompletedProcess[str]]"]
