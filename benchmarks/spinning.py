@@ -67,6 +67,14 @@ def generators(lines: dict[str, list[list[str]]]) -> pl.DataFrame:
     )
 
 
+def histogram(lines: dict[str, list[list[str]]]) -> pl.DataFrame:
+    """The percentage of each value among the numbers drawn with a delay of 6."""
+    rows = [(name, int(value), int(count)) for name, value, count in lines["range"]]
+    drawn = pl.DataFrame(rows, schema=["generator", "value", "count"], orient="row")
+    percent = 100 * pl.col("count") / pl.col("count").sum().over("generator")
+    return drawn.with_columns(percent.round(1)).pivot("value", index="generator", values="count")
+
+
 def delays(lines: dict[str, list[list[str]]]) -> pl.DataFrame:
     """Microseconds of ut_delay(N), beside those published for 8.0.40."""
     published = pl.read_csv(PUBLISHED / "ut_delay.csv").filter(version="8.0.40")
@@ -118,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--path", action="append", default=[], metavar="VERSION=FOLDER", help=path_help)
     asked = parser.parse_args(arguments)
     lines = measured()
-    for table in (generators(lines), delays(lines)):
+    for table in (generators(lines), histogram(lines), delays(lines)):
         print(markdown(table), end="\n\n")
     paths = dict(path.split("=", 1) for path in asked.path)
     specs = [BuildSpec(mysql=version, path=folder) for version, folder in paths.items()]

@@ -10,6 +10,7 @@ from rqps.engines import FileLine, Start, facts_of
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql import my_cnf
 from rqps.engines.mysql.engine import foresee, prepare
+from rqps.engines.mysql.options import translate
 from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data
 from rqps.overview import option_files_lines
@@ -17,6 +18,7 @@ from rqps.study import Option, RunsFile, read_runs_file, unfold
 from rqps.study.runs_file import resolve
 from rqps.workloads import PARAMETERS
 from test_live_servers import QUICK
+from test_options import NEW
 
 RUNS_YAML = """\
 builds:
@@ -132,6 +134,27 @@ def test_a_line_that_no_server_takes_is_an_error_of_its_file_and_line(
     with pytest.raises(RqpsError) as caught:
         read(tmp_path, f"[mysqld]\nserver_id=1\n{line}\n")
     assert str(caught.value).startswith(f"{tmp_path}/etc/my.cnf:3: configs.common.my_cnf: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("max_conections=100", "no option max_conections (did you mean max_connections?), which etc/my.cnf:4 sets"),
+        ("query_cache_type=1", "no option query_cache_type, which etc/my.cnf:4 sets"),  # 5.7 has it
+    ],
+)
+def test_an_option_that_a_release_lacks_is_an_error_of_its_line(line: str, words: str, tmp_path: Path) -> None:
+    asked = resolve(read(tmp_path, f"[mysqld]\nlog_bin=OFF\n\n{line}\n").configs, "common", "8.0.33")
+    known = {**NEW, "innodb_buffer_pool_size": "134217728"}
+    with pytest.raises(RqpsError) as caught:
+        translate(asked, known, dbms="new.common", version="8.0.33")
+    assert str(caught.value).startswith(f"new.common: MySQL 8.0.33 has {words}\n")
+    assert "in an option file, begin its name with loose_" in str(caught.value)
+
+
+def test_an_option_of_a_config_has_no_line_of_the_file_that_sets_it_too(tmp_path: Path) -> None:
+    asked = resolve(read(tmp_path).configs, "common", "8.0.33")
+    assert (asked["sync_binlog"].line, asked["innodb_buffer_pool_size"].line) == ("etc/my.cnf:13", "")
 
 
 def test_an_option_before_the_first_group_is_an_error(tmp_path: Path) -> None:

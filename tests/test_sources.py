@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from releases import digest, find, server_in
 from rqps.engines import sources
 from rqps.engines.cache import cache_dir
+from rqps.engines.postgres import build as postgres
 from rqps.errors import RqpsError
 from rqps.study import BuildSpec
 
@@ -55,6 +56,16 @@ def test_a_directory_without_mysqld_is_an_error(tmp_path: Path, messages: list[s
     server_in(tmp_path, "bin").chmod(0o644)  # there, but it can't be run
     with pytest.raises(RqpsError, match="has no executable mysqld"):
         find(messages, path=str(tmp_path))
+
+
+def test_a_build_tree_of_postgresql_has_to_be_installed(tmp_path: Path) -> None:
+    for place in ("src/backend/postgres", "src/bin/initdb/initdb"):
+        program = tmp_path / place
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    with pytest.raises(RqpsError, match=r"has no executable postgres(.|\n)*what make install left"):
+        postgres.locate("mine", BuildSpec(path=str(tmp_path), postgres="15.18"), print)
 
 
 def test_a_version_other_than_promised_is_an_error_with_both(tmp_path: Path, messages: list[str]) -> None:

@@ -1,9 +1,15 @@
 """Time of threads per operation: what they wait for by their stacks, and costs that add up to all recorded time."""
 
+import shutil
+from pathlib import Path
+
 import polars as pl
 import pytest
+import rqps
+from rqps import stats
+from rqps.pages import waiting as page
 from rqps.profile import breakdown, flame_tree, waiting
-from rqps.profile.waits import idle_waits, time_costs, wait_of
+from rqps.profile.waits import LEFT_OVER, NOT_SEEN, idle_waits, time_costs, time_of_clients, wait_of
 from rqps.store.schemas import IDENTITY, STACKS, THREADS
 from synthetic_stacks import steps_of, whose
 
@@ -103,3 +109,39 @@ def test_differences_of_waiting_are_those_of_any_cost(costs: pl.DataFrame) -> No
 def test_the_innermost_known_function_says_what_a_thread_waits_for(engine: str, stack: str, wait: str) -> None:
     role, *names = stack.replace("log writer", "log-writer").split(" ")
     assert wait_of(engine, [role, *names]) == wait
+
+
+def test_a_round_that_was_hardly_recorded_does_not_count() -> None:
+    stacks, threads, steps = (pl.concat(frames) for frames in zip(times_of(BASE), times_of(ME), strict=True))
+    hardly = pl.when(pl.col("dbms") == ME).then(0.09).otherwise("elapsed_s")
+    assert set(time_costs(stacks, threads, steps)["dbms"]) == {BASE, ME}
+    assert set(time_costs(stacks, threads.with_columns(elapsed_s=hardly), steps)["dbms"]) == {BASE}
+    assert set(time_costs(stacks, threads.filter(dbms=BASE), steps)["dbms"]) == {BASE}
+
+
+def test_unexplained_is_all_time_without_a_kind(samples: Path) -> None:
+    study = rqps.load("waits-of-updates", samples)
+    time = time_of_clients(study)
+    explained = time.filter(~pl.col("kind").is_in([NOT_SEEN, LEFT_OVER]))
+    shares = explained.group_by("step", "dbms").agg(left=1 - pl.col("us").sum() / pl.col("all_us").first())
+    sentences = page.findings(study, time).sentences
+    for share in (shares["left"].min(), shares["left"].max()):
+        assert f"{100 * share:.1f} %" in next(one for one in sentences if "unexplained" in one)
+
+
+def test_the_page_names_the_rounds_that_are_left_out(samples: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(samples / "sample/study=waits-of-updates", tmp_path / "study=waits-of-updates")
+    base = rqps.load(copy).card.base
+    is_hardly_recorded = (pl.col("dbms") == base) & (pl.col("step") == "insert") & (pl.col("round") < 4)
+    tenth = pl.when(is_hardly_recorded).then(pl.col("elapsed_s") / 10).otherwise("elapsed_s")
+    threads = pl.read_parquet(copy / "threads.parquet").with_columns(elapsed_s=tenth)
+    threads.write_parquet(copy / "threads.parquet")
+    study = rqps.load(copy)
+    time = time_of_clients(study)
+    name = stats.short_names(study)[base]
+    left_out = f"insert: 3 of 4 rounds of {name} are left out, since perf recorded less than 50 % of the step."
+    assert left_out in page.findings(study, time).sentences
+    assert set(time.filter(step="insert", dbms=base)["n"]) == {1}
+    every = page.findings(study, time.clear()).sentences
+    assert left_out in every
+    assert not any("waits_rounds" in sentence for sentence in every)

@@ -94,6 +94,8 @@ class Option:
 
     value: str | int | float | bool
     optional: bool = False
+    line: str = field(default="", compare=False)
+    """The line of the option file that sets the option, such as `etc/my.cnf:7`; empty if the config sets it."""
 
 
 def option_name(key: str) -> str:

@@ -68,8 +68,9 @@ class _Source(Strict):
     """
 
     path: Annotated[str, StringConstraints(pattern=r"^(/|~/)")] | None = None
-    """A directory with a build in it, absolute or below `~/`: an unpacked release or a build tree. For an engine that
-    is a library: the directory of the library, or the path of a program that contains it."""
+    """A directory with a build in it, absolute or below `~/`: an unpacked release, the result of
+    `make install`, or a build tree if the server runs from it. For an engine that is a library: the directory of the
+    library, or the path of a program that contains it."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~]+/[!-~]+$")] | None = None
     """A tarball or a zip; `sha256` must be given with it."""
     maven: Annotated[str, StringConstraints(pattern=r"^[\w.-]+(:[\w.-]+){2,4}$")] | None = None

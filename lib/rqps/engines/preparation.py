@@ -44,22 +44,25 @@ def translate(
 ) -> Translated:
     """Translates the options `asked` one by one by `translated`, which returns None if the version lacks the option,
     and raises a ValueError for an impossible value. One error, which begins with `has`, names all wrong options."""
-    parts, wrong = [], []
+    parts, wrong, files = [], [], ""
     for name, option in asked.items():
+        where = f", which {option.line} sets" * bool(option.line)
         try:
             part = translated(name, option.value)
         except ValueError as error:
-            wrong.append(f"{name}: {error}")
+            wrong.append(f"{name}: {error}{where}")
             continue
         if part or option.optional:
             parts.append(part or Translated(left_out=(name,)))
         else:
             near = difflib.get_close_matches(name, known, n=1)
-            wrong.append(f"no option {name}" + (f" (did you mean {near[0]}?)" if near else ""))
+            wrong.append(f"no option {name}" + (f" (did you mean {near[0]}?)" if near else "") + where)
+            files = files or " (in an option file, begin its name with loose_)" * bool(where)
     if wrong:
         raise RqpsError(
             f"{has} {'; '.join(wrong)}",
-            fix="correct the config, or end an option's key with ? to leave it out where a version does not have it",
+            fix=f"correct the config, or end an option's key with ?{files} to leave it out where a version does not "
+            "have it",
         )
     return Translated(
         tuple(argument for part in parts for argument in part.arguments),

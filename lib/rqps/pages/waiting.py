@@ -7,10 +7,18 @@ from dataclasses import replace
 import polars as pl
 
 from rqps import stats
-from rqps.numbers import formatted
+from rqps.numbers import formatted, percent
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
-from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, time_of_clients
+from rqps.profile.waits import (
+    LEAST_RECORDED,
+    LEFT_OVER,
+    NO_CPU,
+    NOT_SEEN,
+    idle_waits,
+    left_out,
+    time_of_clients,
+)
 from rqps.show import Claim, Clause, Nothing, Row, Sentences, few_rounds, finding, joined, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
@@ -19,18 +27,21 @@ FRAME = "time_of_clients"
 LEAST_SHARE = 0.01
 """The minimum share of an operation's time that a kind of wait needs to be named."""
 _CELL = ("host", "step", "dbms")
+_UNEXPLAINED = [NOT_SEEN, LEFT_OVER]
 
 
 def findings(study: Study, of: pl.DataFrame) -> Sentences:
     """A sentence for each step in `of`, which has rows of `time_of_clients`. It gives the time of an operation in the
-    dbms that waits longest, by kind of wait, and the sum of the base's waits. The last sentence is on the clients'
-    time that the recorded threads do not account for."""
+    dbms that waits longest, by kind of wait, and the sum of the base's waits. The last sentences are on the clients'
+    time that no kind of wait explains, and on the rounds that are left out."""
+    names, out = stats.short_names(study), left_out(study)
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
-        return Nothing([f"No waits were recorded in this study. {advice}"])
-    names = stats.short_names(study)
+        nothing = f"No waits were recorded in this study. {advice}"
+        return Nothing([*_left_out(out, names)] or [nothing])
     steps = [phrase("{}: {}", step, clause) for step, clause in _steps(of, study.card.base, names)]
-    return Sentences([*steps, _left(of, names), *[ASSUMED] * (of["n"].min() == 1)])
+    few = _left_out(out.join(of, on=["host", "step"], how="semi"), names)
+    return Sentences([*steps, _left(of, names), *few, *[ASSUMED] * (of["n"].min() == 1)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
@@ -97,20 +108,31 @@ def _time(rows: pl.DataFrame, name: str) -> Clause:
 
 
 def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
-    """A sentence on the share of the clients' time that the recorded threads do not account for: the lowest and the
-    highest share of all steps and dbms."""
-    rest = of.filter(kind=LEFT_OVER).sort("share", maintain_order=True).to_dicts()
-    ends = [_percent(row) for row in (rest[0], rest[-1])]
+    """A sentence on the share of the clients' time that no kind of wait explains: the lowest and the highest share of
+    all steps and dbms."""
+    rest = of.filter(pl.col("kind").is_in(_UNEXPLAINED)).group_by(_CELL, maintain_order=True)
+    rows = rest.agg(pl.col("share").sum()).sort("share", maintain_order=True).to_dicts()
+    ends = [_percent(row) for row in (rows[0], rows[-1])]
     if ends[0] == ends[1]:
         return finding(phrase("{} of the time of clients is unexplained", ends[0]))
-    most = max(rest, key=lambda row: abs(row["share"]))
+    most = max(rows, key=lambda row: abs(row["share"]))
     whose = f"most of {names[most['dbms']]} in {most['step']}"
     return finding(phrase("{} to {} of the time of clients is unexplained, {}", *ends, whose))
 
 
+def _left_out(rows: pl.DataFrame, names: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each step and dbms with rounds that are left out."""
+    for row in rows.to_dicts():
+        rounds = f"{row['left_out']} of {rounds_of([row['n']])}"
+        verb = "are" if row["left_out"] > 1 else "is"
+        why = f"perf recorded less than {percent(LEAST_RECORDED)} of the step"
+        yield f"{row['step']}: {rounds} of {names[row['dbms']]} {verb} left out, since {why}."
+
+
 def _percent(row: Row) -> Clause:
-    text = formatted(100 * row["share"], "+.1f")
-    return Clause(f"{text} %", [_claim(row, 100 * row["share"], "percent", text)])
+    text = formatted(100 * row["share"], ".1f")
+    cell = {name: row[name] for name in _CELL} | {"kind": _UNEXPLAINED}
+    return Clause(f"{text} %", [Claim(FRAME, cell, 100 * row["share"], "percent", "sum", written=text)])
 
 
 def _part(form: str, row: Row) -> Clause:

@@ -21,11 +21,15 @@ NOT_SEEN = "not seen"
 """Time of a thread that was off the CPU before its first recorded event, and time in which its events were lost."""
 LEFT_OVER = "left over"
 """The clients' time minus the recorded time of the threads that serve them; it may be negative."""
+LEAST_RECORDED = 0.5
+"""The waits of a round count only if perf recorded at least this share of the step: what is recorded of a step is
+scaled up to all of it."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
 WORK = "work"
 """The kind of wait of a background thread that has no work; all engines share this name."""
 _FOR_WORK = ("a sleep", "another thread", "the system")
 _KEYS = ("host", "dbms", "round", "step")
+_ENOUGH = pl.col("share") >= LEAST_RECORDED
 
 
 class Wait(NamedTuple):
@@ -96,11 +100,11 @@ def time_costs(
     """Thread time in µs per operation by stack, in the columns `COSTS`. A stack is the role of a thread, the kind of
     its time, and the functions in which the thread left the CPU. The component of a row is the kind of time.
 
-    The rows contain all time of all threads that ran in the step. `threads` and `steps` are of the same runs.
+    The rows contain all time of all threads that ran in the step, without the rounds in which less than
+    `LEAST_RECORDED` of the step was recorded. `threads` and `steps` are of the same runs.
     """
-    recorded = threads.lazy().group_by("run", "step").agg(recorded_s=pl.col("elapsed_s").max()).collect()
-    per_ns = pl.col("elapsed_s") / pl.col("recorded_s") / 1e3 / pl.col("operations")
-    scale = usable(steps).join(recorded, on=["run", "step"]).select("run", "step", per_ns=per_ns)
+    per_ns = 1 / pl.col("share") / 1e3 / pl.col("operations")
+    scale = _shares(threads, steps).filter(_ENOUGH).select("run", "step", per_ns=per_ns)
     every = stacks.lazy().collect()
     off = repaired(every.filter(pl.col("event").is_in([WAITING, READY])))
     rest = every.filter(pl.col("event").is_in([RUNNING, UNSEEN, LOST]))
@@ -121,6 +125,22 @@ def time_costs(
         cost=pl.col("weight") * pl.col("per_ns"), samples=pl.col("samples").cast(pl.Float64)
     )
     return by_stack(costs.drop("number").rename({"with_kind": "number"}), stack)
+
+
+def _shares(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """The usable steps with the `share` of their time that perf recorded."""
+    recorded = threads.lazy().group_by("run", "step").agg(recorded_s=pl.col("elapsed_s").max()).collect()
+    share = pl.col("recorded_s").fill_null(0) / pl.col("elapsed_s")
+    return usable(steps).join(recorded, on=["run", "step"], how="left").with_columns(share=share)
+
+
+def left_out(study: Study) -> pl.DataFrame:
+    """The steps and dbms with rounds whose waits do not count, since less than `LEAST_RECORDED` of the step was
+    recorded: the number of these rounds (`left_out`) and of all rounds (`n`)."""
+    recorded = load(study.place, mode="waits")
+    shares = _shares(recorded.threads, recorded.steps).sort("host", "step", "dbms")
+    rounds = shares.group_by("host", "step", "dbms", maintain_order=True).agg(left_out=(~_ENOUGH).sum(), n=pl.len())
+    return rounds.filter(pl.col("left_out") > 0)
 
 
 @lru_cache(maxsize=2)

@@ -133,7 +133,7 @@ class OptionFile(Strict):
                 fix="write the version beside the build's source in runs.yaml",
             )
         of_it = (line for line in self.lines if line.taken and line.series in ("", series))
-        return {line.name: Option(line.value, line.optional) for line in of_it}
+        return {line.name: Option(line.value, line.optional, f"{self.path}:{line.number}") for line in of_it}
 
 
 _AS_WRITTEN = WithJsonSchema({"type": "string", "examples": ["etc/my.cnf"]})

@@ -5,6 +5,7 @@ release. This module lists only options that have another form in some versions.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from rqps.engines import Option, preparation
 from rqps.engines.preparation import Translated, Value
@@ -59,7 +60,7 @@ def _with_capacity(asked: Mapping[str, Option], known: Mapping[str, str]) -> dic
     if size is None or "innodb_redo_log_capacity" not in known or LOG_FILES[0] in known:
         return dict(asked)
     number = int(canonical(files.value)) if files else 2
-    capacity = Option(int(canonical(size.value)) * number, size.optional)
+    capacity = replace(size, value=int(canonical(size.value)) * number)
     others = {name: option for name, option in asked.items() if name not in LOG_FILES}
     return {"innodb_redo_log_capacity": capacity, **others}
 

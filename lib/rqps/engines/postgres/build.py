@@ -45,7 +45,9 @@ class Build(engines.Build):
 
 
 def source(name: str, spec: BuildSpec) -> Source:
-    return sources.source_of(name, spec, Sought("postgres", server_in, "postgresql-17"))
+    # A build tree has no share directory, which initdb needs.
+    trees = "an unpacked release, what make install left (postgres with initdb beside it)"
+    return sources.source_of(name, spec, Sought("postgres", server_in, "postgresql-17", trees=trees))
 
 
 def locate(name: str, spec: BuildSpec, say: Say) -> Build:

@@ -168,6 +168,8 @@ class Sought:
     """Globs of the files in a tree that the program uses when it runs, in which `*` matches `/` too."""
     how_compiled: Callable[[Path], dict[str, str]] = compiled.how_compiled
     """Reads facts about the compilation from the program."""
+    trees: str = "an unpacked release, a build tree after make"
+    """The directories in which the program can be, in words."""
 
 
 @dataclass(frozen=True)
@@ -311,8 +313,8 @@ class Source:
         if program is None:
             raise RqpsError(
                 f"{key}: {self.words} has no executable {self.sought.program}, in bin/ for instance",
-                fix="give an unpacked release, a build tree after make, an archive of one of these, or the package "
-                f"that holds {self.sought.program} itself, such as {self.sought.package}",
+                fix=f"give {self.sought.trees}, an archive of one of these, or the package that holds "
+                f"{self.sought.program} itself, such as {self.sought.package}",
             )
 
     def _unpack_archive(self, name: str, folder: Path, say: Say) -> None:
