@@ -1,6 +1,5 @@
 """Time of threads per operation: what they wait for by their stacks, and costs that add up to all recorded time."""
 
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +9,9 @@ from rqps import stats
 from rqps.pages import waiting as page
 from rqps.profile import breakdown, flame_tree, waiting
 from rqps.profile.waits import LEFT_OVER, NOT_SEEN, idle_waits, time_costs, time_of_clients, wait_of
+from rqps.store import write_manifest, write_table
+from rqps.store.manifest import read_manifest
+from rqps.store.packing import unpack
 from rqps.store.schemas import IDENTITY, STACKS, THREADS
 from synthetic_stacks import steps_of, whose
 
@@ -130,13 +132,13 @@ def test_unexplained_is_all_time_without_a_kind(samples: Path) -> None:
 
 
 def test_the_page_names_the_rounds_that_are_left_out(samples: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(samples / "sample/study=waits-of-updates", tmp_path / "study=waits-of-updates")
-    base = rqps.load(copy).card.base
-    is_hardly_recorded = (pl.col("dbms") == base) & (pl.col("step") == "insert") & (pl.col("round") < 4)
-    tenth = pl.when(is_hardly_recorded).then(pl.col("elapsed_s") / 10).otherwise("elapsed_s")
-    threads = pl.read_parquet(copy / "threads.parquet").with_columns(elapsed_s=tenth)
-    threads.write_parquet(copy / "threads.parquet")
-    study = rqps.load(copy)
+    (folder,) = unpack(str(samples / "sample/study=waits-of-updates"), tmp_path / "raw")
+    base = rqps.load(folder).card.base
+    for run in sorted(folder.glob(f"run=w0[123]@{base}@*")):
+        tenth = pl.when(pl.col("step") == "insert").then(pl.col("elapsed_s") / 10).otherwise("elapsed_s")
+        write_table(run, "threads", pl.read_parquet(run / "threads.parquet").with_columns(elapsed_s=tenth))
+        write_manifest(run, read_manifest(run))
+    study = rqps.load(folder)
     time = time_of_clients(study)
     name = stats.short_names(study)[base]
     left_out = f"insert: 3 of 4 rounds of {name} are left out, since perf recorded less than 50 % of the step."
