@@ -141,7 +141,7 @@ def test_the_page_names_the_rounds_that_are_left_out(samples: Path, tmp_path: Pa
     study = rqps.load(folder)
     time = time_of_clients(study)
     name = stats.short_names(study)[base]
-    left_out = f"insert: 3 of 4 rounds of {name} are left out, since perf recorded less than 50 % of the step."
+    left_out = f"Left out: 3 of 4 rounds of {name} in insert, since perf recorded less than half of the step."
     assert left_out in page.findings(study, time).sentences
     assert set(time.filter(step="insert", dbms=base)["n"]) == {1}
     every = page.findings(study, time.clear()).sentences

@@ -1,5 +1,4 @@
-"""The page on waiting: sentences that divide the time of an operation into running on a CPU, being ready without a
-CPU, and waiting, by kind of wait."""
+"""The page on waiting: sentences on the time of an operation: running, ready without a CPU, and waiting, by kind."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -7,18 +6,10 @@ from dataclasses import replace
 import polars as pl
 
 from rqps import stats
-from rqps.numbers import formatted, percent
+from rqps.numbers import formatted
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
-from rqps.profile.waits import (
-    LEAST_RECORDED,
-    LEFT_OVER,
-    NO_CPU,
-    NOT_SEEN,
-    idle_waits,
-    left_out,
-    time_of_clients,
-)
+from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, left_out, time_of_clients
 from rqps.show import Claim, Clause, Nothing, Row, Sentences, few_rounds, finding, joined, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
@@ -37,8 +28,7 @@ def findings(study: Study, of: pl.DataFrame) -> Sentences:
     names, out = stats.short_names(study), left_out(study)
     if of.is_empty():
         advice = "Give it waits_rounds: 4 in runs.yaml and run it again: only what is missing is measured."
-        nothing = f"No waits were recorded in this study. {advice}"
-        return Nothing([*_left_out(out, names)] or [nothing])
+        return Nothing([*_left_out(out, names)] or [f"No waits were recorded in this study. {advice}"])
     steps = [phrase("{}: {}", step, clause) for step, clause in _steps(of, study.card.base, names)]
     few = _left_out(out.join(of, on=["host", "step"], how="semi"), names)
     return Sentences([*steps, _left(of, names), *few, *[ASSUMED] * (of["n"].min() == 1)])
@@ -108,8 +98,7 @@ def _time(rows: pl.DataFrame, name: str) -> Clause:
 
 
 def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
-    """A sentence on the share of the clients' time that no kind of wait explains: the lowest and the highest share of
-    all steps and dbms."""
+    """A sentence on the lowest and the highest share of the clients' time that no kind of wait explains."""
     rest = of.filter(pl.col("kind").is_in(_UNEXPLAINED)).group_by(_CELL, maintain_order=True)
     rows = rest.agg(pl.col("share").sum()).sort("share", maintain_order=True).to_dicts()
     ends = [_percent(row) for row in (rows[0], rows[-1])]
@@ -121,12 +110,9 @@ def _left(of: pl.DataFrame, names: Mapping[str, str]) -> Clause:
 
 
 def _left_out(rows: pl.DataFrame, names: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each step and dbms with rounds that are left out."""
     for row in rows.to_dicts():
-        rounds = f"{row['left_out']} of {rounds_of([row['n']])}"
-        verb = "are" if row["left_out"] > 1 else "is"
-        why = f"perf recorded less than {percent(LEAST_RECORDED)} of the step"
-        yield f"{row['step']}: {rounds} of {names[row['dbms']]} {verb} left out, since {why}."
+        rounds = f"{row['left_out']} of {rounds_of([row['n']])} of {names[row['dbms']]} in {row['step']}"
+        yield f"Left out: {rounds}, since perf recorded less than half of the step."
 
 
 def _percent(row: Row) -> Clause:
