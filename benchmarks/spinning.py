@@ -72,7 +72,7 @@ def histogram(lines: dict[str, list[list[str]]]) -> pl.DataFrame:
     rows = [(name, int(value), int(count)) for name, value, count in lines["range"]]
     drawn = pl.DataFrame(rows, schema=["generator", "value", "count"], orient="row")
     percent = 100 * pl.col("count") / pl.col("count").sum().over("generator")
-    return drawn.with_columns(percent.round(1)).pivot("value", index="generator", values="count")
+    return drawn.with_columns(count=percent.round(1)).pivot("value", index="generator", values="count")
 
 
 def delays(lines: dict[str, list[list[str]]]) -> pl.DataFrame:
