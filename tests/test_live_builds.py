@@ -4,9 +4,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from rqps.engines import engine_of
+from rqps.engines import Option, engine_of
 from rqps.engines.making import Making, tree
 from rqps.engines.postgres.build import Build
+from rqps.engines.postgres.engine import prepare
 from rqps.engines.postgres.unprivileged import server_user
 from rqps.errors import RqpsError
 from rqps.schedule.run_study import LocalRunner
@@ -14,6 +15,7 @@ from rqps.schedule.training import make_builds
 from rqps.scratch import Scratch
 from rqps.study import RunsFile, read_runs_file
 from rqps.workloads import PARAMETERS
+from test_live_postgres import Dbms
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.live
@@ -62,3 +64,7 @@ def test_a_server_is_built_from_source_and_makes_a_database(
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert (folder / "data/PG_VERSION").read_text() == "15\n"
+    icu = {"locale_provider": Option("icu"), "icu_locale": Option("en-US")}
+    with pytest.raises(RqpsError, match="ICU is not supported in this build") as raised:
+        prepare(Dbms("15.18", icu, spec=spec), messages.append)
+    assert "--locale-provider=icu --icu-locale=en-US" in str(raised.value)

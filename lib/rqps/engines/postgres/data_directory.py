@@ -16,8 +16,12 @@ from rqps.engines.postgres.postmaster import ANSWER_PATIENCE_S, Server, start
 from rqps.engines.postgres.unprivileged import server_user
 from rqps.errors import RqpsError
 
-SHAPING = {"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""}
-"""Maps the options that decide what initdb writes to their values for configs that do not set them."""
+SHAPING = {
+    **{"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""},
+    "icu_locale": None,
+}
+"""Maps the options that decide what initdb writes to their values for configs that do not set them. An option with
+None is part of the identity of data directories only if a config sets it."""
 QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
 """Server options for loading tables; they have no effect on the loaded data. Commits stay synchronous: right after
 asynchronous commits, a vacuum could not mark their rows as visible to all, and index-only scans would read the table,
@@ -45,7 +49,12 @@ class Origin(preparation.Origin[dict[str, Setting]]):
             [*initdb, "--help"], env=environment, stdout=subprocess.PIPE, text=True, check=False
         ).stdout
         call = [*(user.prefix if user else ()), *initdb, *its_own, "-D", str(data), "-N", "-A", "trust", "-U", USER]
-        self.call([*call, *self._options(help_text)], environment, data.parent)
+        options = [*self._options(help_text)]
+        try:
+            self.call([*call, *options], environment, data.parent)
+        except RqpsError as error:
+            asked = f"{error.message}\nThe config asks for {' '.join(options)}."
+            raise RqpsError(asked, fix=error.fix) from error
         shutil.rmtree(folder, ignore_errors=True)
 
     def start(self, data: Path, log: Path, known: dict[str, Setting] | None) -> Server:  # noqa: ARG002
@@ -83,4 +92,5 @@ class Origin(preparation.Origin[dict[str, Setting]]):
 
 
 def origin_of(build: Build, asked: Mapping[str, Option]) -> Origin:
-    return Origin(build, SHAPING | {name: plain(asked[name].value) for name in SHAPING if name in asked})
+    shape = SHAPING | {name: plain(asked[name].value) for name in SHAPING if name in asked}
+    return Origin(build, {name: value for name, value in shape.items() if value is not None})

@@ -1,6 +1,7 @@
 """The PostgreSQL engine: translates a config into the options of the build's version, and starts the server with
 them."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ SELECT concat_ws('.', 'io', backend_type, object, context, a.key), a.value
 FROM pg_stat_io v, json_each_text(row_to_json(v)) a
 WHERE a.key ~ '^(read|write|extend)(s|_bytes)$|^fsyncs$' AND a.value <> '0'"""
 """The counters of pg_stat_io, which exists since 16."""
+PROVIDERS = {"c": "libc", "i": "icu", "b": "builtin"}
+"""Maps the letters in pg_database to names of locale providers."""
 LSN_DIFFERENCE = "pg_wal_lsn_diff"
 WAL = f"""
 SELECT {LSN_DIFFERENCE}(pg_current_wal_lsn(), '0/0'), (current_setting('wal_compression') <> 'off')::int"""
@@ -197,14 +200,21 @@ class MeasuredServer(Server):
                 f"SELECT name, source, setting FROM pg_settings WHERE source NOT IN {OUR_SOURCES}"
                 " OR sourcefile LIKE '%auto.conf'"
             )
-            ((encoding, collate),) = connection.query(
-                "SELECT pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = current_database()"
+            ((encoding, database),) = connection.query(
+                "SELECT pg_encoding_to_char(encoding), row_to_json(d) FROM pg_database d"
+                " WHERE datname = current_database()"
             )
         wrong = mismatches(asked, reported)
         wrong += [f"{name}: not in the config, and set to {value!r} by the {where}" for name, where, value in unasked]
         if not f"{self.version}.".startswith(f"{self.build.version}."):
             wrong.insert(0, f"version: asked for {self.build.version}, the server has {self.version}")
-        data = {"encoding": encoding, "locale": collate, "data_checksums": reported["data_checksums"].value}
+        row = json.loads(str(database))
+        data = {
+            **{"encoding": encoding, "locale": row["datcollate"], "data_checksums": reported["data_checksums"].value},
+            "locale_provider": PROVIDERS[row.get("datlocprovider", "c")],  # since 15
+            "icu_locale": row.get("daticulocale", row.get("datlocale")),  # the former in 15 and 16
+        }
+        data = {name: value for name, value in data.items() if shape.get(name)}
         for name, value in data.items():
             if str(value).lower() != shape[name].lower():
                 wrong.append(f"{name}: asked for {shape[name]!r}, the data have {value!r}")
