@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from rqps.engines import Start
+from rqps.engines import Start, engine_of, facts_of
 from rqps.engines.cache import copy_folder
-from rqps.engines.mysql.engine import counted, prepare
 from rqps.engines.sources.programs import valgrind
 from rqps.measure import placement
 from rqps.measure.callgrind import Callgrind
@@ -26,25 +25,31 @@ from rqps.workloads.sysbench.workload import Sysbench
 
 RUNS_YAML = Path(__file__).parent.parent / "runs.yaml"
 STEPS = ("point-query", "range-covered-si", "update-index", "insert")
-DBMS = ("my5534.common", "my5614.common", "my5624.common", "my8033.common", "my8033.ps0", "my97.common")
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--starts", type=int, default=3)
 options.add_argument("--operations", type=int, default=None, help="counted_operations; as in a study if not given")
-options.add_argument("--dbms", nargs="+", default=DBMS)
+options.add_argument("--study", default="releases", help="one of runs.yaml, such as pg-releases")
+options.add_argument("--dbms", nargs="+", help="some of that study; all if not given")
 asked = options.parse_args()
-parameters = SysbenchParameters(steps=STEPS, index_first=True, counted_operations=asked.operations)
+units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), asked.study, "bench")
+runs = {run.dbms: run for unit in units for run in unit.members}
+of_study = units[0].parameters
+assert isinstance(of_study, SysbenchParameters), f"{asked.study} is no study of sysbench"
+operations = asked.operations or of_study.counted_operations
+parameters = of_study.model_copy(update={"steps": STEPS, "index_first": True, "counted_operations": operations})
 
 
 def count(run: Run, folder: Path) -> dict[str, float]:
     """One start: instructions an operation of each step, and how long all of it took."""
     began = time.monotonic()
-    prepared = prepare(run, print)
+    engine, facts = engine_of(run.build_spec), facts_of(run.build_spec.engine)
+    prepared = engine.prepare(run, print)
     where = placement.choose(None, parameters.clients)
-    callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log", counted)
+    callgrind = Callgrind(valgrind(), folder / "callgrind", folder / "valgrind.log", engine.counted)
     copy_folder(loaded_data(run, prepared, print), folder / "data")
     asked = Start(
-        log=folder / "mysqld.err",
+        log=folder / facts.log,
         cpus=where.server_cpus,
         scratch=(folder / "data", folder / "callgrind"),
         under=callgrind.command,
@@ -62,9 +67,9 @@ def count(run: Run, folder: Path) -> dict[str, float]:
             how: How = {"seed": 1, "cpus": where.client_cpus, "log": log, "counted": True}
             with load_of.generating((server,), step, parameters, **how) as load:
                 load.wait_for_begin()
-                callgrind.begin(server.pid)
+                callgrind.begin(server.pids[0])
                 load.wait_for_end()
-                costs = callgrind.end(server.pid)
+                costs = callgrind.end(server.pids[0])
                 load.wait_until_gone()
             answer = load_of.answers(step, parameters, load)[0]
             counts[step] = sum(cost.instructions for cost in costs.values()) / answer.columns["operations"]
@@ -73,10 +78,8 @@ def count(run: Run, folder: Path) -> dict[str, float]:
     return {**counts, "seconds": time.monotonic() - began}
 
 
-units = unfold(read_runs_file(RUNS_YAML, PARAMETERS), "releases", "bench")
-runs = {run.dbms: run for unit in units for run in unit.members}
 print(f"{'dbms':14} {'step':18} {'instructions/operation':>22} {'starts differ by':>17} {'a run takes':>12}")
-for dbms in asked.dbms:
+for dbms in asked.dbms or runs:
     starts = []
     for _ in range(asked.starts):
         work = Path(tempfile.mkdtemp(prefix="rqps-bench-"))

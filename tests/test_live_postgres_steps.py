@@ -12,6 +12,7 @@ import polars as pl
 import psutil
 import pytest
 import rqps
+from child import until
 from live_study import Place, ended
 from rqps.engines import Option, Start
 from rqps.engines.asked import Connections
@@ -21,7 +22,7 @@ from rqps.engines.postgres.engine import MeasuredServer, prepare
 from rqps.errors import RqpsError
 from rqps.measure.counters import read_processes
 from rqps.workloads.sysbench.parameters import SysbenchParameters
-from rqps.workloads.sysbench.steps import find, listed
+from rqps.workloads.sysbench.steps import expand, find, is_measured, listed
 from rqps.workloads.sysbench.workload import Sysbench, check_plan, flush
 from test_live_postgres import Dbms
 
@@ -167,6 +168,34 @@ def test_the_text_of_an_update_is_whole(server: MeasuredServer, tmp_path: Path) 
     assert (shortest, longest) == ("119", "119")
 
 
+READ_AND_WRITTEN = """
+SELECT seq_scan + coalesce(idx_scan, 0), n_tup_ins + n_tup_upd + n_tup_del
+FROM pg_stat_user_tables WHERE relname = 'sbtest1'"""
+
+
+@pytest.mark.parametrize("step", [name for name in expand(("all",)) if is_measured(name)])
+def test_each_step_does_its_transactions(step: str, server: MeasuredServer, tmp_path: Path) -> None:
+    few = SysbenchParameters(table_rows=100_000, steps=(step,), counted_operations=200)
+    load_of, transactions = Sysbench(), few.transactions_of(find(step))
+    how: Any = {"seed": 1, "cpus": (), "log": tmp_path / "log", "counted": True}
+    with closing(server.connect()) as connection:
+
+        def counts() -> list[int]:
+            return [int(str(count)) for count in connection.query(READ_AND_WRITTEN)[0]]
+
+        before = counts()
+        with load_of.generating([server], step, few, **how) as load:
+            load.wait_for_begin()
+            load.wait_for_end()
+            load.wait_until_gone()
+        (answer,) = load_of.answers(step, few, load)
+        assert answer.columns["operations"] == transactions * load.per_transaction
+        assert (answer.columns["errors"], answer.columns["retries"]) == (0, 0)
+        until(lambda: sum(counts()) - sum(before) >= transactions, patience_s=30)  # of a process that has ended
+        if find(step).writes:
+            assert counts()[1] - before[1] >= transactions
+
+
 def test_instructions_of_a_connections_process_are_counted_alike_and_stacks_have_roles(tmp_path: Path) -> None:
     asked = "method: rounds\n    stacks_rounds: 1\n    instructions_rounds: 2"
     runs = RUNS.replace("rounds: 1", f"rounds: 0\n    {asked}").replace("[pg14.quick, pg18.quick]", "[pg14.quick]")
@@ -182,7 +211,7 @@ def test_instructions_of_a_connections_process_are_counted_alike_and_stacks_have
         assert rows.filter(pl.col("frames").list.contains("_bt_search"))["instructions"].sum() > 0
         counts.append(rows["instructions"].sum())
     assert len(counts) == 2
-    assert counts[0] == pytest.approx(counts[1], rel=0.005)
+    assert counts[0] == pytest.approx(counts[1], rel=0.003)
     assert counts[0] > 400 * 10_000
     (stacks,) = place.study.glob("run=s*/stacks.parquet")
     sampled = pl.read_parquet(stacks)

@@ -10,7 +10,8 @@ import pytest
 import rqps
 from executed import Notebook
 from rqps.pages.flamegraph_breakdown import findings
-from rqps.profile import Profile, completeness, flame_trees, profile_of
+from rqps.profile import Profile, completeness, flame_trees, profile_of, profiled_costs
+from rqps.profile.components import Patterns, components
 from rqps.report.claimed import frames_of
 from rqps.show import claims_of, joined
 from rqps.show.claims import wrong
@@ -99,6 +100,18 @@ def test_next_to_nothing_belongs_nowhere(profile: Profile) -> None:
     for cell, rows in comparisons(profile.parts.filter(by="component", part="other")):
         for side in ("base", "me"):
             assert rows[f"{side}_estimate"].item() < OTHER_AT_MOST * rows[f"{side}_measured"].item(), cell
+
+
+def test_a_function_of_postgres_has_one_component_and_a_statement_all_parts_of_the_server(samples: Path) -> None:
+    costs = profiled_costs(rqps.load("pg-releases", samples), "instructions")
+    patterns = [(pattern, one.name) for one in components("postgres") for pattern in (*one.server, *one.library)]
+    first, last = Patterns(patterns), Patterns(reversed(patterns))
+    functions = costs["stack"].explode().unique()
+    assert [name for name in functions if first.find(name) != last.find(name)] == []
+    parts = {one.name for one in components("postgres") if one.server and not one.last_resort}
+    of_steps = dict(costs.group_by("step").agg(pl.col("component").unique()).iter_rows())
+    assert set(of_steps["update-index"]) == {*parts, "allocator"}
+    assert "PostgreSQL WAL" not in of_steps["point-query"]
 
 
 def test_every_step_was_profiled_on_both_sides(profile: Profile) -> None:

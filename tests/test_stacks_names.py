@@ -133,13 +133,18 @@ def test_the_kernel_has_its_own_names() -> None:
         (["client_thread", "rocksdb::DBImpl::GetImpl", "pthread_mutex_lock"], "mutexes of the C library"),
         (["client_thread", "rocksdb::ForwardRangeDelIterator::ForwardRangeDelIterator"], "RocksDB iterators"),
         (["client_thread", "rocksdb::MultiGetContext::Range::Iterator::Iterator"], "RocksDB database"),
+        (["PostgresMain", "ExecScan", "heap_getnextslot", "memcpy"], "PostgreSQL heap access"),
+        (["PostgresMain", "ExecModifyTable", "heap_update", "XLogInsert", "pg_comp_crc32c_sse42"], "PostgreSQL WAL"),
+        (["PostgresMain", "index_getnext_tid", "ReadBufferExtended", "LWLockAcquire"], "PostgreSQL locks"),
+        (["PostgresMain", "nobody_knows_this"], "PostgreSQL protocol"),
+        (["PostgresMain", "internal_flush", "do_syscall_64_[k]", "unix_stream_sendmsg_[k]"], "kernel: network"),
         (["nobody_knows_this"], OTHER),
         ([], OTHER),
     ],
 )
 def test_a_stack_belongs_to_its_nearest_component(stack: list[str], component: str) -> None:
-    engine = "rocksdb" if "client_thread" in stack else "mysql"
-    assert component_of(engine, stack) == component
+    engines = {"client_thread": "rocksdb", "PostgresMain": "postgres"}
+    assert component_of(engines.get("".join(stack[:1]), "mysql"), stack) == component
 
 
 def test_the_pattern_with_most_letters_wins() -> None:
@@ -167,12 +172,13 @@ def test_the_tables_are_sound() -> None:
         assert component.server or component.library or component.kernel, component.name
 
 
-def test_a_pattern_belongs_to_one_component() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pattern_belongs_to_one_component(engine: str) -> None:
     for of_kernel in (False, True):
         for last_resort in (False, True):
             patterns = [
                 pattern
-                for component in components("mysql")
+                for component in components(engine)
                 if component.last_resort == last_resort
                 for pattern in (component.kernel if of_kernel else (*component.server, *component.library))
             ]
