@@ -1,7 +1,7 @@
 """Repeatability and duration of counting instructions: each release, each step, several starts.
 
 Every start counts the same statements: the same seed, from a copy of the same tables. The goal is that starts differ
-by less than 0.3 %.
+by less than 0.3 %, and by less than 0.1 % for PostgreSQL with 2000 operations.
 """
 
 import argparse
