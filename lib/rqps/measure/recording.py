@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -285,8 +285,11 @@ def recording(
     os.close(to_us)
     try:
         running = Recording(process, folder, to_perf, from_perf)
+        # The load runs already. Beside 16 busy clients on two CPUs, perf took up to 3 s to start and missed the step.
+        _set_niceness(process.pid, -20, -20)
         running.order("disable")
         running.wait_until_followed()  # perf answers once it has opened all its counters
+        _set_niceness(process.pid, os.getpriority(os.PRIO_PROCESS, 0), 0)
         yield running
     finally:
         process.kill()
@@ -294,6 +297,15 @@ def recording(
         os.close(to_perf)
         os.close(from_perf)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _set_niceness(pid: int, of_process: int, of_session: int) -> None:
+    """Sets how a process shares the CPU with others, and how its session does, as far as this user may: Linux shares
+    the CPU by session first, if it has autogroups."""
+    with suppress(PermissionError, ProcessLookupError):
+        os.setpriority(os.PRIO_PROCESS, pid, of_process)
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(of_session))
 
 
 def start_perf(arguments: Sequence[str], cpus: tuple[int, ...], **streams: Any) -> "subprocess.Popen[bytes]":
