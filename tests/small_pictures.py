@@ -5,6 +5,7 @@ from pathlib import Path
 
 import vl_convert
 
-in_full = vl_convert.vegalite_to_png
-vars(vl_convert)["vegalite_to_png"] = lambda chart, scale, **how: in_full(chart, scale=scale / 10, **how)
-runpy.run_path(str(Path(__file__).parents[1] / "lib/rqps/show/drawing.py"), run_name="__main__")
+if __name__ == "__main__":
+    in_full = vl_convert.vegalite_to_png
+    vars(vl_convert)["vegalite_to_png"] = lambda chart, scale, **how: in_full(chart, scale=scale / 10, **how)
+    runpy.run_path(str(Path(__file__).parents[1] / "lib/rqps/show/drawing.py"), run_name="__main__")
