@@ -111,8 +111,8 @@ def test_what_its_workers_measure_comes_home_and_whoever_is_gone_is_waited_for_n
     site.place.wait("step", site.in_a_step, process)
     process.send_signal(signal.SIGINT)
     words = ended(process, 130)
-    assert "b: no worker of tls://127.0.0.1:" in words
-    assert "has this name; its workers are: a" in words
+    assert "b: tls://127.0.0.1:" in words
+    assert "has no worker b; its workers are: a" in words
     assert site.below_the_worker() == []
 
     process = site.begin(address)

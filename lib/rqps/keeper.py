@@ -137,7 +137,8 @@ def _below(root: int) -> list[int]:
 
 
 def _in_use(folder: str) -> IO[bytes] | None:
-    """Takes a shared lock on a scratch folder, so that no other rqps removes the folder while the program stops."""
+    """Takes a shared lock on a scratch folder, so that no other rqps removes the folder while the guarded
+    program stops."""
     with contextlib.suppress(FileNotFoundError):
         lock = open(f"{folder}/{IN_USE}", "rb")  # noqa: SIM115, PTH123 the lock needs the open file
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

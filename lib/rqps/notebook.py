@@ -317,8 +317,8 @@ def _kernel_class(
             # Jupyter's own kernel spec is not used: a kernel named python3 in the user's home may be another Python.
             spec.argv = [sys.executable, "-c", KERNEL, "-f", "{connection_file}", QUIET, NO_HISTORY]
             with log.open("ab") as words:
-                # Jupyter gives its kernel a session of its own, so that Ctrl-C in a terminal reaches only rqps.
                 env = {**os.environ, **(variables or {})}
+                # Jupyter gives its kernel a session of its own, so that Ctrl-C in a terminal reaches only rqps.
                 await super().start_kernel(**options | {"env": env}, cwd=str(cwd), stdout=words, stderr=words)
             assert isinstance(self.provisioner, LocalProvisioner)
             assert self.provisioner.process is not None

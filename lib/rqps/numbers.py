@@ -119,7 +119,7 @@ def gigabytes(size_gb: float) -> str:
 
 
 def memory(size_kb: int) -> str:
-    """The memory of a machine, as its maker calls it.
+    """The memory of a machine, in GB of 1024³ bytes without decimals.
 
     >>> memory(24684084)
     '24 GB'

@@ -141,10 +141,10 @@ class ClusterRunner(Runner):
         fix = JOIN.format(address=address, name=self._name, slot=SLOT)
         if self._name not in named:
             names = ", ".join(sorted(named)) or "none"
-            raise RqpsError(f"no worker of {address} has this name; its workers are: {names}", fix=fix)
+            raise RqpsError(f"{address} has no worker {self._name}; its workers are: {names}", fix=fix)
         joined = every[named[self._name]]
         if joined["resources"].get(SLOT) != 1 or joined["nthreads"] != 1:
-            raise RqpsError(f"its worker at {address} may run other tasks at the same time", fix=fix)
+            raise RqpsError(f"the worker {self._name} of {address} may run other tasks at the same time", fix=fix)
         facts = self._ask("before it reported its versions and CPUs", lambda _: None, worker.facts)
         self._cluster.join(self._name, Looked.of(self._name, self._spec, facts))
         client.subscribe_topic(self._order.topic, self._hear)

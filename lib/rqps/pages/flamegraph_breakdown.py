@@ -122,8 +122,9 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """A table of the parts of an operation whose verdict is slower or faster. The row of a step is for the dbms with
-    the largest decided change in the step or, if no change is decided, with the largest change."""
+    """Yields the heading and the table of the parts that became slower or faster, with one row per step; nothing if
+    there are no rows. A row has the dbms with the largest decided change in its step or, if no change is decided, the
+    largest change; its cells list the change of the operation, then those of its parts."""
     size, changed = pl.col("estimate").log().abs(), pl.col("verdict").is_in(["slower", "faster"])
     most = page.decided.sort(changed, size, descending=True, maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")

@@ -58,8 +58,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def waits_of(of: pl.DataFrame) -> pl.DataFrame:
-    """The rows of waits that delay an operation: without running, being ready without a CPU, unexplained time, and
-    waits for the client or for work."""
+    """The rows of waits that delay an operation. Left out are the time on a CPU, the time ready without a CPU, the
+    unexplained time, and the waits for the client or for work."""
     return of.filter(~pl.col("kind").is_in([RUNNING, NO_CPU, NOT_SEEN, LEFT_OVER, *idle_waits()]))
 
 

@@ -27,7 +27,7 @@ OTHER_RUNS = {
 }
 """Describes runs that are not part of the study's comparisons: the base's twin, and runs of other modes."""
 OF_DBMS = {"options": "option", "compiled": "compiled"}
-"""Maps the name of a line of facts about the dbms to the kind of conditions that the line lists."""
+"""Maps the label of a line on the first page to the `kind` of the rows of `study.conditions` that the line lists."""
 
 
 def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:

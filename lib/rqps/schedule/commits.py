@@ -26,7 +26,7 @@ SHORT = 12
 """Length of the short name of a commit, in characters."""
 INSTALLED, LOG = "installed", "make.log"
 PREFIX = "PREFIX"
-"""The environment variable with the directory into which the command installs."""
+"""The environment variable that gives a build command the directory to install into."""
 
 
 class Touching(NamedTuple):

@@ -168,9 +168,9 @@ def verdict_counts(
     changed: Mapping[str, tuple[str, str]] = MappingProxyType(REGRESSED),
     within: str = "",
 ) -> Clause:
-    """The number of comparisons for each verdict. With a `frame`, each number is a claim: the number of its rows that
-    have the verdict and match `rows`. `changed` has the words for one and for several changes, `within` the smallest
-    effect that matters.
+    """A clause with the number of comparisons of each verdict. With a `frame`, each number is a claim that as many
+    rows of the frame have this verdict and match `rows`. `changed` maps `slower` and `faster` to their words in
+    singular and plural; `within` is the smallest effect that matters.
 
     >>> verdict_counts(["slower"] * 14 + ["same"] * 2 + ["unsure"] * 4, within="2 %")
     '14 of 20 comparisons regressed, 2 are unchanged (within 2 %), 4 are inconclusive'

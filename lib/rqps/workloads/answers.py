@@ -59,7 +59,7 @@ def read_seconds(lines: Iterable[str]) -> list[Second]:
 
 
 def together(kind: str, second: int, parts: Sequence[Second]) -> Second:
-    """Adds up one second of several threads, or several seconds."""
+    """Adds up the reports of several threads for one second, or of several seconds."""
     buckets = Counter[int]()
     for part in parts:
         buckets.update(part.buckets)

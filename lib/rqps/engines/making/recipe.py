@@ -36,7 +36,7 @@ class ForCompiler(Strict):
     order: str = ""
     """The linker's option that names the order file, `{file}`: a list of functions in the order to link."""
     order_lines: list[str] = Field(default_factory=list)
-    """The lines of the order file for one function, `{name}`."""
+    """Templates of the lines that one function gets in the order file; `{name}` stands for its name."""
 
 
 class Linked(Strict):

@@ -28,7 +28,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """A step: its load on the database, for the driver of rqps (`load`) and for db_bench (`benchmarks`)."""
+    """A step of db_bench. `load` is its load in the driver of rqps, `benchmarks` the list for db_bench itself."""
 
     name: str
     does: str

@@ -65,7 +65,8 @@ class InsertBenchmark(Workload):
         return parameters.measured
 
     def uncountable(self, parameters: InsertBenchmarkParameters) -> Sequence[str]:
-        """The steps with a rate: their number of queries depends on the speed of the server."""
+        """The steps with queries. They can't run a fixed number of operations: while rows come at a fixed rate,
+        clients send as many queries as the server answers."""
         return [step.name for step in parameters.described if step.rate is not None]
 
     def clients(self, step: str, parameters: InsertBenchmarkParameters) -> int:  # noqa: ARG002 the same in all steps
