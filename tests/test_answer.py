@@ -306,9 +306,9 @@ def test_scenarios_that_are_inconclusive_are_those_against_off(samples: Path) ->
 def test_each_option_of_a_build_has_its_own_effect(samples: Path) -> None:
     shown = answer_of(samples, "pg-compiler-builds", ("compiler_builds",)).sentences
     assert shown[1].startswith(
-        "Each option by itself (geometric means): clang in place of gcc −2.0 % (−2.6 to −1.4 %) with -O2, "
+        "Each option by itself (geometric means): clang in place of gcc −1.8 % (−3.0 to −0.7 %) with -O2, "
     )
-    assert "; LTO +3.0 % (+2.5 to +3.5 %) with gcc -O3, +7.2 % (+6.9 to +7.5 %) with gcc -O3, PGO, +4." in shown[1]
+    assert "; LTO +3.2 % (+2.2 to +4.3 %) with gcc -O3, +7.1 % (+6.1 to +8.1 %) with gcc -O3, PGO, +4." in shown[1]
     assert shown[2].endswith(", which is measured here: a best case.")
 
 
