@@ -134,7 +134,7 @@ def test_a_scheduler_without_keys_out_of_reach_or_of_another_version_is_refused(
     assert "has version 2020.1.0 of distributed, this machine has" in words
     address = site.scheduler()
     site.worker(address)
-    assert "a: its worker at tls://127.0.0.1:" in site.run(address, code=1)
+    assert "a: the worker a of tls://127.0.0.1:" in site.run(address, code=1)
     keys = {name: value for name, value in site.environment.items() if not name.startswith("DASK_")}
     assert "Dask's configuration names no TLS key and certificates" in ended(
         site.place.start("--scheduler", address, env=keys), 1

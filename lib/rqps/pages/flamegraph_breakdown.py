@@ -122,9 +122,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """Yields the heading and the table of the parts that became slower or faster, with one row per step; nothing if
-    there are no rows. A row has the dbms with the largest decided change in its step or, if no change is decided, the
-    largest change; its cells list the change of the operation, then those of its parts."""
+    """Yields heading and table of the parts that became slower or faster, with one row per step: the dbms with the
+    largest decided change or, if no change is decided, the largest change of the operation, then its parts."""
     size, changed = pl.col("estimate").log().abs(), pl.col("verdict").is_in(["slower", "faster"])
     most = page.decided.sort(changed, size, descending=True, maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")
