@@ -23,7 +23,7 @@ from rqps.engines import Say, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import cache_dir, locked, made_once, short_key
 from rqps.engines.compiled import functions, in_short
-from rqps.engines.making import order, tree
+from rqps.engines.making import order, pgo, tree
 from rqps.engines.making.recipe import Part, Recipe, mismatches, parts_of, recipe_of, unused_options
 from rqps.engines.sources import Sought
 from rqps.engines.sources.fetching import SECONDS_BETWEEN_LOOKS, size_bytes
@@ -36,10 +36,13 @@ STEPS_FOR_AN_ESTIMATE = 10
 MOST_UNPROFILED = 0.9
 """Maximum share of source files for which the compiler finds no PGO profile. With a larger share, the profile belongs
 to another build. Many files without a profile are normal, since no training runs the code of all files."""
+MOST_MISFITS = 0.5
+"""Maximum share of the functions with a profile that the compiler finds changed. With a larger share, the profile
+belongs to another source."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
 _ERROR = re.compile(r"\berror\b|\*\*\*|undefined reference|No such file", re.IGNORECASE)
-_UNPROFILED = re.compile(r"\[-Wmissing-profile\]")
+_UNPROFILED = re.compile(r"profile count data file not found")
 
 Train = Callable[[Path], None]
 """A function that trains the build in a tree: it runs a load on the build, which then writes the PGO profile."""
@@ -197,7 +200,7 @@ class _Maker:
                 (self._work / "trained").touch()
             flags, link = [*flags, *use], [*link, *use]
         installed = self._built(flags, link)
-        self._refuse_unprofiled()
+        self._refuse_misfits()
         program = _program(self._making, installed)
         refuse_other_recipe(self._name, self._making.spec, program, self._recipe.parts)
         self._refuse_other_version(installed)
@@ -278,9 +281,6 @@ class _Maker:
             self._run(
                 [tool, "merge", "--sparse", f"-output={merged}", *map(str, raw)], self._work, "merging profiles"
             )
-            shown = self._run([tool, "show", merged], self._work, "reading the profile")
-            number = re.search(r"Total functions: (\d+)", shown)
-            self._say(f"{self._name}: {number[1] if number else 'no'} functions have a profile")
 
     def _built(self, flags: Sequence[str], link: Sequence[str], more: Sequence[str] = ()) -> Path:
         """Configures and builds with these flags, and `more` arguments of make. Returns the folder of the installed
@@ -304,7 +304,7 @@ class _Maker:
         ):
             part = f"{self._name}: part {number} of {len(commands)}" if len(commands) > 1 else self._name
             progress = _Progress(part, self._say, self._number_of_steps(command))
-            self._run(command, self._build, target, progress)
+            self._run(command, self._build, target, progress, pgo.ALL_WARNINGS if self._recipe.profile else {})
         base = self._recipe.base
         for root, globs in ((self._work / "source", base.source_files), (self._build, base.server_files)):
             for path in (path for glob in globs for path in root.glob(glob)):
@@ -323,12 +323,19 @@ class _Maker:
         done = subprocess.run([*command, "-n"], cwd=self._build, capture_output=True, text=True)
         return sum(1 for line in done.stdout.splitlines() if _STEP.search(line))
 
-    def _run(self, command: Sequence[str], folder: Path, what: str, progress: "_Progress | None" = None) -> str:
-        """Runs a program to its end, writes its output to the log and returns the output. If rqps is interrupted, the
-        program and all processes that it started are stopped."""
+    def _run(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        what: str,
+        progress: "_Progress | None" = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> str:
+        """Runs a program to its end, with further environment variables, writes its output to the log and returns the
+        output. If rqps is interrupted, the program and all processes that it started are stopped."""
         before = self._log.stat().st_size
         environment = {key: of for key, of in os.environ.items() if key not in ("CFLAGS", "CXXFLAGS", "LDFLAGS")}
-        environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # `_Progress` parses the messages of make
+        environment |= {"LC_ALL": "C.UTF-8", "LANGUAGE": "", **(variables or {})}  # messages are parsed in English
         with self._log.open("a") as log:
             log.write(f"$ {shlex.join(command)}\n")
             log.flush()
@@ -366,16 +373,30 @@ class _Maker:
             )
         return "".join(lines)
 
-    def _refuse_unprofiled(self) -> None:
+    def _refuse_misfits(self) -> None:
+        """Refuses a profile that most files or functions of the build do not have, according to the compiler's
+        warnings."""
+        if not self._recipe.profile:
+            return
+        log = self._log.read_text(errors="replace")
+        fix = f"remove {self._work}, then make the build again, with a new training: rqps builds make {self._name}"
         # Only gcc finds profiles by directory; clang finds the profile of a function by the function's name.
-        if self._recipe.profile and self._recipe.compiler == "gcc":
-            log = self._log.read_text()
+        if self._recipe.compiler == "gcc":
             files = sum(1 for line in log.splitlines() if _STEP.search(line) and not line.startswith("$"))
             without = len(_UNPROFILED.findall(log))
             self._say(f"{self._name}: {without} of {files} files have no profile")
             if without > MOST_UNPROFILED * files:
-                fix = f"remove {self._work}, then make the build again: rqps builds make {self._name}"
                 raise RqpsError(f"builds.{self._name}: the profile belongs to another build directory", fix=fix)
+            number, misfits = pgo.misfits_of_gcc(self._profile, log)
+        else:
+            tool, merged = str(self._recipe.path("llvm-profdata")), f"{self._profile}/merged.profdata"
+            shown = self._run([tool, "show", "--all-functions", merged], self._work, "reading the profile")
+            number, misfits = pgo.misfits_of_clang(shown, log)
+        what = f"{misfits} of {counted(number, 'function')} with a profile changed after the training"
+        self._say(f"{self._name}: {what}")
+        if misfits > MOST_MISFITS * number:
+            what = f"the profile belongs to another source or another build directory: {what}"
+            raise RqpsError(f"builds.{self._name}: {what}", fix=fix)
 
     def _keep(self, installed: Path) -> None:
         spec, folder = self._making.spec, self._making.folder
