@@ -15,7 +15,7 @@ from rqps import stats
 from rqps.pages import measurement_health as page
 from rqps.report import build
 from rqps.stats import Health, compare, health, relate, verdict
-from rqps.stats.health import between_occasions
+from rqps.stats.health import between_occasions, fitted_drift
 from synthetic import Shape, write_study
 from synthetic_duet import write_duets
 from test_relative import of_occasions
@@ -125,6 +125,16 @@ def test_ratios_that_go_one_way_are_doubted(tmp_path: Path) -> None:
         0.105, abs=0.02
     )
     assert "warm-up" in page.advice(result)
+
+
+def test_what_changes_between_occasions_is_no_drift() -> None:
+    result = health(rqps.load(str(SAMPLES / "study=mysql-history-timed")))
+    assert set(result.drift["occasions"]) == {3}
+    assert not result.drift["drifting"].any()
+    by_occasion = result.rounds.with_columns(pl.col("ratio") * 0.9 ** pl.col("occasion"))
+    assert fitted_drift(by_occasion)["change"].to_list() == pytest.approx(result.drift["change"].to_list())
+    by_round = result.rounds.with_columns(pl.col("ratio") * 0.9 ** pl.col("round"))
+    assert fitted_drift(by_round)["drifting"].all()
 
 
 def test_others_are_doubted_where_they_met_one_side_only(tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
     drifting, comparisons, claims = _counts(health, "drifting")
     if drifting:
         drift = "drift" if drifting > 1 else "drifts"
-        text = f"{drifting} of {counted(comparisons, 'comparison')} {drift} over the rounds"
+        of_occasion = " of an occasion" * (health.drift["occasions"].max() != 1)
+        text = f"{drifting} of {counted(comparisons, 'comparison')} {drift} over the rounds{of_occasion}"
         yield verdict.drifts(drifting, comparisons), Clause(text, claims)
     far, total, claims = _counts(health, "far")
     if far:

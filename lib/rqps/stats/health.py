@@ -66,8 +66,8 @@ class Health(NamedTuple):
     disturbance is then the normal state of the machine. Empty for runs in which the disturbance of cycles was not
     measured."""
     drift: pl.DataFrame
-    """One row per comparison: the `change` of its ratio from the first round to the last, by a fitted straight line,
-    and `drifting`, true if that change is significant and large enough to matter."""
+    """One row per comparison: the `change` of its ratio from the first round of an occasion to the last, by a fitted
+    straight line, and `drifting`, true if that change is significant and large enough to matter."""
     is_duet: bool
     """True if servers take turns within a round, so that a disturbance affects all of them."""
     belief: verdict.Belief
@@ -129,7 +129,7 @@ def health(study: Study) -> Health:
     steps, by_round, drift = (
         _steps(of_duets, compared.filter(~is_itself)),
         _by_round(study, of_duets),
-        _drift(of_duets),
+        fitted_drift(of_duets),
     )
     most = _nine_of_ten(steps.filter(metric=METRICS[0])["noise_floor"])
     counts = (pl.len().alias("cycles"), pl.col("disturbed", "left_out").sum())
@@ -233,8 +233,9 @@ def between_occasions(of_duets: pl.DataFrame) -> pl.DataFrame:
     """One row per metric: the standard deviations of a comparison's ratios `within` an occasion and `between`
     occasions, as medians over the comparisons with enough occasions. `between` shows how much the state of the
     machine changes ratios: the spread that the rounds alone would cause is subtracted."""
-    rows = of_duets if "occasion" in of_duets.columns else of_duets.with_columns(occasion=pl.lit(1))
-    of_occasions = rows.group_by(*_CELL, "occasion").agg(_LOG.mean().alias("mean"), _LOG.var(), pl.len())
+    of_occasions = (
+        _by_occasion(of_duets).group_by(*_CELL, "occasion").agg(_LOG.mean().alias("mean"), _LOG.var(), pl.len())
+    )
     left = (pl.col("mean").var() - (pl.col("ratio") / pl.col("len")).mean()).clip(0)
     return (
         of_occasions.group_by(_CELL)
@@ -246,21 +247,37 @@ def between_occasions(of_duets: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _drift(of_duets: pl.DataFrame) -> pl.DataFrame:
-    at, n = pl.col("round"), pl.len()
-    r = pl.corr(at, _LOG)
-    slope = pl.cov(at, _LOG) / at.var()
+def _by_occasion(of_duets: pl.DataFrame) -> pl.DataFrame:
+    return of_duets if "occasion" in of_duets.columns else of_duets.with_columns(occasion=pl.lit(1))
+
+
+def fitted_drift(of_duets: pl.DataFrame) -> pl.DataFrame:
+    """Fits one line to all rounds of a comparison. The means of each occasion are subtracted from its ratios and
+    round numbers: what changes between occasions is no drift, and the intervals for other hours contain it."""
+    occasion, at = [*_CELL, "base", "occasion"], pl.col("round")
+    n, xy = pl.len(), (pl.col("at") * pl.col("log")).sum()
+    xx, yy = (pl.col("at") ** 2).sum(), (pl.col("log") ** 2).sum()
+    r, left = xy / (xx * yy).sqrt(), pl.col("n") - pl.col("occasions") - 1
     lines = (
-        of_duets.group_by("host", "group", "step", "metric", "base", "dbms", maintain_order=True)
+        _by_occasion(of_duets)
+        .with_columns(
+            (at - at.mean()).over(occasion).alias("at"),
+            (_LOG - _LOG.mean()).over(occasion).alias("log"),
+            (at.max() - at.min()).over(occasion).alias("rounds"),
+        )
+        .group_by("host", "group", "step", "metric", "base", "dbms", maintain_order=True)
         .agg(
             n.alias("n"),
-            ((slope * (at.max() - at.min())).exp() - 1).alias("change"),
-            (r * ((n - 2) / (1 - r**2)).sqrt()).alias("t"),
+            pl.col("occasion").n_unique().alias("occasions"),
+            ((xy / xx * pl.col("rounds").max()).exp() - 1).alias("change"),
+            r.alias("r"),
             pl.col("smallest_effect").first(),
         )
-        .filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT, pl.col("t").is_finite())
+        .with_columns(left.alias("left"))
+        .with_columns(t=pl.col("r") * (pl.col("left") / (1 - pl.col("r") ** 2)).sqrt())
+        .filter(pl.col("n") >= ROUNDS_FOR_A_VERDICT, pl.col("left") > 0, pl.col("t").is_finite())
     )
-    chance = pl.Series(verdict.false_shares(lines["t"].to_list(), (lines["n"] - 2).to_list()), dtype=pl.Float64)
+    chance = pl.Series(verdict.false_shares(lines["t"].to_list(), lines["left"].to_list()), dtype=pl.Float64)
     matters = pl.col("change").abs() > pl.col("smallest_effect")
     return lines.with_columns(drifting=(chance <= verdict.FALSE_FINDINGS) & matters)
 
