@@ -253,7 +253,9 @@ class SSHRunner(ClusterRunner):
         line = await self._process.stdout.readline()
         if not line:
             await self._hear_the_last()
-            raise RqpsError(f"no worker could be started: {super()._why_lost()}", fix="see what rqps hosts says")
+            raise RqpsError(
+                f"no worker could be started: {super()._why_lost()}", fix="see what `rqps hosts` says about this host"
+            )
         facts: dict[str, Any] = json.loads(line)
         return facts
 

@@ -438,8 +438,8 @@ class Overall:
         return phrase("{}{}", finding(phrase(text, says), place=self.place(host)), few)
 
     def _configs(self, host: str) -> Iterator[Clause]:
-        """Sentences on the configs that the first sentence leaves out: the gain or loss of each config against the
-        same build under the base's config."""
+        """A sentence for each config that the headline leaves out: the gain or loss of each build under this config,
+        against the same build under the base's config."""
         of_base = self.means.filter(OVER_ALL, host=host)
         within = of_base.filter(~pl.col("dbms").is_in(self.others), relation="config")
         to_base = {row["dbms"]: row for row in of_base.filter(relation="base").to_dicts()}

@@ -194,7 +194,7 @@ def verdict_counts(
 
 
 def counted_rows(frame: str, count: int, **rows: Any) -> Claim:
-    """The claim that `count` rows of a frame match `rows`."""
+    """The claim that `count` rows of a frame have the values `rows`, which maps columns to values."""
     return Claim(frame, rows, count, reading="count")
 
 

@@ -382,7 +382,7 @@ def later_than(version: str, switch: Switch, kind: str) -> str | None:
     start = switch.pattern.split("%")[0]
     fitting = (name for name in known if name.startswith(start) or f"{start}/".startswith(f"{name}/"))
     came = min((known[name].since for name in fitting), key=_numbers, default=None)
-    asked = _numbers(version)  # as 9.7 may mean any release of its series, only these two numbers are compared
+    asked = _numbers(version)  # 9.7 may mean any release of its series, so only as many numbers are compared
     return came if came and _numbers(came)[: len(asked)] > asked else None
 
 

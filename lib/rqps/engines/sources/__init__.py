@@ -198,10 +198,11 @@ class Source:
 
     @property
     def folder(self) -> Path | None:
-        """The path of the tree on this machine, even if the tree is not there yet; None if the program is not on
-        PATH, or if the source or compiler of a build that rqps makes is missing.
+        """The root directory of the build's files on this machine, even if it does not exist yet; None if the program
+        of a build `on_path` is not on PATH, or if rqps compiles the build and its source code or compiler is missing.
 
-        In the cache, the path depends on the source, the archive's SHA-256 if given, and the files to unpack.
+        The directory of a downloaded build is in the cache; its name depends on the place of the archive, its SHA-256
+        if given, and the files to unpack.
         """
         if self.spec.copied:
             return self.spec.copied

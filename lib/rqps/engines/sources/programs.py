@@ -206,7 +206,7 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
     run."""
     try:
         listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
-    except FileNotFoundError:  # this system has another loader: only the program's start shows if it can run
+    except FileNotFoundError:  # the loader is elsewhere: missing libraries show when the program starts
         return []
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
 

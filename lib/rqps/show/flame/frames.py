@@ -18,13 +18,13 @@ QUANTA = 1 << 20
 
 @dataclass(frozen=True)
 class Tree:
-    """Columns of equal length, one entry per frame: a frame is followed by the frames below it. Only the first frame
-    has no caller."""
+    """Columns of equal length, one entry per frame: a frame is followed by the frames that it calls, and these by the
+    frames that they call. Only the first frame has no caller."""
 
     name: Sequence[str]
     component: Sequence[str]
     depth: Sequence[int]
-    end: Sequence[int]  # index of the first later frame that is not below this frame
+    end: Sequence[int]  # index after the last frame that this frame calls, directly or indirectly
     base_self: Sequence[float]
     me_self: Sequence[float]
     base_total: Sequence[float]

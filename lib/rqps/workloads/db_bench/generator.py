@@ -119,8 +119,8 @@ class Driver(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_origin(self) -> int:
-        """Waits until the load generator has opened the database, and returns the time. The load begins in its first
-        slice."""
+        """Waits until the load generator has opened the database, and returns the time on the monotonic clock, in
+        nanoseconds. The load generator sends nothing before the first slice of its side."""
         self.wait_for("ready", 1, self.start_patience_s)
         return time.monotonic_ns()
 

@@ -157,7 +157,8 @@ def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParamet
 
 
 def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """Minimum number of rows of a table before a step: the rows of earlier steps that neither delete nor have a rate.
+    """Minimum number of rows of a table before a step: the rows that earlier steps inserted, without steps that also
+    delete rows or insert at a fixed rate.
 
     >>> asked = InsertBenchmarkParameters(form="2021", load_rows=3000, write_rows=500)
     >>> [loaded_rows(find(name, "2021"), asked) for name in ("l.x", "l.i1", "q100.1", "q100.2")]

@@ -54,8 +54,8 @@ class Own(Workload):
             for member, statement in explained(connection, step, parameters):
                 if EXPLAINED.match(statement):
                     try:
-                        # Means leave out steps whose plans use none of their possible keys. The name of an own step
-                        # promises no index, so `possible_keys` is null here, and means include the step.
+                        # Means leave out a step if its plan uses none of its possible keys. For the user's own
+                        # statements a full scan may be right: `possible_keys` is null, so means include the step.
                         plans += [row | {"possible_keys": None} for row in sql.plan(connection, step, statement)]
                     except sql.REFUSALS as error:
                         words = ": ".join(map(str, error.args))[:300]
