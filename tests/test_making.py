@@ -167,7 +167,7 @@ def test_a_profile_is_trained_and_used(project: Path, messages: list[str], syste
     assert (facts["pgo"], facts["optimization"]) == ("yes", "-O3")
     # gcc's profile has all functions, and clang's has those that the training ran.
     number = 23 if compiler == "gcc" else 2
-    assert f"mine: 0 of {number} functions with a profile changed after the training" in messages
+    assert f"mine: 0 of {number} functions in the profile differ in this build" in messages
     assert compiler == "clang" or any(re.search(r"\b0 of \d files have no profile", line) for line in messages)
 
 
@@ -255,12 +255,12 @@ def test_a_profile_of_another_source_is_an_error(
             text = text.replace(f"m > {n} ? outside(m)", f"m > {n} ? outside(m > 99 ? outside(1) : 0)")
         source.write_text("// another line\n" + text)
 
-    changed = f"{functions} of 12 functions with a profile changed after the training"
+    misfits = f"{functions} of 12 functions in the profile differ in this build"
     if functions < 6:
         made(what, messages, train=train)
-        assert f"mine: {changed}" in messages
+        assert f"mine: {misfits}" in messages
         return
-    with pytest.raises(RqpsError, match=f"another source or another build directory: {changed}") as error:
+    with pytest.raises(RqpsError, match=f"another source or another build directory: {misfits}") as error:
         made(what, messages, train=train)
     assert str(error.value.fix).startswith(f"remove {what.work}, then make the build again")
     assert not what.tree.exists()
@@ -281,7 +281,7 @@ def test_a_profile_of_another_folder_is_an_error_with_clang_too(
         shutil.copytree(tmp_path / "profile", what.work / "profile", dirs_exist_ok=True)
 
     made(elsewhere, messages, train=of_elsewhere)
-    with pytest.raises(RqpsError, match="another build directory: 9 of 12 functions with a profile changed"):
+    with pytest.raises(RqpsError, match="another build directory: 9 of 12 functions in the profile"):
         made(what, messages, train=train)
 
 

@@ -37,7 +37,7 @@ MOST_UNPROFILED = 0.9
 """Maximum share of source files for which the compiler finds no PGO profile. With a larger share, the profile belongs
 to another build. Many files without a profile are normal, since no training runs the code of all files."""
 MOST_MISFITS = 0.5
-"""Maximum share of the functions with a profile that the compiler finds changed. With a larger share, the profile
+"""Maximum share of the functions in a profile that differ in the build that uses it. With a larger share, the profile
 belongs to another source."""
 LAST_LINES = 8
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] |\s-c\s")
@@ -374,8 +374,8 @@ class _Maker:
         return "".join(lines)
 
     def _refuse_misfits(self) -> None:
-        """Refuses a profile that most files or functions of the build do not have, according to the compiler's
-        warnings."""
+        """Refuses a profile if, according to the compiler's warnings, most files of the build have none, or most
+        functions in the profile differ in the build."""
         if not self._recipe.profile:
             return
         log = self._log.read_text(errors="replace")
@@ -392,7 +392,7 @@ class _Maker:
             tool, merged = str(self._recipe.path("llvm-profdata")), f"{self._profile}/merged.profdata"
             shown = self._run([tool, "show", "--all-functions", merged], self._work, "reading the profile")
             number, misfits = pgo.misfits_of_clang(shown, log)
-        what = f"{misfits} of {counted(number, 'function')} with a profile changed after the training"
+        what = f"{misfits:,} of {counted(number, 'function')} in the profile differ in this build"
         self._say(f"{self._name}: {what}")
         if misfits > MOST_MISFITS * number:
             what = f"the profile belongs to another source or another build directory: {what}"

@@ -1,4 +1,4 @@
-"""The fit of a PGO profile: the functions with a profile, and those of them that the compiler finds changed."""
+"""The fit of a PGO profile: the number of functions in it, and the number that differ in the build that uses it."""
 
 import re
 from array import array
@@ -18,8 +18,8 @@ _FUNCTION_TAG, _FUNCTION_SIZES = 0x01000000, (3, 12)
 
 
 def misfits_of_gcc(folder: Path, log: str) -> tuple[int, int]:
-    """The number of functions in gcc's profile, and the number of functions that it does not fit: their control flow
-    changed, or their file has a profile without them."""
+    """The number of functions in gcc's profile, and the number that differ in the build: functions with another
+    control flow, or functions that the profile of their file lacks."""
     number = 0
     for file in folder.rglob("*.gcda"):
         words = array("I", (content := file.read_bytes())[: len(content) // 4 * 4])
@@ -28,9 +28,9 @@ def misfits_of_gcc(folder: Path, log: str) -> tuple[int, int]:
 
 
 def misfits_of_clang(shown: str, log: str) -> tuple[int, int]:
-    """The number of functions in clang's profile, as llvm-profdata shows them, and the number of functions among
-    these that it does not fit: their control flow changed, or the profile knows them by another directory, as it does
-    with static functions.
+    """The number of functions in clang's profile, which llvm-profdata shows, and the number of them that differ in
+    the build: functions with another control flow, or static functions, whose names in a profile contain the path of
+    their file, with another path. A function that is compiled more than once differs if one of its versions does.
 
     >>> misfits_of_clang("  main:\\n    Hash: 1\\n  /old/a.c:part:\\n    Hash: 2\\n", '''
     ... warning: /new/a.c: no profile data available for function part Hash = 2 [-Wbackend-plugin]
