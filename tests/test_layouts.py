@@ -301,7 +301,7 @@ def test_each_layout_is_one_binary_and_the_page_shows_their_spread(
         assert row["noise"] < 1 < row["low"] < row["two_layouts"] < row["high"]
         assert row["two_layouts"] == pytest.approx(3.2, abs=0.5)  # eight values of 3 % and -3 %
     mixed = study.runs.with_columns(layout=pl.lit(1, pl.Int32))
-    with pytest.raises(RqpsError, match="runs with different build_digest can't be compared as one"):
+    with pytest.raises(RqpsError, match="runs with different build_digest can't be in one comparison"):
         stats.comparable(mixed)
 
 

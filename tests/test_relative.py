@@ -237,7 +237,7 @@ def test_occasions_that_differ_are_not_pooled(tmp_path: Path, column: str) -> No
     later = pl.col("round") > 3
     runs = study.runs.with_columns(pl.when(later).then(pl.lit("another")).otherwise(column).alias(column))
     runs = runs.with_columns(occasion=pl.when(later).then(2).otherwise(1).cast(pl.Int32))
-    with pytest.raises(RqpsError, match=f"runs with different {column} can't be compared as one: .* another in r"):
+    with pytest.raises(RqpsError, match=f"runs with different {column} can't be in one comparison: .* another in r"):
         measured(replace(study, runs=runs))
 
 

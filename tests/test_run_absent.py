@@ -83,5 +83,5 @@ def test_a_base_that_is_not_in_its_version_ends_the_study_before_it_begins(house
     (house.path / "runs.yaml").write_text(RUNS.replace("base: my1.base", "base: my2.mem"))
     code, words = house.run()
     assert code == 1
-    assert f"the base my2.mem is not in this version: {WHY}" in words
+    assert f"the base my2.mem needs a feature that its version lacks: {WHY}" in words
     assert house.noted() == []

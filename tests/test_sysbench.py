@@ -261,7 +261,7 @@ def test_the_warm_up_is_not_in_the_whole() -> None:
     "lines", [[], ["FATAL: error 2013: Lost connection\n"], [line(0, []), line(1, [], thread=1)]]
 )
 def test_an_answer_with_a_thread_missing_is_an_error(lines: list[str]) -> None:
-    with pytest.raises(RqpsError, match="not once for each of the 2 threads"):
+    with pytest.raises(RqpsError, match="not reported exactly once by each of the 2 threads"):
         read_seconds(lines, threads=2)
 
 

@@ -42,7 +42,7 @@ def save_cpu() -> None:
     """Makes imports and exits take less CPU time. Only processes of rqps call it, not programs that import rqps."""
     # By default, the search for cycles of unused objects takes a fifth of the CPU time of a command's imports.
     gc.set_threshold(50_000, 20, 100)
-    # At exit, Python searches for such cycles several times more, which takes almost as long as the imports.
+    # At exit, Python searches for cycles several times more, which takes almost as long as the imports.
     atexit.register(gc.freeze)
     # jsonschema imports the first two to check durations and URIs, papermill the third to read from S3.
     for unused in ("isoduration", "rfc3986_validator", "papermill.s3"):

@@ -397,14 +397,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Command(argparse.ArgumentParser):
-    """The parser of a command: options may stand between a word and its names (`builds make --jobs 4 NAME`)."""
+    """The parser of a command: options may stand between its other arguments (`builds make --jobs 4 NAME`)."""
 
     intermixed = False
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         if self.intermixed:
             return super().parse_known_args(args, namespace)
-        self.intermixed = True  # argparse's own intermixed parsing calls this method twice
+        self.intermixed = True  # parse_known_intermixed_args itself calls parse_known_args
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:

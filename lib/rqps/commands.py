@@ -203,7 +203,7 @@ def plan(arguments: argparse.Namespace) -> Call:
         servers = {build: origin.words + to_do.get(build, "") for build, origin in sources.items()}
         fetch_bytes = sum(sources[build].size_bytes() or 0 for build in fetched)
         todo = [now.run for now in states if now.state not in ("done", "absent")]
-        mistakes = foresee([] if named else todo)  # the check covers only this machine
+        mistakes = foresee([] if named else todo)  # another host can't be checked from here
         mistakes += _rebuilt(runs_file, study, data)
         wrong, files = [str(mistake) for mistake in mistakes], [*option_files_lines(runs_file, study)]
         disk = _disk([] if named else todo, asked=arguments.disk and not named)
@@ -243,8 +243,8 @@ def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tupl
 
 
 def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
-    """A sentence on the disk, and the seconds that runs wait for it. The disk is measured if that was `asked` for, or
-    if a run depends on it; otherwise the text is empty."""
+    """A sentence on the speed of the disk, and the seconds that runs wait for the disk. The disk is measured only
+    if the user `asked` for it or a run depends on it; otherwise the text is empty."""
     from rqps.engines.cache import cache_dir
     from rqps.measure.device import measure_device
     from rqps.numbers import duration_us, megabytes
@@ -403,7 +403,8 @@ def bisect(arguments: argparse.Namespace) -> Call:
     if arguments.checkout and arguments.builds:
         raise RqpsError("--builds and --checkout can't be combined", fix="give one of them")
     if arguments.count and arguments.occasion:
-        raise RqpsError("--occasion is for duets: counts are the same at any hour", fix="leave one of them out")
+        what = "--occasion can't be combined with --count: counts are the same at any hour"
+        raise RqpsError(what, fix="leave one of them out")
     if arguments.every < 1:
         raise RqpsError(f"--every {arguments.every}: must be 1 or more", fix="--every 5 takes every fifth build")
     checkout = _checkout(arguments, runs_file)
@@ -538,7 +539,7 @@ def _try_statement(arguments: argparse.Namespace, runs_yaml: Path | None, data: 
 
 
 def _notebooks(runs_yaml: Path | None) -> Path:
-    """The folder of notebooks beside a runs.yaml, or else the checkout's folder of notebooks."""
+    """The folder `notebooks` beside a runs.yaml, or else the one in the checkout of rqps."""
     beside = (runs_yaml or Path("runs.yaml")).absolute().parent / "notebooks"
     return beside if (beside / "run").is_dir() else Path(__file__).parents[2] / "notebooks"
 

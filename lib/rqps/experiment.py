@@ -49,8 +49,8 @@ def what_if(
     """Compares one step of a study's base, or of another `base`, with another build or other options, in a duet of
     less than two minutes.
 
-    `build` is a build of runs.yaml or the directory of a server. After an interrupt, the same call continues. If
-    the change cannot be measured, the text gives the reason instead of a result.
+    `build` is a build of runs.yaml or the directory of a server. After an interrupt, the same call continues.
+    Returns the result as text; if the change cannot be measured, the text gives the reason.
     """
     try:
         return _measured(study, step, build, dict(config or {}), base, data, runs_yaml)
@@ -172,7 +172,8 @@ def _as_name(text: str) -> str:
 
 
 def _renamed(runs_file: RunsFile, card: StudyCard, dbms: str) -> str | None:
-    """The current name of a config in runs.yaml that had another name when the study was measured."""
+    """The name that runs.yaml now gives to the config of a dbms, which may have been renamed after the study was
+    measured; None if runs.yaml lists more or fewer dbms for the study, or another build."""
     spec = runs_file.studies.get(card.study)
     if spec is None or len(spec.dbms) != len(card.dbms):
         return None

@@ -1,5 +1,5 @@
-"""Defines a finding of the doctor, with its effect on the numbers and its fix, and makes findings of the facts about
-the machine."""
+"""Defines a finding of the doctor, with its effect on the numbers and its fix, and makes findings from the facts
+about the machine."""
 
 import shutil
 import textwrap
@@ -226,8 +226,8 @@ def _memory(machine: Machine) -> Iterable[Finding]:
 
 
 def _requests(machine: Machine) -> Iterable[Finding]:
-    """Compares the disk's `max_sectors_kb` and `read_ahead_kb` with `READ_AHEAD_KB`: of a request to read ahead, the
-    kernel reads at most the larger of these two values and ignores the rest."""
+    """Checks if the kernel serves a whole request to read `READ_AHEAD_KB` ahead: it reads at most the larger of the
+    disk's `max_sectors_kb` and `read_ahead_kb`, and ignores the rest of the request."""
     values = [machine[name] for name in ("max_sectors_kb", "read_ahead_kb") if name in machine]
     if values:
         yield Finding(

@@ -106,7 +106,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         os.kill(child, stop)
         for pid in (child, *_below(child)):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)  # a server may be paused while others have their slices
+                os.kill(pid, signal.SIGCONT)  # a paused server of a duet must run again to stop
         deadline = time.monotonic() + patience_s
         while (code := _ended(child)) is None:
             if time.monotonic() > deadline:
@@ -116,7 +116,7 @@ def _guard(argv: list[str], cpus: list[int], scratch: list[str], patience_s: flo
         for pid in outliving:
             os.kill(pid, signal.SIGKILL)  # this does not fail if the process has ended: it is a zombie until waitpid
         for pid in outliving:
-            with contextlib.suppress(ChildProcessError):  # raised until the parent of this process has ended
+            with contextlib.suppress(ChildProcessError):  # not yet a child of this process: its parent still runs
                 os.waitpid(pid, 0)
     for folder in scratch:
         shutil.rmtree(folder, ignore_errors=True)

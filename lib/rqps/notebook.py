@@ -89,8 +89,8 @@ class SharedKernel:
         self._scratch.remove()
 
     def options(self, cwd: Path, started: Callable[["subprocess.Popen[bytes]"], None]) -> dict[str, Any]:
-        """The options with which papermill executes the next notebook in this Jupyter kernel; `started` gets its
-        process."""
+        """The options with which papermill executes the next notebook in this Jupyter kernel; `started` is
+        called with the kernel's process."""
 
         def first(process: "subprocess.Popen[bytes]") -> None:
             self._process = process
@@ -120,8 +120,8 @@ class SharedKernel:
 
 
 class Execution:
-    """The execution of a notebook, which starts at once. Signals go to the main thread, which waits here and may call
-    `stop` at any moment.
+    """The execution of a notebook, which starts at once, in another thread. The main thread waits in `wait`, and
+    may call `stop` at any time, such as after a signal.
 
     The notebook is written after each cell, so that an interrupted notebook is readable. With `only_reads` the
     notebook is written at the end, and then its Jupyter kernel is killed, since an orderly shutdown would take half a

@@ -51,7 +51,7 @@ def ratio(value: float) -> str:
 
 
 def form_of_ratio(value: float) -> str:
-    """The format in which `ratio` writes a ratio, for its interval."""
+    """The format in which `ratio` writes this ratio; the ends of its interval are written in the same format."""
     return ".3f" if abs(value - 1) < NEAR_1 else ".2f"
 
 
@@ -65,7 +65,7 @@ def change(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share with two significant digits at most.
+    """A share in percent: without decimals from 10 % on, with at most one decimal below.
 
     >>> percent(0.0034), percent(0.02), percent(0.123), percent(1.4)
     ('0.3 %', '2 %', '12 %', '140 %')
@@ -74,7 +74,7 @@ def percent(share: float) -> str:
 
 
 def in_percent(share: float) -> str:
-    """A share with one decimal; none or all of something has no decimal.
+    """A share in percent with one decimal, except `0 %` and `100 %`.
 
     >>> in_percent(1.0), in_percent(0.9837)
     ('100 %', '98.4 %')

@@ -59,7 +59,8 @@ def plan_text(
 
 
 def option_files_lines(runs_file: RunsFile, study: str) -> Iterator[str]:
-    """Yields the files that a study's configs take options from, with each line that rqps does not take unchanged."""
+    """Yields each file that a study's configs take options from, and the lines of the file that rqps ignores or
+    changes, with the reason."""
     spec = runs_file.studies[study]
     configs = dict.fromkeys(spec.named[dbms].config for dbms in spec.dbms)
     for config, file in option_files(runs_file.configs, configs):
@@ -105,8 +106,8 @@ def _wrapped(head: str, names: Iterable[str]) -> str:
 
 
 def _servers(builds: Mapping[str, BuildSpec]) -> str:
-    """One line per build or version of the catalogue: engine, version, if it is fetched, size, source, and how it was
-    compiled. The version is what the server reported or, before the build was started, what runs.yaml or the
+    """One line per build or version of the catalogue: engine, version, whether it is fetched, size, source, and how
+    it was compiled. The version is what the server reported or, before the build was started, what runs.yaml or the
     catalogue says."""
     lines = [("NAME", "ENGINE", "VERSION", "FETCHED", "SIZE", "SOURCE", "COMPILED")]
     for name, spec in builds.items():
@@ -171,7 +172,7 @@ def _head(runs: Sequence[Run], buys: str) -> Iterator[str]:
 
 
 def _options(runs: Sequence[Run]) -> Iterator[str]:
-    """Lists the options of each config or, if that list is shorter, only those that differ from another config."""
+    """Lists each config's options, or only those in which it differs from a config above if these are fewer."""
     yield "options as configured; rqps translates them for each version, and leaves out those with ? that it lacks"
     configs = {run.config: run for run in runs}
     shown: dict[str, Mapping[str, Option]] = {}

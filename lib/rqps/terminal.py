@@ -32,14 +32,14 @@ class Terminal:
 
         self._tqdm = tqdm
         tqdm.monitor_interval = 0  # otherwise tqdm starts a thread that wakes up while a run is measured
-        # tqdm creates its lock here: a signal that arrives while it is created later would end in a traceback.
+        # Makes tqdm create its lock now: if tqdm created it later, a signal at that time would end in a traceback.
         tqdm.get_lock()  # type: ignore[no-untyped-call]
         self._line, self._lines = line, 0
         self._bar: tqdm[NoReturn] | None = None
 
     def another(self) -> "Terminal":
-        """A terminal with its own progress line, below the existing ones. This terminal must not show a progress line
-        afterwards."""
+        """Returns a new terminal, whose progress line is below the existing ones. From then on, the terminal on
+        which `another` was called must not show a progress line."""
         self._lines += 1
         return Terminal(self.stream, self._plain_every_s, self._lines - 1)
 

@@ -2,7 +2,8 @@
 
 Each engine is a package in this folder. The package's variable `facts` describes the engine, and can be read before
 any build of the engine is on this machine; the package's module `engine` starts builds. Some engines are servers,
-which run on between steps; others are libraries, which run in the load generator's process and end with each step.
+which keep running between steps; others are libraries, which run in the load generator's process and end with each
+step.
 """
 
 import ast
@@ -38,7 +39,7 @@ Version = Annotated[str, Field(pattern=r"^\d+\.\d+(\.\d+)?$")]
 def table(package: str, name: str) -> Any:
     """The content of a package's YAML file `name`.yaml; None if the package has no such file."""
     place = files(package).joinpath(f"{name}.yaml")
-    # PyYAML's loader that is written in Python takes seven times as long: 0.1 s for all tables.
+    # PyYAML's pure Python loader takes seven times as long as this one in C: 0.1 s for all YAML files of rqps.
     return yaml.load(place.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) if place.is_file() else None
 
 
@@ -53,7 +54,8 @@ class Strict(BaseModel):
 
     @classmethod
     def description_of(cls, key: str) -> str:
-        """The description of a key: the given one, or its field's docstring; empty if it has neither."""
+        """The description of a key: the description or else the docstring of its field; empty if the field has
+        neither."""
         given = cls.model_fields[key].description
         documented = (
             _docstrings(model.__module__, model.__name__) for model in cls.__mro__ if issubclass(model, Strict)
@@ -173,7 +175,7 @@ class Start:
     scratch: tuple[Path, ...] = ()
     """Folders to remove when the engine has ended, even if the engine was killed."""
     started: Callable[[int], object] = lambda _: None
-    """Called with the id of each process that has just started for the dbms and must have ended when the run ends."""
+    """Called with the id of each new process of the dbms; all these processes must have ended when the run ends."""
     under: tuple[str, ...] = ()
     """The words of a command, such as Valgrind's, to put before the command line of the program."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -189,8 +191,8 @@ class CountOf(NamedTuple):
 
 
 Status = Mapping[Any, str]
-"""Maps status counters to their values. The key of a counter is its name; if it counts for one object, a
-`CountOf`."""
+"""Maps each status counter to its value. The key is the counter's name, or a `CountOf` if the counter belongs to
+one object of the engine."""
 
 
 class Watch(Protocol):
@@ -251,8 +253,8 @@ class Opened(Protocol):
         it ended."""
 
     def close(self) -> str:
-        """Stops the engine and removes its scratch folders. Returns how it ended, in words, if it did not stop
-        cleanly; else an empty text."""
+        """Stops the engine and removes its scratch folders. Returns an empty text if the engine stopped cleanly,
+        else how it ended, in words."""
 
 
 class Prepared(Protocol):
@@ -269,7 +271,7 @@ class Prepared(Protocol):
         """A description of the config for the page of a run: maps titles, such as `options left out`, to texts."""
 
     def loaded(self, name: str, load: Callable[[Any], None], say: Say) -> Path:
-        """A data directory with the tables that `load` made. It is made once for each `name`."""
+        """A data directory with the tables that `load` made. The directory is made once for each `name`."""
 
     def open(self, directory: Path, start: Start) -> Opened:
         """Starts the build on `directory`, a copy of the data directory with the loaded tables."""
@@ -283,8 +285,8 @@ class Counted(NamedTuple):
     role: str
     """The role of the threads that call the function, such as `connection`."""
     marker: str = ""
-    """The function that the load calls right before and after the counted part. Only for engines that serve each
-    connection in a process of its own."""
+    """The function, such as `pg_sleep`, that the load lets the server call right before and right after the counted
+    operations. Only for engines that serve each connection in a process of its own."""
 
 
 class Counters(NamedTuple):
@@ -301,16 +303,17 @@ ALL_COUNTS = Counters()
 
 
 PROCESS_BYTES = "process_bytes_written"
-"""The name in the table `status` of the number of bytes that the engine's processes wrote, according to the kernel.
-Only engines that read this number together with their status counters have a row of this name."""
+"""The name, in the table `status`, of the kernel's count of the bytes that the engine's processes wrote. Only
+engines that read this count together with their own counters have a row of this name."""
 SPIN_WAITS, SPIN_ROUNDS, OS_WAITS = "spin_waits", "spin_rounds", "os_waits"
-"""The names in the table `status` of counts of waits for a latch (a mutex or rw-lock of the engine itself): how often
-a thread found the latch taken, how often spinning threads tested it again, and how often a thread went to sleep."""
+"""The names, in the table `status`, of three counters of a latch (a mutex or rw-lock of the engine itself): how
+often a thread found the latch taken, how often spinning threads tested it again, and how often a thread went to
+sleep."""
 Counts = Mapping[Any, float]
 """Maps the status counters of a `Status` to numbers."""
 ByPurpose = Callable[[Counts, Counts], Mapping[str, float]]
-"""A function that computes a quantity of a step, such as the KB written, by purpose (flush, write-ahead log). It
-takes the growth of each status counter in the step, and each counter's value at the end of the step. Purposes that
+"""A function that returns a quantity of a step, such as the KB written, for each purpose (flush, write-ahead log).
+It takes the growth of each status counter in the step, and each counter's value at the end of the step. Purposes that
 the release does not count are left out."""
 FLUSHED, MADE_DIRTY = "flushed", "made dirty"
 """The two keys of the mapping that `Facts.pages` returns; the mapping is empty if the engine does not count both."""
@@ -364,8 +367,8 @@ class Scenarios(Protocol):
     BASES: tuple[str, ...]
     """The scenarios that other scenarios are compared with."""
     BY_OPTION: Mapping[str, str]
-    """Maps each value of the option `SWITCH` to the scenario of a config that sets the option to this value and names
-    no scenario."""
+    """A config may set the option `SWITCH` instead of naming a scenario. This maps each value of the option to the
+    scenario that such a config has."""
     SWITCH: str
 
     def problems(
@@ -375,8 +378,8 @@ class Scenarios(Protocol):
         names this config, then the configs that it extends."""
 
     def scenario(self, spec: Any) -> Any:
-        """The scenario that a value of the key describes. It has a `name`; its method `asked()` returns plain
-        values."""
+        """The scenario that a value of the key describes. The scenario has a `name`, and a method `asked()` that
+        returns its content as plain values."""
 
     def read(self, value: Any) -> Any:
         """Rebuilds a scenario from its plain fields."""
@@ -457,9 +460,9 @@ class Facts:
     """A pattern of the versions whose servers can't be stopped (SIGSTOP) while another server of a duet has the load,
     and the reason; None if the servers of all versions can be stopped."""
     direct_cache: Callable[[Mapping[str, Option]], int | None] = lambda _options: None
-    """Computes the size of the engine's cache in bytes from the options of a config with which the engine reads past
-    the page cache (O_DIRECT). Returns None if the engine reads through the page cache, or if the options do not
-    decide this: for RocksDB, the workload does."""
+    """Returns the size of the engine's own cache, in bytes, if a config's options make the engine bypass the page
+    cache (O_DIRECT). Returns None if the engine uses the page cache, or if the workload, not the options, decides
+    whether the engine uses it, as for RocksDB."""
     passing: str = ""
     """A pattern of the settings that are not compared, because they differ between any two starts or name the
     build."""
@@ -535,7 +538,7 @@ def engine_of(spec: "BuildSpec") -> Engine:
 
 
 def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[str, BuildSpec]":
-    """The build that `asked` means: the name of one of `builds`, or a directory if there is a / in it."""
+    """The build that `asked` means: a directory if `asked` contains a /, else the name of one of `builds`."""
     if "/" in asked:
         return build_in(Path(asked).expanduser().resolve(), say)
     if asked not in builds:
@@ -545,9 +548,9 @@ def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[
 
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
-    """The build in a directory, and a name for the build. Its engine is the one whose program is in the directory.
-    The spec for an engine other than the default one includes the build's version, since the key of the version (such
-    as `postgres`) names the engine."""
+    """The build in a directory, and a name for the build. The build's engine is the one whose program is in the
+    directory. A directory without a version means the default engine, so the spec for another engine also has
+    the build's version, as in `postgres: "15.3"`."""
     from rqps.engines.asked import BuildSpec
 
     name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"

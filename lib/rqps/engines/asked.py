@@ -124,8 +124,8 @@ class _Source(Strict):
 
     @property
     def copied(self) -> Path | None:
-        """The tree with the copy of an earlier version of the build, which is used in place of the source; None if
-        the source itself is used."""
+        """The tree with a copy of an earlier version of the build, if this copy is used in place of the source;
+        else None."""
         return self._copy
 
     def copied_to(self, tree: Path) -> Self:

@@ -31,7 +31,7 @@ def cache_dir() -> Path:
 
 
 def short_key(*described: object) -> str:
-    """A short hash of these values, for the name of a file or folder."""
+    """A short hash of the given values, for the name of a file or folder."""
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]
 
 

@@ -3,7 +3,7 @@ instruction set, LTO, PGO and allocator.
 
 The name of a build or its recipe may be wrong, and a build system may drop flags without a message. Compilers record
 their flags in the debug information (gcc) or in a section of their own (-frecord-gcc-switches,
--frecord-command-line). Where these records are missing, some facts are derived from the machine code; the others are
+-frecord-command-line). If these records are missing, some facts are derived from the machine code; the others are
 unknown.
 """
 
@@ -51,7 +51,7 @@ _SIZES = {0x01: 8, 0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, _STRP: 4, 0x17: 4, 0x19: 
 
 def how_compiled(program: Path, of_engine: "Callable[[Elf], dict[str, str]]" = lambda _: {}) -> dict[str, str]:
     """The facts about the compilation: maps `compiler`, `optimization`, `lto` and others to their values, or to
-    UNKNOWN where the file does not show the value. Empty if the file is damaged or is not an ELF file for x86-64.
+    UNKNOWN if the file does not show the value. Empty if the file is damaged or is not an ELF file for x86-64.
     `of_engine` reads the facts that only programs of one engine have."""
     try:
         return {**_facts(elf := Elf(program.read_bytes())), **of_engine(elf)}
@@ -150,7 +150,7 @@ class DebugFile(NamedTuple):
     path: Path | None
     """None if the debug information is not on this machine."""
     segments: tuple[tuple[int, int, int], ...] = ()
-    """The offset in the program's file, the size and the address of each part that is loaded."""
+    """The offset in the program's file, the size and the address of each segment that is loaded into memory."""
     ignored: str = ""
     """Files of debug information that are damaged or belong to another build of the program, and why."""
 
@@ -252,7 +252,7 @@ class Elf:
             length, of = struct.unpack_from("<2I", frames, at)
             if length in (0, 0xFFFFFFFF):
                 break
-            if of:  # not 0 in an FDE, which describes one function; 0 in a CIE, which functions share
+            if of:  # not 0 in an FDE, which describes one function; 0 in a CIE, which many FDEs share
                 functions += 1
                 with_frame += _FRAME.search(frames, at + 16, at + 4 + length) is not None
             at += 4 + length
@@ -285,8 +285,8 @@ def _units(info: bytes) -> Iterator[int]:
 
 
 def _producer(info: bytes, at: int, abbreviations: bytes, texts: dict[int, bytes], offsets: bytes) -> str:
-    """The producer (DW_AT_producer) of the unit at an offset; empty if the unit is not a compile unit, or if a form
-    is not among those handled here."""
+    """The producer (DW_AT_producer) of the unit at an offset; empty if the unit is not a compile unit, or if it
+    uses a DWARF form that this function does not read."""
     (version,) = struct.unpack_from("<H", info, at + 4)
     if version >= 5:
         if info[at + 6] not in _COMPILE_UNITS:

@@ -1,7 +1,7 @@
 """Prepares the dbms of engines with servers: translates their options, and makes data directories with loaded tables.
 
-Each build has an empty data directory, and a data directory for each set of loaded tables. Every run gets a copy of
-the loaded data directory.
+Each build has an empty data directory, which is initialised but has no user tables, and a data directory for each
+set of loaded tables. Every run gets a copy of a directory with loaded tables.
 """
 
 import difflib
@@ -80,7 +80,7 @@ class Origin(ABC, Generic[Report]):
     shape: Mapping[str, str]
 
     EMPTY: ClassVar[str]
-    """The name of the folder with the empty data directory."""
+    """The name of the folder with the data directory that has no user tables."""
     REPORT: ClassVar[TypeAdapter[Any]]
     """The type of a server's report about its own settings."""
     LOG: ClassVar[str]
@@ -90,7 +90,7 @@ class Origin(ABC, Generic[Report]):
 
     @abstractmethod
     def initialise(self, data: Path, say: Say) -> None:
-        """Makes an empty data directory."""
+        """Initialises a new data directory, without user tables."""
 
     @abstractmethod
     def start(self, data: Path, log: Path, known: Report | None) -> KeptServer:
@@ -98,7 +98,7 @@ class Origin(ABC, Generic[Report]):
 
     @abstractmethod
     def report(self, server: Any) -> Report:
-        """Asks the first server on an empty data directory for the server's settings."""
+        """Asks the first server on a newly initialised data directory for the server's settings."""
 
     def settle(self, server: Any) -> None:
         """Called before a server with loaded tables stops."""
@@ -112,7 +112,7 @@ class Origin(ABC, Generic[Report]):
         return cache_dir() / "data" / f"{self.build.name}-{self.build.version}-{key}"
 
     def known(self, say: Say) -> Report:
-        """The settings of the build, which a server reported when the build's empty data directory was made."""
+        """The settings of the build, which its server reported when its data directory was first initialised."""
         report: Report = self.REPORT.validate_json((self._empty(say) / FILE).read_bytes())
         return report
 
@@ -140,7 +140,7 @@ class Origin(ABC, Generic[Report]):
         return made_once(self.folder / name, make, say) / "data"
 
     def _empty(self, say: Say) -> Path:
-        """A folder, made once, with an empty data directory and a file with the settings that its server reported."""
+        """A folder, made once, with a newly initialised data directory, and a file with its server's settings."""
 
         def make(work: Path) -> None:
             say(f"{self.build.name}: initialising an empty data directory")
@@ -151,8 +151,8 @@ class Origin(ABC, Generic[Report]):
         return made_once(self.folder / self.EMPTY, make, say)
 
     def call(self, command: Sequence[str], environment: Mapping[str, str], work: Path, sql: bytes = b"") -> None:
-        """Runs a program in the folder `work`, to make an empty data directory. If it fails, the error shows the end
-        of its output."""
+        """Runs a program in the folder `work`, to initialise a data directory. If the program fails, the error shows
+        the end of the program's output."""
         done = subprocess.run(
             keeper.command("exec", [*command], cpus=()),
             input=sql,

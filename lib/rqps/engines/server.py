@@ -70,7 +70,7 @@ class KeptServer:
             stderr=asked.log.open("ab"),  # for errors from before the server opens its log by itself
             env={"PATH": "/usr/bin:/bin", **(environment or {}), **build.environment, **asked.environment},
             cwd=private.path,
-            bufsize=0,  # a buffered read of the first line may also read the last line, which `_end` reads
+            bufsize=0,  # a buffered read of the keeper's first line may also take its last line, which `_end` needs
             start_new_session=True,  # Ctrl-C must reach only rqps, which then tells the keeper to stop the server
         )
         asked.started(process.pid)
@@ -87,7 +87,7 @@ class KeptServer:
     def _wait_until_it_answers(self, patience_s: float) -> None:
         deadline = time.monotonic() + patience_s
         while (left_s := deadline - time.monotonic()) > 0 and not self.ended():
-            # The drivers leave a refused socket open until Python's garbage collector searches for cycles.
+            # Wait for the file: after a refused attempt, a Python socket stays open until garbage collection.
             if self.socket.exists() and self.answers(left_s):
                 return
             time.sleep(SECONDS_BETWEEN_TRIES)
@@ -131,8 +131,8 @@ class KeptServer:
         raise NotImplementedError
 
     def close(self) -> str:
-        """Asks the server to stop and waits for it; the keeper kills a server that does not stop. Returns how the
-        server ended, in words, if it did not stop cleanly; else an empty text."""
+        """Asks the server to stop and waits for its end; the keeper kills a server that does not stop. Returns an
+        empty text if the server stopped cleanly, else how it ended, in words."""
         for connection in list(self.connections):  # a server may not stop before its clients disconnect
             with suppress(*self.REFUSALS):  # raised if the connection is closed already
                 self.leave(connection)

@@ -48,7 +48,7 @@ def check(hosts: Mapping[str, HostSpec]) -> tuple[str, bool]:
 
 
 def prepare_all(hosts: Mapping[str, HostSpec], say: Say) -> bool:
-    """Copies this checkout to hosts and makes its environment there, in parallel; True if all hosts are ready."""
+    """Copies this checkout to hosts and makes its Python environment there, in parallel; True if all are ready."""
     ends = _all_at_once(lambda name, spec: prepare(name, spec, say), hosts)
     for name, error in ends.items():
         if error:

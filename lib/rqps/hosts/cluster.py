@@ -135,7 +135,7 @@ class ClusterRunner(Runner):
     @contextmanager
     def measuring(self, study: str) -> Iterator[None]:  # noqa: ARG002 `self._order` names the study
         client, address = self._cluster.client, self._cluster.address
-        # Not client.scheduler_info(): its answer has no workers if the client's own heartbeat comes in between.
+        # Not client.scheduler_info(): the client's heartbeat may replace its answer by one without workers.
         every = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         named = {str(worker_info["name"]): at for at, worker_info in every.items()}
         fix = JOIN.format(address=address, name=self._name, slot=SLOT)

@@ -1,4 +1,4 @@
-"""Connects to a host through SSH, inspects it, and copies the checkout to it and makes its environment there.
+"""Connects to a host through SSH, inspects it, copies this checkout to it, and makes the Python environment there.
 
 Keys, jump hosts and other settings come from ~/.ssh: a host can be used if `ssh ADDRESS` asks no question.
 """
@@ -34,22 +34,22 @@ CLOCK_S = 5.0
 """Maximum difference between the host's clock and this machine's, in seconds. With a larger difference, the times
 that are stored with measurements would be wrong."""
 LEAST_MEMORY = 0.9
-"""Minimum memory that a host must report, as a share of the memory that runs.yaml states for the host. The reported
-memory is smaller, since firmware and kernel reserve some."""
+"""Minimum memory that a host must report, as a share of the memory that runs.yaml states for the host. A host
+reports less memory than it has, since firmware and kernel reserve some."""
 MACHINE = "Linux x86_64"
 WHERE_BAD = {
     "machine": (
         "nothing can be measured there",
-        "take a Linux machine of x86-64: the servers and programs that rqps fetches are for these",
+        "take a Linux machine of x86-64: rqps fetches servers and programs for such machines only",
     ),
     "clock": ("measurements there get wrong times", "as root: timedatectl set-ntp true"),
     "room": (
-        "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
+        "unpacking a server takes 1 to 2 GB, and every round of a dbms needs a copy of its loaded tables",
         "make room there, or name a folder on a larger disk as its path in runs.yaml",
     ),
     "versions": ("its results would come from another version of rqps", "rqps hosts prepare {host}"),
     "memory": (
-        "its servers would read from the disk",
+        "tables that should fit into its memory would be read from the disk",
         "see that this is the machine that you mean, or change its memory in runs.yaml",
     ),
     "Python": ("rqps can't be installed there", "install this machine's version there"),
@@ -149,8 +149,8 @@ class Looked:
     def of(
         cls, name: str, spec: HostSpec, facts: Mapping[str, Any], before: Sequence[Finding] = (), python: str = ""
     ) -> "Looked":
-        """Makes findings from the facts that rqps on a host reports. `before` has findings that needed no rqps on the
-        host."""
+        """Makes findings from the facts that rqps on a host reports. `before` has the findings of
+        the checks before, which do not need rqps on the host."""
         here, their_versions, memory_gb = versions(), facts["versions"], facts["memory_gb"]
         other = [
             f"{what} {their_versions.get(what)}, here {here[what]}"
@@ -221,10 +221,10 @@ def _finding(what: str, fine: bool, observed: str, host: str = "") -> Finding:
 
 
 async def prepare(name: str, spec: HostSpec, say: Say) -> None:
-    """Copies this checkout to a host and makes its environment, unless the host has the same checkout already."""
+    """Copies this checkout to a host and makes its Python environment there, unless the host has both already."""
     async with connected(spec) as connection:
         looked = await look(name, spec, connection)
-        looked.refuse(but=("rqps", "versions"))  # a missing or other rqps is what this function replaces
+        looked.refuse(but=("rqps", "versions"))  # this function installs rqps, or replaces another version of it
         if worst(looked.findings) != "bad":
             say(f"{name}: has this rqps already")
             return
@@ -243,8 +243,8 @@ async def prepare(name: str, spec: HostSpec, say: Say) -> None:
 async def send_builds(
     spec: HostSpec, connection: asyncssh.SSHClientConnection, trees: Iterable[Path], say: Say
 ) -> None:
-    """Sends those builds in this machine's cache that a host lacks, since the host may not be able to fetch them. A
-    host has a build if it has a folder of the same name, which contains a hash of the build's source."""
+    """Sends the builds that a host lacks from this machine's cache, since the host may be unable to fetch them. A
+    host has a build if it has the build's folder, whose name contains a hash of the build's source."""
     for folder in sorted({tree.parent for tree in trees if tree.is_relative_to(cache_dir())}):
         target = f"{spec.path}/cache/{folder.relative_to(cache_dir())}"
         if (await connection.run(in_shell(f"test -d {target}"))).exit_status == 0:

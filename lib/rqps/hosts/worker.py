@@ -47,11 +47,11 @@ PATIENCE_S = 60
 """Maximum wait for the scheduler's answer, in seconds; without a limit a worker would retry for ever."""
 BEAT, BEAT_S = "{}\n", 15.0
 """The line that `rqps run` sends to a worker that is still needed, and the seconds between two such lines. The
-worker's heartbeat has the same interval; Dask's default would wake the worker twice a second."""
+worker's heartbeat to the scheduler has the same interval: at Dask's default it would wake up twice a second."""
 SILENCE_S = 120.0
 """Seconds without a line from `rqps run`, after which a worker takes the connection for broken and ends."""
 QUIET = {
-    "distributed.scheduler.allowed-failures": 0,  # no second worker gets the run of one that died
+    "distributed.scheduler.allowed-failures": 0,  # if a worker dies, no other worker gets its run
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.http.routes": [],  # no web pages, which anybody could read
@@ -98,7 +98,7 @@ def facts(thorough: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Result:
-    """The folder of a run as the worker returns it: each file with the time of its last change."""
+    """The folder of a run as the worker returns it: each file with its modification time."""
 
     files: Mapping[str, tuple[int, bytes]]
     digest: str
@@ -153,7 +153,7 @@ class Host(Watcher):
         super().__init__()
         self._order, self._worker, self._last = order, get_worker(), ""
         self._task: Any = None
-        """The key of the current task."""
+        """Dask's key of the current task; None if no task is under way."""
         self._preparing = False
         self._runner = LocalRunner(CHECKOUT / "notebooks", CHECKOUT / "runs.yaml", order.git_revision)
         self._study = StudyFolder.of(cache_dir().parent / "data", order.study)
@@ -232,7 +232,7 @@ def _host(order: Order) -> Host:
 
 
 def make_ready(order: Order, runs: str) -> None:
-    """A Dask task: prepares all runs of a study; `runs` is serialized by `RUNS`."""
+    """A Dask task: prepares all runs of a study; `runs` is their JSON text, as `RUNS` writes it."""
     _host(order).make_ready(RUNS.validate_json(runs, context=PARAMETERS))
 
 
@@ -243,7 +243,7 @@ def measure(order: Order, run: str, card: str) -> Result:
 
 
 async def stop(*orders: Order) -> None:
-    """Stops the work for these orders, or all work."""
+    """Stops the work for these orders; if no order is given, all work."""
     for order in orders or tuple(_hosts):
         if host := _hosts.pop(order, None):
             await host.stop()

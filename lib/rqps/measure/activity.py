@@ -77,8 +77,8 @@ def _cpu_by_process() -> dict[int, int]:
 
 
 def our_servers() -> dict[int, bool]:
-    """Maps the id of each server process in a private folder of rqps to True if its parent is still the keeper, the
-    process that stops the server."""
+    """Maps the process id of each server that rqps has started to True if the server's parent is still the keeper,
+    the process that stops it. The command lines of these servers name a private folder of rqps."""
     private = re.escape(PREFIX)
     known = [facts.processes.replace("{private}", private) for facts in facts_of_all() if facts.processes]
     ours = re.compile("|".join(known))

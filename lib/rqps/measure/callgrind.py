@@ -27,7 +27,7 @@ EVENT, UNKNOWN = "Ir", "???"
 UNREADABLE = "debuginfo reader"
 """Words in Valgrind's message about debug information that it can't read."""
 STUB_INSTRUCTIONS = 3
-"""Maximum number of instructions for one call of a linker's stub."""
+"""Maximum number of instructions that a linker's stub (PLT entry) executes per call."""
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _COST = re.compile(r"(?:\*|[+-]?\d+)((?: \d+)*)")
 _CHAIN = re.compile(r"\(\d+\)(?:'\d+)?(?:'\(\d+\))*")
@@ -55,7 +55,8 @@ _POSITIONS = "line"
 _MISSES = {"i1_misses": ("I1mr",), "d1_misses": ("D1mr", "D1mw"), "ll_misses": ("ILmr", "DLmr", "DLmw")}
 """Maps each column of cache misses to the events that callgrind counts for that level, of reads and writes."""
 CROWDED_KB = 4096
-"""The assumed part, in KB, of the last-level cache that a server can use while other programs use the rest."""
+"""Size, in KB, of the last-level cache that is simulated in odd rounds: a server can use about this much if other
+programs use the rest."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ class Callgrind:
         return RqpsError(f"{error.message}\nthe server was started under callgrind, which said:\n{tail}", fix=fix)
 
     def begin(self, pid: int) -> None:
-        """Starts counting. Does nothing for an engine with a marker: a function that the load calls right before and
-        after the counted part. No client may have a command under way, since only the rest of that command would be
-        counted."""
+        """Starts counting. Does nothing for an engine with a marker: a server function, such as pg_sleep, that the
+        load generator calls right before and after the counted part. No client may have a command under way, since
+        only the rest of that command would be counted."""
         if not self.counted.marker:
             self._order(pid, "instrumentation", "on")
 
@@ -172,7 +173,7 @@ class Function(NamedTuple):
 
 @dataclass
 class Cost:
-    """A function's own instructions, its calls, and its cache misses by level if caches are simulated."""
+    """A function's own instructions, how often it was called, and, if caches are simulated, its misses by level."""
 
     instructions: int = 0
     calls: int = 0
@@ -225,7 +226,7 @@ class _Reader:
 
     def read(self, line: str) -> None:
         self.number, self.line = self.number + 1, line
-        if self._in_call:  # this line has the cost of a call, which the called function's own lines have, too
+        if self._in_call:  # the cost of a call is skipped: the called function's own lines contain it
             self._in_call = False
         elif cost := _COST.fullmatch(line):
             self._modules.setdefault(self._function, self._objects[self._object])
@@ -263,7 +264,8 @@ class _Reader:
                 self._levels = [[events.index(name) for name in names] for names in _MISSES.values()]
 
     def costs(self) -> Costs:
-        """Maps each call chain to its costs. A function belongs to the module that contains its own instructions."""
+        """Maps each call chain to its costs. The module of a function is the file that contains the function's own
+        instructions."""
         chains = {key: self._chain(key) for key in self._costs}
         modules = {chains[key][0]: module for key, module in self._modules.items()}
         costs: dict[Chain, Cost] = defaultdict(Cost)
@@ -279,7 +281,7 @@ class _Reader:
 
 
 def _key(names: dict[str, str], text: str) -> str:
-    """The number of a name, which `text` may also define, as in "(3) name"."""
+    """The number by which `text` refers to a name. `text` may also spell the name out, as in "(3) name"."""
     key, spelt_out, name = text.partition(" ")
     if spelt_out:
         names[key] = name
@@ -309,7 +311,7 @@ def cache_miss_rows(costs: Costs, step: str, counted: Counted, last_level_kb: in
 
 
 def _by_stack(costs: Costs, step: str, counted: Counted) -> list[tuple[dict[str, object], Cost]]:
-    """Adds up the costs of each stack; returns the columns that describe a stack, with its costs."""
+    """Adds up the costs of equal stacks; returns, for each stack, the columns that describe it, and its costs."""
     stubs = linker_stubs(costs)
     stacks: dict[tuple[tuple[str, str], ...], Cost] = defaultdict(Cost)
     for chain, cost in costs.items():
@@ -329,7 +331,7 @@ def _in_words(function: Function) -> tuple[str, str]:
 
 
 def linker_stubs(costs: Costs) -> set[Function]:
-    """The linker's stubs, through which a function of another file is called.
+    """The linker's stubs (PLT entries), through which a function of another file, such as a library, is called.
 
     They have no symbol, and callgrind does not recognise them in newer binaries. A function called through a stub is
     shown as called by the stub's caller, which also gets the few instructions of the jump.

@@ -21,7 +21,7 @@ from rqps.errors import RqpsError
 
 @dataclass(frozen=True)
 class ProcessCounters:
-    """The process columns of the tables `steps` and `counters`; None where the kernel does not report a value."""
+    """The process columns of the tables `steps` and `counters`; None if the kernel does not report a value."""
 
     cpu_s: float | None = None
     cpu_user_s: float | None = None
@@ -199,8 +199,8 @@ def cpu_ns(pid: int) -> int:
 
 
 def cpu_of_all_ns(pids: Sequence[int]) -> int:
-    """CPU time of an engine's processes. Ended children of the first process count once it has reaped them, in
-    ticks of 10 ms."""
+    """CPU time of an engine's processes. After the first process has reaped an ended child, the child's
+    CPU time is included in ticks of 10 ms."""
     total_ns = 0
     for pid in pids:
         try:
@@ -280,7 +280,7 @@ def _reads_and_writes(io: Any) -> dict[str, Any]:
 
 
 def read_host_state() -> dict[str, float | None]:
-    """The load, free memory and CPU frequency now, named like the host's columns in the table `counters`."""
+    """The load average, free memory and CPU frequency now, named like the columns of the table `counters`."""
     return {
         "host_load_1min": os.getloadavg()[0],
         "host_memory_available_kb": psutil.virtual_memory().available // 1024,
@@ -290,8 +290,8 @@ def read_host_state() -> dict[str, float | None]:
 
 @cache
 def _frequency_is_measured() -> bool:
-    """False if psutil would return a constant from boot: there is no frequency driver, and the CPU does not count
-    cycles."""
+    """False if there is no frequency driver and the CPU does not count cycles: psutil would then return the
+    frequency at boot."""
     drivers = Path("/sys/devices/system/cpu/cpufreq").glob("policy*")
     return any(drivers) or " aperfmperf" in Path("/proc/cpuinfo").read_text()
 

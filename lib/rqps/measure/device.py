@@ -16,7 +16,7 @@ from rqps.study import DeviceSpeed
 FILE_BYTES, PIECE_BYTES, PAGE_BYTES = 128 << 20, 1 << 20, 16 << 10
 """Sizes of the file, of the pieces in which it is written first, and of a page that is read or written at random."""
 SECONDS = 1.0
-"""Duration of the reads, and of the writes."""
+"""Seconds for which random pages are read, and then written; also the maximum for writing the file before."""
 MEMORY = ("tmpfs", "ramfs")
 """File systems without a disk. Since Linux 6.6, tmpfs accepts O_DIRECT nevertheless."""
 

@@ -51,13 +51,13 @@ def disk_room(
         name,
         "bad" if free_gb < least_gb else "warn" if free_gb < enough_gb else "ok",
         f"{'only ' if free_gb < least_gb else ''}{gigabytes(free_gb)} free in {directory}",
-        "a server takes 1 to 2 GB while it is unpacked, each loaded table its own size for every round",
+        "unpacking a server takes 1 to 2 GB, and every round of a dbms needs a copy of its loaded tables",
         "make room, or set RQPS_CACHE and RQPS_DATA to folders on a larger disk",
     )
 
 
 def file_system(directory: Path) -> Finding:
-    """Checks the file system of the cache, on which the servers' data directories are copied for every round."""
+    """Checks the file system of the cache folder, in which servers' data directories are copied for every round."""
     place = nearest_existing(directory)
     mount, reflink = mount_of(place), can_reflink(place)
     kind = mount.fstype if mount else "unknown"
@@ -136,7 +136,8 @@ class Program(NamedTuple):
 
 
 def _that_fetch() -> list[Program]:
-    """The programs that fetch builds; a program that several engines use is listed once."""
+    """The programs with which rqps downloads builds, such as mvn; each is listed once, even if several engines need
+    it."""
     by_name: dict[str, list[str]] = {}
     installs = {}
     for facts in facts_of_all():

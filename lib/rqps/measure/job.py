@@ -63,7 +63,7 @@ class Job(BaseModel):
         PlainValidator(_read),
         PlainSerializer(lambda prepared: TypeAdapter(type(prepared)).dump_python(prepared, mode="json")),
     ]
-    """The dbms, prepared by its engine."""
+    """The dbms as its engine has prepared it: with the path of its build and its translated options."""
     data: Path
     """The loaded tables. The run's server works on a copy of them."""
     placements: dict[int, Placement]
@@ -135,7 +135,7 @@ def read_job(file: str | Path) -> Job:
 
 @dataclass(frozen=True)
 class Ready:
-    """The parts of a job that all runs of one dbms have in common."""
+    """The fields of a job that are equal for all runs of one dbms."""
 
     prepared: Prepared
     data: Path
@@ -151,8 +151,8 @@ class Ready:
 
 def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     """Fetches each build, loads each table and translates each config once, so that a mistake shows before the
-    first run. Returns one result per dbms, also if a build has several layouts: all of them use the tables that the
-    build in the linker's own order of functions has loaded. All `runs` must belong to one study."""
+    first run. Returns one result per dbms. It holds for all layouts of the build, since all layouts use the tables
+    that the build in the linker's own order of functions has loaded. All `runs` must belong to one study."""
     refuse_without_memory(runs)
     refuse_without_room(runs)
     one, modes = runs[0], {run.mode for run in runs}
@@ -206,7 +206,7 @@ def cpus_of(run: Run) -> dict[int, Placement]:
 
 
 def refuse_uncountable(runs: Sequence[Run]) -> None:
-    """Refuses to count instructions of a load that cannot run a fixed number of operations."""
+    """Refuses to count instructions in steps that can't run a fixed number of operations."""
     run = next((run for run in runs if run.mode == "instructions"), None)
     if run and (steps := workload(run.workload).uncountable(run.parameters)):
         raise RqpsError(
@@ -258,7 +258,7 @@ def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)
     for loaded in data.parent.parent.glob(f"{of_study}*"):
-        if loaded != data.parent and loaded.is_dir():  # the log of a load that failed stays
+        if loaded != data.parent and loaded.is_dir():  # not the log of a failed load, which is a file
             shutil.rmtree(loaded)
     return data
 

@@ -33,8 +33,8 @@ FICLONE = 0x40049409  # from <linux/fs.h>: lets one file share the blocks of ano
 CONTAINER_MARKS = {".dockerenv": "docker", "run/.containerenv": "podman"}
 NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 SIZES_KB = (0, 16, *(256 << power for power in range(9)))
-"""Sizes of the working sets. At size 0 an addition, which takes one CPU cycle, is timed in place of a read from
-memory; 16 KB fit into every CPU's first-level cache."""
+"""Sizes, in KB, of the working sets from which reads are timed. For size 0, an add instruction, which takes one CPU
+cycle, is timed in place of a read; 16 KB fit into every CPU's first-level cache."""
 MS_A_SIZE = 10
 PATIENCE_S = 60
 
@@ -69,7 +69,7 @@ def describe_machine(data_directory: Path, root: Path = Path("/")) -> dict[str, 
         "cores": len(set(_each(cpu, "cpu[0-9]*/topology/thread_siblings_list"))) or None,
         "smt": flag(cpu / "smt/active"),
         "numa_nodes": len(parse_cpu_list(text(root / "sys/devices/system/node/online") or "")) or None,
-        "cache_kb": int(caches[-1].rstrip("K")) if caches else None,  # the last cache of the first CPU
+        "cache_kb": int(caches[-1].rstrip("K")) if caches else None,  # the last-level cache of the first CPU
         "frequency_mhz": round(sum(now_mhz) / len(now_mhz), 1) if now_mhz else None,
         "frequency_min_mhz": min(lowest_khz) / 1000 if lowest_khz else None,
         "frequency_max_mhz": max(highest_khz) / 1000 if highest_khz else None,
@@ -131,7 +131,8 @@ def disk_facts(directory: Path) -> dict[str, Value | None]:
 
 
 def mount_of(path: Path) -> Any:
-    """The mount that contains a path: the last mount on the longest mount point above the path."""
+    """The mount that contains a path: the one with the longest mount point above the path; if several mounts have
+    this mount point, the last of them."""
     real = path.resolve()
     mounts = [mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)]
     return max(reversed(mounts), key=lambda mount: len(mount.mountpoint), default=None)
@@ -250,7 +251,7 @@ def _memory_limit_kb(root: Path, memory_kb: int | None) -> int | None:
 
 
 def _control_groups(root: Path, controller: str) -> Iterator[Path]:
-    """The folders of this process's control group, and of the groups above it, that limit the use of `controller`."""
+    """The folders of this process's control group and of the groups above it, for a controller such as `memory`."""
     base = root / "sys/fs/cgroup"
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

@@ -35,7 +35,8 @@ OTHERS_WORTH_A_WARNING = 0.15
 """A step gets a warning if other processes use more than this share of one CPU's time. Only the CPUs of the server
 and of the load generator count."""
 STEAL_WORTH_A_WARNING = 0.02
-"""A step gets a warning if other guests got more than this share of the CPU time that the host asked for."""
+"""A step gets a warning if the hypervisor gave more than this share of the CPU time that this machine needed (busy and
+stolen time) to its other guests."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """A step gets a warning if more than this share of its instructions is in stacks that do not begin with the function
 in which the engine serves an operation."""
@@ -116,7 +117,7 @@ def observe(servings: Sequence[Serving], load: Load, step: str, beside: Profilin
         if beside:
             beside.end()
     used = [used_between(before, after) for (before, _), (after, _) in zip(first, last, strict=True)]
-    # An embedded engine runs in the load's process, whose CPU time is then counted as the server's.
+    # An embedded engine runs in the load generator's process, whose CPU time is then counted as the server's.
     in_the_load = load.pid in servings[0].server.pids
     client_s = 0 if in_the_load else used[0]["client_cpu_s"] or 0
     others_s = busy_s - client_s - sum(columns["server_cpu_s"] or 0 for columns in used)

@@ -38,7 +38,7 @@ class Noise:
     spread: float
     """Spread of the work done per tenth of a second: the 90th minus the 10th percentile, divided by the median."""
     longest_ms: float
-    """The longest interruption: the longest piece minus an undisturbed piece."""
+    """The longest interruption, in ms: the time of the longest piece of work minus the time of an undisturbed one."""
 
 
 def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
@@ -58,7 +58,7 @@ def measure_noise(cpus: Collection[int], seconds: float = 1.5) -> list[Noise]:
 
 
 def summarise(cpu: int, done_ns: list[int], cpu_ns: int, stolen_s: float) -> Noise:
-    """Computes the noise from the moments at which pieces of work were done; the first moment is the start."""
+    """Computes the noise from `done_ns`: the start of the first piece of work, then the end of each piece."""
     pieces = [later - earlier for earlier, later in pairwise(done_ns)]
     whole_ns = done_ns[-1] - done_ns[0]
     pace_ns = percentile(pieces, 10)

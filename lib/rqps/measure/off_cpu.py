@@ -54,8 +54,8 @@ class Counted(NamedTuple):
 
 
 def doubts(stacks: Sequence[Stack], counted: Counted) -> Iterator[str]:
-    """Yields warnings if the recorded times of a step's threads are incomplete, or differ from the kernel's
-    counters."""
+    """Yields warnings if the recorded times of a step's threads are incomplete, or differ from the times that the
+    kernel counts."""
     running_s, lost_s = (_seconds(stacks, [event]) for event in (RUNNING, LOST))
     all_s = _seconds(stacks, [RUNNING, READY, WAITING, LOST])
     if counted.running_s and abs(running_s - counted.running_s) > UNSURE_SHARE * max(counted.running_s, 1):

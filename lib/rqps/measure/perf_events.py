@@ -1,8 +1,8 @@
 """Counts instructions and cycles of a process with the kernel's perf_event_open, and checks the permission to do so.
 
-Nothing is sampled and nothing interrupts the server: the kernel switches counters with threads, including threads
-that start later. Only user-space code is counted: every user may count it, and callgrind counts the same code.
-psutil does not read these counters.
+Nothing is sampled and nothing interrupts the server: each thread has counters that the kernel stops and starts when
+it switches threads; threads that start later get counters, too. Only user-space code is counted: every user may
+count it, and callgrind counts the same code. psutil does not read these counters.
 """
 
 import ctypes

@@ -93,8 +93,8 @@ def of_run(placements: Mapping[int, Placement]) -> Placement:
 
 
 def reasons(kind: PlacementKind | None, placements: Mapping[int, Placement]) -> str:
-    """Sentences that name the CPUs and the reason, one sentence for each different placement. `kind` is the
-    requested kind, if any.
+    """One sentence for each different placement, with its CPUs and the reason for it. `kind` is the kind of
+    placement that the study asks for; None if it asks for none.
 
     >>> shared = choose(None, 1, cpus=[0, 1])
     >>> reasons(None, {1: shared, 2: shared})

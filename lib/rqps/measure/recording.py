@@ -110,7 +110,8 @@ class Switching:
         events = ["-e", copied.format(switch, SWITCH_STACK_BYTES), *_filter(off)]
         if self.unwinding == "frame pointers":
             # The C library's functions that wait for a futex have no frame pointers, so perf copies the stack at each
-            # of these waits. This event must be first: perf 6.1 unwinds all events in the way of the first event.
+            # of these waits. The event that copies stacks must be first: perf 6.1 unwinds the stacks of all events by
+            # the method of the first event.
             waits = " || ".join(f"op == {op}" for op in FUTEX_WAITS)
             events = ["-e", copied.format(futex, FUTEX_STACK_BYTES), *_filter(self._among("comm"), waits)]
             events += ["-e", f"{switch}/call-graph=fp/", *_filter(off)]

@@ -183,7 +183,7 @@ def _step(servings: Sequence[Serving], position: int, name: str) -> list[Measure
     log = job.folder / LOGS / f"{position:02}-{name.replace('=', '-')}.log"
     seed = step_seed(job.run.seed, job.run.round, name)
     how: How = {"seed": seed, "cpus": where.client_cpus, "log": log, "counted": job.run.mode == "instructions"}
-    loaded = [servings]  # one group: a single load generator serves all servers
+    loaded = [servings]  # one group: a single load generator sends to all servers
     if where.kind == placement.BY_CONNECTION:
         how["by_connection"] = True
     if job.workload.stoppable and len(servings) > 1:

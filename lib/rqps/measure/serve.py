@@ -25,7 +25,7 @@ from rqps.scratch import Scratch
 
 @dataclass(frozen=True)
 class Serving:
-    """A running server that has the requested options, with the version that it reports, and its counters."""
+    """A running server that has the requested options, with the version that it reports and its CPU counters."""
 
     job: Job
     server: Opened

@@ -150,7 +150,7 @@ class Folded:
         return frame, *(Frame(f"{name}{INLINED}", frame.module) for name in names)
 
     def _add_odd(self, block: bytes) -> None:
-        """Handles an unusual block: without callers, without a stack, or with perf's own lines before it."""
+        """Handles an unusual block: one without callers, without a stack, or that begins with perf's messages."""
         lines = self._without_messages(block)
         if lines and _HEADER.fullmatch(lines[0]):
             self.add(b"\n".join([*lines, b"", b""]))
@@ -202,7 +202,7 @@ def _without_address(line: bytes) -> bytes:
 
 
 def fold(read: Callable[[int], bytes], into: Folded | None = None) -> Folded:
-    """Folds a text that arrives in pieces: `read` takes a maximum number of bytes and returns none at the end."""
+    """Folds a text that arrives in pieces: `read(n)` returns at most n bytes, and b"" at the end."""
     folded = Folded() if into is None else into
     rest = b""
     while piece := read(READ_BYTES):
@@ -225,19 +225,19 @@ def thread_of(who: bytes) -> Thread:
 
 
 def callers_of(stacks: Iterable[Stack], roles: Mapping[int, str]) -> Iterator[Stack]:
-    """Yields paths to functions without frame pointers, from the few stacks that were copied and unwound.
+    """Yields call paths for sampled stacks without outer frames, from the few stacks that perf copied and unwound.
 
     In most distributions the C library has no frame pointers, so two of five stacks of a server lack their callers.
-    Each path leads from the root to a function that is the outermost one in another stack, of a thread with the same
-    role (connection, purge and the like). The samples of a path are the samples of all copied stacks that contain it.
-    Its weight is 0, since sampled stacks already have all the weight.
+    Each path leads from the root to a function with which a sampled stack begins, in a thread of the same role
+    (connection, purge and the like). `samples` counts the samples of all copied stacks that begin with the path.
+    The path's weight is 0, since sampled stacks already have all the weight.
     """
     every = list(stacks)
     roots: dict[str, set[Frame]] = {}
     for stack in every:
         if stack.event != CALLERS:
-            # Frames before the first frame that is in a program are values on the stack, which perf took for
-            # addresses.
+            # Frames before the first frame that is in a program are values on the stack, which perf mistook for
+            # return addresses.
             programs = (frame for frame in stack.frames if frame.module not in (DATA, UNKNOWN))
             roots.setdefault(roles[stack.thread.tid], set()).update(itertools.islice(programs, 1))
     seen: Counter[tuple[str, tuple[Frame, ...]]] = Counter()

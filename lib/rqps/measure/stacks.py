@@ -172,7 +172,7 @@ class Expected:
     """The file name of the server's program, as perf reports it."""
     elapsed_s: float
     sampled_s: float
-    """Seconds in which samples were taken."""
+    """For how many seconds of the step sampling was on."""
     server_cpu_s: float
 
 

@@ -121,7 +121,7 @@ class Sampler:
         while not self._stopped.wait(self._until_next_s()):
             last = self._add_row(last)
         rest_ns = time.monotonic_ns() - last.at_ns
-        if rest_ns > self._interval_ns / 2:  # the rest gets a row of its own if it is longer than half an interval
+        if rest_ns > self._interval_ns / 2:  # a shorter last interval gets no row
             self._add_row(last)
 
     def _until_next_s(self) -> float:

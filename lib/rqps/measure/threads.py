@@ -1,4 +1,4 @@
-"""Finds the roles of a server's threads, and their time running, ready without a CPU, or waiting for something else.
+"""Finds the roles of a server's threads, and how long they ran, were ready but had no CPU, or waited.
 
 The kernel counts to the nanosecond how long each thread ran and was ready without a CPU (schedstat, which psutil does
 not read). For the rest of the time, rqps samples the system call of each thread LOOKS_PER_S times a second. The role
@@ -146,13 +146,13 @@ def threads_table(
 UNKNOWN = "unknown"
 _NUMBER = re.compile(r"-\d+$")
 _DEEPEST = 10
-"""Maximum number of outermost frames in which a thread's role is searched: a stack begins with frames of the system
-and the engine that all threads have."""
+"""Number of outermost frames that are searched for a function that shows the thread's role. The first few, such as
+`start_thread`, are the same in all threads."""
 
 
 Roles = Mapping[str, str]
-"""Maps each role to an engine's pattern. The pattern matches a thread's name in the operating system, the last part
-of the engine's name for the thread, or the name of an outermost function in the thread's stacks."""
+"""Maps each role to an engine's pattern for it. The pattern matches a thread's name in the operating system, the
+last part of the engine's name for the thread, or the name of an outermost function in the thread's stacks."""
 
 
 def role_of_name(name: str, known: Roles) -> str | None:
@@ -192,7 +192,7 @@ def roles(
     for thread, voted in votes.items():
         by_name = role_of_name(reported.get(thread, ""), known) or role_of_name(named.get(thread, ""), known)
         voted.pop("main", None)
-        if by_name and by_name != "main":  # a thread without a name of its own has the name of the process
+        if by_name and by_name != "main":  # threads without a name of their own have the process's name
             by_thread[thread] = by_name
         elif voted:
             by_thread[thread] = voted.most_common(1)[0][0]

@@ -1,12 +1,12 @@
-"""Lets servers take turns by pausing their processes (SIGSTOP, then SIGCONT): each server has its own load, and one
-server runs at a time.
+"""Lets servers take turns by pausing their processes (SIGSTOP, then SIGCONT): each server has a load generator
+of its own, and one server runs at a time.
 
 So a server does its deferred work, such as flushing and purging, in its own turns. Anything that slows the machine
-for longer than a cycle affects all servers alike. The clock of a load stands still while the load is paused.
+for longer than a cycle affects all servers alike. The clock of a load generator stands still while it is paused.
 
-Sysbench takes turns in another way (`workloads/sysbench/lua/rqps.lua`): one load has a connection to each server, a
-slice ends with a transaction, and no server is paused, because an old release used more CPU when it was paused
-between its slices (benchmarks/verdicts/README.md).
+Sysbench takes turns in another way (`workloads/sysbench/lua/rqps.lua`): one load generator has a connection to each
+server, a slice ends with a transaction, and no server is paused, because an old release used more CPU when it was
+paused between its slices (benchmarks/verdicts/README.md).
 """
 
 import os
@@ -30,12 +30,12 @@ from rqps.workloads import StoppableLoad
 
 LOOK_S = 5e-5
 NAP_S = 0.1
-"""Seconds before the first turn. A load that waits to begin sleeps no longer than this, so all loads are then
-ready."""
+"""Wait before the first turn, in seconds. A load generator that waits for its start sleeps no longer than this at a
+time, so all load generators are ready after the wait."""
 
 
 class Side:
-    """A server with its load. The counters and seconds of a side cover its own turns only."""
+    """A server with its load generator. The counters and seconds of a side cover its own turns only."""
 
     def __init__(
         self, server_pids: Callable[[], Sequence[int]], load: StoppableLoad, device: str | None, step: str
@@ -46,22 +46,22 @@ class Side:
         """Rows of the table `slices`."""
         self._server_pids, self._device, self._step = server_pids, device, step
         self._in_load = load.pid in server_pids()
-        """True if the engine runs in the load's process."""
+        """True if the engine runs in the load generator's process."""
         self._stopped: set[int] = set()
         """Processes of the server that are paused now and continue in its next turn."""
         self._stopped_ns = self._own_ns = 0
         self._rows: list[dict[str, Any]] = []
 
     def stop(self) -> None:
-        """Pauses server and load (SIGSTOP) once the load is ready. The load's clock stands still until its first
-        turn."""
+        """Pauses server and load generator (SIGSTOP) once the load generator is ready, whose clock then stands
+        still until the first turn."""
         self._stopped_at_ns = self.load.wait_for_origin()
         self._stand_still()
         self.first = self.last = self._sampled = read_counters(self._server_pids(), self.load.pid, self._device)
         self._host = self.first.host
 
     def turn(self, number: int, cycle: int) -> None:
-        """Lets server and load run for a slice, or until the load ends."""
+        """Lets server and load generator run for a slice, or until the load ends."""
         host, cpu, client_cpu = self._reading()
         done = self.load.operations()
         at_ns = time.monotonic_ns()
@@ -91,7 +91,7 @@ class Side:
             raise self.load.failure(f"did not end within {sized(self.load.patience_s)} s of its own")
 
     def go_on(self) -> None:
-        """Lets the paused server and its load continue (SIGCONT)."""
+        """Lets the paused server and its load generator continue (SIGCONT)."""
         for pid in (*sorted(self._stopped), self.load.pid):
             _signal(pid, signal.SIGCONT)
         self._stopped.clear()
@@ -101,9 +101,9 @@ class Side:
         return pl.DataFrame(self._rows, schema=COUNTERS)
 
     def _stand_still(self) -> None:
-        """Pauses the load first and the server's first process last, and waits until all processes stand still: a
-        process that is not on a CPU when SIGSTOP arrives pauses when it next gets a CPU, and until then the turn is
-        not over. Processes that the server starts meanwhile are paused, too."""
+        """Pauses the load generator first and the server's first process last, and waits until all processes stand
+        still: a process that is not on a CPU when SIGSTOP arrives pauses when it next gets a CPU, and until then
+        the turn is not over. Processes that the server starts meanwhile are paused, too."""
         _signal(self.load.pid, signal.SIGSTOP)
         while new := [pid for pid in self._server_pids() if pid not in self._stopped]:
             for pid in reversed(new):
@@ -113,7 +113,7 @@ class Side:
                 time.sleep(LOOK_S)
 
     def _reading(self) -> tuple[HostCounters, int, int]:
-        """The host's counters, and the CPU time of server and load in ns."""
+        """The host's counters, and the CPU time of server and load generator in ns."""
         try:
             return read_host(self._device), cpu_of_all_ns(self._server_pids()), cpu_ns(self.load.pid)
         except ProcessLookupError:
@@ -131,7 +131,7 @@ class Side:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # the process has ended, which the load will report
+    with suppress(ProcessLookupError):  # the process has ended, which the load generator will report
         os.kill(pid, number)
 
 
@@ -174,8 +174,8 @@ def take_turns(sides: Sequence[Side], seed: str, cpus: Collection[int] = ()) -> 
 
 
 def cycle_table(sides: Sequence[Side], idle: Sequence[tuple[int, Any]], step: str) -> pl.DataFrame:
-    """The table `cycles`, equal for all sides: per cycle, the CPU time that other processes than servers and loads
-    used."""
+    """The table `cycles`, equal for all sides: per cycle, the CPU time of all processes except servers and load
+    generators."""
     ours_us = defaultdict[int, float](float)
     for row in (row for side in sides for row in side.slices):
         ours_us[row["cycle"]] += row["server_cpu_us"] + (row["client_cpu_us"] or 0)

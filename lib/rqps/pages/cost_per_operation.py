@@ -45,9 +45,9 @@ def costs(study: Study, *, published: bool = False) -> pl.DataFrame:
 def as_published(steps: pl.DataFrame, counters: pl.LazyFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """One row per step, run and published column, calculated from the lines of vmstat and iostat, one per second.
 
-    Duets have no rows, since their servers share each second. For a scan, `o/s` is the thousands of rows per second
-    that are read from one table, as published. The first line of vmstat, which averages over the time since boot, is
-    left out."""
+    Duets have no rows, since several servers have the load in the same second. For a scan, `o/s` is the thousands
+    of rows per second that are read from one table, as published. The first line of vmstat, which averages over the
+    time since boot, is left out."""
     of_disk = ((pl.col(total) / pl.col("interval_s")).mean().alias(name) for name, total in _OF_THE_DISK.items())
     steps = steps.filter(~SHARES_SECONDS)
     lines = counters.filter(SHOWN_BY_VMSTAT, pl.col("run").is_in(steps["run"].unique().implode()))

@@ -78,8 +78,8 @@ def _finding(study: Study, decided: pl.DataFrame) -> Clause:
 
 
 def published_beside(study: Study, compared: pl.DataFrame) -> GT | Sentences:
-    """A table of published ranges of throughput ratios; each row also has the ratios of a dbms of this study to its
-    base in the same steps."""
+    """A table of published ranges of throughput ratios; each row also has this study's ratios in the same steps, of
+    the dbms that is nearest to the published one."""
     quotes = read().prose.filter(pl.col("place").str.starts_with("tl;dr"), source=SOURCE)
     versions = study.runs.select("dbms", "version").unique("dbms")
     measured = compared.filter(pl.col("kind").is_in(list(AS_PUBLISHED)), metric=THROUGHPUT)
@@ -130,7 +130,8 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
 
     large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
-    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench reports no status
+    # Our own driver records the status of the engine, db_bench does not.
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()
     rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
     rows = [
         ("base", "6.0.2", releases(study)[study.card.base]),

@@ -122,8 +122,8 @@ def on_first_page(page: FirstPage) -> FirstPage:
 
 
 def _changed(profile: Profile, page: FirstPage) -> Iterator[tuple[str, GT]]:
-    """Yields heading and table of the parts that became slower or faster, with one row per step: the dbms with the
-    largest decided change or, if no change is decided, the largest change of the operation, then its parts."""
+    """Yields heading and table of the parts of an operation that became slower or faster. Each step has one row,
+    for the dbms with the largest decided change or, if no change is decided, with the largest change."""
     size, changed = pl.col("estimate").log().abs(), pl.col("verdict").is_in(["slower", "faster"])
     most = page.decided.sort(changed, size, descending=True, maintain_order=True)
     most = most.join(profile.operations, on=_CELL, how="semi", maintain_order="left")

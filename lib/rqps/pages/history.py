@@ -34,7 +34,7 @@ HEADS = {
     "certainty": "certainty, %",
     "resolves": "smallest to be named, %",
 }
-"""Maps columns to the heads of tables."""
+"""Maps columns of the frames to their headings in tables."""
 OF_NOISE = ("low", "high", "earliest", "latest", "certainty", "resolves")
 """Columns that are computed from the noise between rounds."""
 
@@ -48,8 +48,8 @@ def by_measure(summary: pl.DataFrame) -> pl.DataFrame:
 
 def findings(study: Study, summary: pl.DataFrame, changes: pl.DataFrame) -> Sentences:
     """Sentences on the mean over the steps and on the releases that changed it; then a sentence on each step that
-    changed, the largest change first, and a sentence on all steps whose course is flat. `summary` and `changes` have
-    the rows of these frames in `stats.courses_of(study)`, or some of the rows."""
+    changed, the largest change first, and a sentence on all steps whose course is flat. `summary` and `changes` are
+    the frames of these names in `stats.courses_of(study)`, or some of their rows."""
     none = "There are fewer than three releases with a measure."
     in_mean, changed = _in_mean(study, summary, changes), _changed(study, summary, changes)
     of_courses: list[str] = [*in_mean, *changed, *_flat(summary)] or [none]
@@ -64,7 +64,7 @@ def with_heads(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
 
 
 def once(study: Study) -> bool:
-    """True if a release has only one round: the noise between rounds is then unknown."""
+    """True if any release has only one round: the noise between rounds is then unknown."""
     return bool((stats.courses_of(study).points["n"] == 1).any())
 
 

@@ -20,7 +20,7 @@ FRAME, WITHOUT = "redo log", "means without full logs"
 MOST_NAMED = 4
 """The warning on full redo logs gives the means of at most this many dbms."""
 FULL_LOG = 75
-"""If at least this percentage of the redo log is in use, InnoDB writes dirty pages back to free redo log."""
+"""If at least this percentage of the redo log is in use, InnoDB flushes dirty pages in order to free it."""
 RED, GREY, GREEN, YELLOW, BLUE = "#FF9A9A", "#D7D7D7", "#81FFA6", "#FFDD81", "#81FFF9"
 """The colours of the published tables."""
 
@@ -36,8 +36,8 @@ def redo_use(study: Study) -> pl.DataFrame:
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds a warning on the steps in which some dbms have to write pages back to free their redo log, and others do
-    not."""
+    """Adds a warning on the steps in which the redo log of some dbms, but not of all, is so full that they flush
+    dirty pages to free it."""
     used = redo_use(page.study)
     full = used.filter(pl.col("percent") >= FULL_LOG)
     steps, dbms = in_order(full["step"]), in_order(full["dbms"])
@@ -84,9 +84,9 @@ def of_other_engines(study: Study) -> Iterator[Study]:
 
 
 def findings(study: Study, related: pl.DataFrame) -> list[Clause]:
-    """A sentence for each dbms against the study's base; a dbms with another config is compared with the same build
-    under the base's config. Within a sentence, steps are ordered by the frequency of their verdict, then by the size
-    of the change."""
+    """A sentence for each dbms: a dbms with the base's config is compared with the study's base, a dbms with
+    another config with the same build under the base's config. In a sentence, steps are ordered by the frequency
+    of their verdict, then by the size of the change."""
     within = relate_configs(study, related)[1]
     others = related.select(within.columns).join(within, on="dbms", how="anti", maintain_order="left")
     names = dict(stats.names(study).select("dbms", "name").iter_rows())

@@ -51,8 +51,8 @@ def _share(kind: str, ratio: float, column: str = "estimate", reading: Reading =
 
 
 def _counts(health: Health, kind: str) -> tuple[int, int, list[Claim]]:
-    """The number of rows of a kind in which `yes` is true, the number of all rows of the kind, and claims on both
-    numbers."""
+    """Counts the rows of one kind in the frame `facts`: those in which `yes` is true, and all. Also returns the
+    claims on both counts."""
     rows = health.facts.filter(kind=kind)
     some, every = int(rows["yes"].sum() or 0), rows.height
     return some, every, [counted_rows(FRAME, some, kind=kind, yes=True), counted_rows(FRAME, every, kind=kind)]
@@ -131,7 +131,8 @@ def _reasons(health: Health) -> Iterator[tuple[bool, Clause]]:
 
 
 def _cycles(cycles: pl.DataFrame) -> Iterator[tuple[bool, Clause]]:
-    """A reason with the number of disturbed cycles: those that were left out, and those that count nevertheless."""
+    """A reason with the numbers of all cycles, of disturbed cycles and of cycles that were left out. No reason if
+    no cycle was disturbed."""
     total, disturbed, left_out = cycles.sum().select("cycles", "disturbed", "left_out").row(0)
     numbers = {"cycles": total, "left_out": left_out, "disturbed": disturbed}
     claims = [Claim(FRAME, {"kind": "cycles"}, number, name, "sum") for name, number in numbers.items()]

@@ -99,8 +99,9 @@ def _counted(costs: pl.DataFrame) -> Clause:
 def _against_off(
     text: str, rows: pl.DataFrame, written: Callable[[pl.DataFrame], Clause], others: int | None = None
 ) -> Clause:
-    """The text, then the changes by the release's defaults, then by the other scenarios, the most expensive first: by
-    all of them or, if `others` is given, by that number. `written` puts the changes of one scenario into words."""
+    """The text, followed by the changes that each scenario makes: first the release's defaults, then the other
+    scenarios, the most expensive first. `others` limits the number of other scenarios. `written` puts the changes
+    of one scenario into words."""
     rows = rows.with_columns(place="release")
     most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
     by_scenario = {name: rows.filter(scenario=name) for name in (DEFAULT, *in_order(most)[:others])}
@@ -110,7 +111,8 @@ def _against_off(
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
-    """A sentence on the change in CPU by the other scenarios in the first step; empty if there are several builds."""
+    """A sentence on the change in CPU by each scenario except `DEFAULT` and `ENABLED`, in the first step; empty if
+    there are several builds."""
     first = cpu.filter(pl.col("step") == pl.col("step").first(), ~pl.col("scenario").is_in([DEFAULT, ENABLED]))
     if first.is_empty() or first["build"].n_unique() > 1:
         return Clause("")

@@ -22,7 +22,7 @@ changed most."""
 
 
 def on_first_page(page: FirstPage) -> FirstPage:
-    """Adds tables of relative throughput, unless the headline has another measure."""
+    """Adds tables of relative throughput, unless the headline is on another metric."""
     if page.measure != THROUGHPUT:
         return page
     throughput = page.compared.filter(metric=THROUGHPUT)

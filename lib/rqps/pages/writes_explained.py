@@ -27,8 +27,8 @@ LEAST_MORE = 0.1
 
 def findings(study: Study, of: pl.DataFrame) -> Sentences:
     """A sentence for each step in `of` (rows of `by_purpose`) on the dbms that writes most per operation, the bytes
-    of the base, and the bytes by purpose; then sentences on the rest, and on a device to which other processes
-    write."""
+    of the base, and the bytes by purpose; then sentences on the bytes that no purpose explains, and on a device to
+    which other processes write."""
     if of.is_empty():
         return Sentences(["No step writes anything that its engine counts by purpose."])
     names = stats.short_names(study)
@@ -107,8 +107,8 @@ def _steps(of: pl.DataFrame, base: str, names: dict[str, str]) -> Iterator[Claus
 
 
 def _left(of: pl.DataFrame, names: dict[str, str]) -> Clause:
-    """A sentence on the share of bytes that no purpose explains: the lowest and the highest share of all steps and
-    dbms."""
+    """A sentence on the share of a process's bytes that no counter assigns to a purpose: the lowest and the highest
+    share of all steps and dbms."""
     rest = of.filter(role="rest").sort("share", maintain_order=True).to_dicts()
     ends = [_percent(rest[0]), _percent(rest[-1])]
     most = max(rest, key=lambda row: abs(row["share"]))

@@ -31,7 +31,7 @@ _OPERATION = ("host", "step", "base", "dbms", "unit")
 _NUMBERS = ("base_estimate", "me_estimate", "estimate", "low", "high", "coverage")
 _COMPARED = {"n": pl.Int32, **dict.fromkeys(_NUMBERS, pl.Float64), "verdict": pl.String, "needs": pl.String}
 _OF_PARTS = (
-    "base_samples",  # null where each instruction was counted
+    "base_samples",  # null for counted instructions
     "me_samples",
     "base_measured",  # cost of the whole operation in the base
     "me_measured",
@@ -199,7 +199,8 @@ def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole]) -> pl.D
 
 
 def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
-    """Each part with the sums of its rows. The component `other` has a row even if no cost belongs to it."""
+    """One row per part of the kind `by`, with the costs of its stacks summed up. The component `other` has a row
+    even if no cost belongs to it."""
     rows, sums = pair.rows, pl.col(pair.columns).sum()
     if by == "operation":
         return rows.select(pl.lit("").alias("part"), pl.lit("").alias("component"), sums)

@@ -56,7 +56,8 @@ def repaired(stacks: pl.DataFrame) -> pl.DataFrame:
     if broken.is_empty():
         return sampled
     known = _Known(stacks.filter(pl.col("event") == CALLERS, ending="root"), sampled.filter(ending="root"))
-    alike: dict[tuple[_Scope, _Path], list[_Row]] = defaultdict(list)  # in a deterministic order
+    # A dict keeps the order of the rows, so that the result is the same in each call.
+    alike: dict[tuple[_Scope, _Path], list[_Row]] = defaultdict(list)
     for row in broken.iter_rows(named=True):
         alike[_scopes(row)[0], _in_programs(row)[:1]].append(row)
     rows = [row for group in alike.values() for row in _repair(group, known)]
@@ -107,7 +108,8 @@ def _path(row: _Row) -> _Path:
 
 
 def _in_programs(row: _Row) -> _Path:
-    """The frames of a stack from the first real frame on: frames before it are data that was taken for addresses."""
+    """A stack without its outermost frames that are in no program: they are data on the stack that the unwinder
+    took for return addresses."""
     return tuple(dropwhile(lambda frame: frame[1] in _NO_PROGRAM, _path(row)))
 
 

@@ -90,7 +90,8 @@ def component_colours() -> dict[str, str]:
 
 
 class Patterns:
-    """Maps patterns of names to meanings: `*` matches anything, and the matching pattern with most letters wins."""
+    """Looks up the component, or the kind of wait, of a function by patterns of names: `*` matches anything. If
+    several patterns match, the pattern with most letters decides."""
 
     def __init__(self, meanings: Iterable[tuple[str, str]]) -> None:
         known = dict(meanings)
@@ -106,7 +107,7 @@ class Patterns:
         self._pattern = re.compile("|".join(groups), re.DOTALL)
 
     def find(self, name: str) -> str | None:
-        """The meaning of a name; None if no pattern matches it."""
+        """The component, or the kind of wait, of the function `name`; None if no pattern matches."""
         match = self._pattern.fullmatch(name)
         return self._meanings[match.lastindex - 1] if match and match.lastindex else None
 

@@ -22,8 +22,8 @@ _KEYS = ("host", "dbms", "round", "step")
 def time_of_connections(threads: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Time of the connections' threads in µs per operation, by kind of activity; the kinds add up to the whole time.
 
-    Running and waiting for a CPU are measured; the rest is divided in proportion to how often threads were seen in
-    each kind of wait. A server whose threads have no names has no row.
+    Running and waiting for a CPU are measured; the remaining time is divided among the kinds of waits, in
+    proportion to how often a thread was seen in each. A server whose threads have no names has no row.
     """
     per_s = usable(steps).select("run", *_KEYS, per_s=pl.col("operations") / pl.col("elapsed_s"))
     serving = threads.lazy().filter(role=CONNECTION).collect()

@@ -24,7 +24,7 @@ _COLUMNS: dict[str, Any] = {  # `Any`, since the class of polars's types is not 
     "step": pl.String,
     "stack": pl.List(pl.String),  # readable names, root first
     "component": pl.String,
-    "samples": pl.Float64,  # null where each instruction was counted
+    "samples": pl.Float64,  # null for counted instructions
     "cost": pl.Float64,  # µs of CPU, or instructions, per operation
 }
 COSTS = pl.Schema(_COLUMNS)
@@ -118,8 +118,8 @@ def _inlined_in_all(stacks: pl.DataFrame) -> pl.DataFrame:
 
 
 def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows with the number of a readable stack in place of their frames, and the readable stacks in the order of
-    their numbers, with their components.
+    """Two frames: the rows, each with the number of its readable stack in place of its frames; and the readable
+    stacks with their components, in the order of these numbers.
 
     Most rows repeat the frames of other rows (96 % of the rows of counted instructions), so each distinct stack is
     parsed once.
@@ -142,7 +142,7 @@ def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
     costs = rows.group_by(*_KEYS, "engine", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
-    # The order is fixed, since the last digit of later sums depends on the order of the rows, and ranks on the sums.
+    # The order is fixed: the last digit of later sums depends on the order of rows, and ranks depend on the sums.
     costs = costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
     return costs.hstack(named[costs["number"]]).select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 
@@ -188,7 +188,9 @@ def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _known(engine: str, raw: list[tuple[str, bool]]) -> pl.DataFrame:
-    """One row per raw name: readable name, flags and components. Equal readable names have the same number `same`."""
+    """One row per raw name: its readable name; flags for kernel functions, names that are left out, and `passed`
+    callers; its component, and the component of last resort (`last`). Equal readable names have the same number
+    `same`."""
     table = renames(engine)
     left_out, passed = {*table.starts, *table.layers}, {_NAMELESS, *table.passed}
     columns = [

@@ -21,17 +21,18 @@ _UNTIMED = pl.DataFrame(
 FOOTPRINT = pl.Schema(
     {
         **dict.fromkeys((*_KEYS, "base", "event"), pl.String),
-        "n": pl.UInt32,  # counted rounds of me
-        "spread": pl.Float64,  # of the event in me: largest round / smallest round - 1
+        "n": pl.UInt32,  # number of me's rounds with counted instructions
+        "spread": pl.Float64,  # me's largest value / me's smallest value - 1, over the rounds
         **dict.fromkeys(("base_value", "me_value", "ratio"), pl.Float64),
     }
 )
 
 
 def footprint(study: Study, base: str = "") -> pl.DataFrame:
-    """One row per host, step, dbms and event of an operation: instructions, misses of the first-level caches, and
-    misses of each simulated last-level cache. Empty if the study does not simulate caches (`caches: true`). `base`
-    defaults to the study's base."""
+    """One row per host, step, dbms and `event`: the number of such events per operation in base and me, and their
+    ratio. An event is an executed instruction, a miss of a first-level cache, or a miss of a simulated last-level
+    cache of one size. Empty if the study does not simulate caches (`caches: true`). `base` defaults to the study's
+    base."""
     events, base = _events(study, ()), base or study.card.base
     means = events.group_by(*_KEYS, "event", maintain_order=True).agg(
         n=pl.len(), spread=pl.col("value").max() / pl.col("value").min() - 1, me_value=pl.col("value").mean()
@@ -45,8 +46,8 @@ def footprint(study: Study, base: str = "") -> pl.DataFrame:
 
 
 def by_function(study: Study, base: str = "") -> pl.DataFrame:
-    """The events of `footprint` by `function`: `base_value, me_value` and their difference `added`, the largest
-    first."""
+    """The events of `footprint`, divided by the `function` in which they occur: the number per operation in base
+    and me (`base_value`, `me_value`), and the difference `added`, the largest first."""
     rows, base = _events(study, ("engine", "function")), base or study.card.base
     sums = rows.group_by(*_KEYS, "event", "function").agg(pl.col("value").sum())
     # Means are over all counted rounds of the step: a function that is missing from a round had no events in it.
@@ -100,8 +101,8 @@ def density_of(study: Study) -> pl.DataFrame:
 
 @lru_cache(maxsize=4)  # two pages and a report's first page use the result
 def _events(study: Study, by: tuple[str, ...]) -> pl.DataFrame:
-    """Events per operation: instructions, and cache misses by level. One row per event, step and counted run that
-    simulated caches, and per value of the columns `by`."""
+    """The number of events per operation: executed instructions, and cache misses by level. One row per event, step
+    and run that simulated caches; with columns `by`, one row for each of their values."""
     counted = load(study.place, mode="instructions")
     misses = counted.cache_misses.collect()
     keys = ["run", *_KEYS, "round"]

@@ -22,8 +22,8 @@ NOT_SEEN = "not seen"
 LEFT_OVER = "left over"
 """The clients' time minus the recorded time of the threads that serve them; it may be negative."""
 LEAST_RECORDED = 0.5
-"""The waits of a round count only if perf recorded at least this share of the step: what is recorded of a step is
-scaled up to all of it."""
+"""The waits of a round count only if perf recorded at least this share of the step, since the recorded waits are
+scaled up to the whole step."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
 WORK = "work"
 """The kind of wait of a background thread that has no work; all engines share this name."""
@@ -79,7 +79,8 @@ def _patterns(engine: str) -> tuple[Patterns, ...]:
 
 
 def wait_of(engine: str, stack: Sequence[str]) -> str:
-    """The kind of wait of a thread with this stack: the thread's role, then readable names, root first.
+    """The kind of wait of a thread with this stack. `stack` has the role of the thread, then readable names of
+    functions, root first.
 
     The innermost function that matches a wait decides; waits of last resort count only if no other wait matches. A
     background thread that only sleeps, or waits for another thread or the system, counts as waiting for work.
@@ -154,7 +155,8 @@ def time_of_threads(study: Study) -> pl.DataFrame:
 
 
 def waiting(costs: pl.DataFrame) -> pl.DataFrame:
-    """The time in counted waits: without the time on a CPU or ready for one, and without idle waits."""
+    """The rows of waits that delay a statement: without time on a CPU, ready for a CPU or not recorded, and without
+    idle waits."""
     not_counted = [*_OF_EVENT.values(), *idle_waits()]
     return costs.filter(~pl.col("component").is_in(not_counted))
 

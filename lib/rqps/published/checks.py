@@ -1,4 +1,4 @@
-"""Evaluates checks.yaml: compares each assertion of a source with the figures that the source prints, by SQL."""
+"""Evaluates checks.yaml: SQL queries compare each assertion of a source with the figures that the source prints."""
 
 import sqlite3
 from collections.abc import Iterator

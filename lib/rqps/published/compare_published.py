@@ -51,7 +51,7 @@ class Beside(NamedTuple):
             column.numbers.with_columns(column=pl.lit(column.conditions["column"]))
             for column in (*self.theirs, *self.ours)
         ]
-        # Steps are in the order of that study of ours which has the most steps.
+        # Steps are in the order of our study with the most steps.
         longest_first = sorted((column.numbers for column in self.ours), key=len, reverse=True)
         every = pl.concat(column.sort("table_position") for column in longest_first)
         steps = every.filter(pl.col("step").is_in(_steps(self.theirs))).unique("step", maintain_order=True)
@@ -68,7 +68,7 @@ class Beside(NamedTuple):
 
 
 def beside(published: Published, study: str, data: str | Path | None = None) -> Beside:
-    """Compares the tables of every source with each of our studies of the same workload, the named study first."""
+    """Compares the tables of every source with each of our studies of the same workload, `study` first."""
     tables = list(_tables(published))
     printed = [pair for _, pairs in tables for pair in pairs]
     columns: list[Column] = []
@@ -174,8 +174,8 @@ def _studies(first: str, data: str | Path | None) -> Iterator[Study]:
 
 
 def _ours(study: Study, theirs: list[Pair]) -> Iterator[Column]:
-    """One column per host: of our comparisons of two releases under the base's config, the one whose releases are
-    nearest to those of any of `theirs`."""
+    """One column per host: the study's comparison of two releases that is nearest to any comparison in `theirs`.
+    Both releases have the base's config."""
     config = study.configs.get(study.card.base, "")
     for (host,), runs in study.runs.filter(config=config).group_by("host", maintain_order=True):
         servers = {server(build, version) for build, version in runs.select("build", "version").unique().rows()}
@@ -213,7 +213,7 @@ def _conditions(study: Study, host: str, pair: Pair, config: str, rounds: pl.Ser
     parameters = study.card.parameters
     seconds, writing = str(parameters.get("seconds", NOT_SAID)), parameters.get("write_seconds")
     threads = str(parameters.get("threads", NOT_SAID))
-    if study.card.imported:  # parameters were not imported; the steps have clients and seconds
+    if study.card.imported:  # its parameters were not imported: clients and seconds are read from its steps
         threads = _all(map(str, sorted(study.steps["clients"].unique())))
         lengths = study.steps["elapsed_s"].drop_nulls().sort()
         ends = (formatted(value, ".0f") for value in (*lengths[:1], *lengths[-1:]))

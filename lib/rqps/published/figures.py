@@ -106,8 +106,8 @@ _CHECKS = TypeAdapter(tuple[Check, ...])
 
 @dataclass(frozen=True)
 class Published:
-    """Every published number. Each frame has the number as `printed`, its `value`, and `half`, half a unit of its
-    last digit."""
+    """Every published number. Each frame has the number as `printed`, its `value`, and its maximum rounding error,
+    `half`: half a unit of the last printed digit."""
 
     sources: dict[str, Source]
     rqps: pl.DataFrame

@@ -225,8 +225,8 @@ def _is_free(run: _Run | None, steps: Mapping[str, Result]) -> bool:
 
 
 def _names(sources: Iterable[str], renames: Mapping[str, str]) -> dict[str, Dbms]:
-    """Maps each dbms of the source to a build and a config. Names of builds are numbered if two dbms would be
-    equal."""
+    """Maps each dbms of the source to a build and a config. If several dbms would get the same names, their builds
+    are numbered."""
     names: dict[str, Dbms] = {}
     if unknown := sorted(set(renames) - {*sources}):
         known = sorted({*sources})

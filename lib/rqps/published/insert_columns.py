@@ -1,5 +1,5 @@
 """Calculates the columns of the insert benchmark's published report, corrects columns that the report calculates
-wrongly, and applies the report's rule on the rate of inserts to each second."""
+wrongly, and checks each second by the report's rule for a step: did the inserts reach their target rate?"""
 
 from collections.abc import Iterator
 
@@ -60,12 +60,12 @@ SOURCES = _PUBLISHED | _CORRECTED
 """Maps each column to the file from which it is calculated and to the calculation: a formula in SQL that begins with
 `=`, or a description in words."""
 PUBLISHED = tuple(_PUBLISHED)
-"""The published columns in the report's order; the report's last column is the dbms."""
+"""The published columns in the report's order, without the last column, which names the dbms."""
 _OF_STEP = ["run", "step"]
 
 
 def asks_queries() -> pl.Expr:
-    """True for steps that query while rows are inserted or deleted (q100, qr100, qp100), false for loads (l.*)."""
+    """True for steps that query while rows are inserted or deleted (q100, qr100, qp100), false for l.* steps."""
     return pl.col("unit") == "query"
 
 
@@ -111,8 +111,8 @@ def columns(study: Study) -> pl.DataFrame:
 
 
 def columns_over_rounds(study: Study) -> pl.DataFrame:
-    """The columns in absolute numbers, one estimate over the rounds per step, dbms and column; the base comes
-    first."""
+    """One row per step, dbms and column. `estimate` is the median of the column's values over the rounds, not a
+    ratio to the base; the base comes first."""
     return absolute(columns(study)).sort("host", "position", pl.col("dbms") != study.card.base, maintain_order=True)
 
 
@@ -154,8 +154,8 @@ def _sampled(counters: pl.LazyFrame) -> pl.DataFrame:
 
 
 def columns_text(study: Study) -> Folded:
-    """The published columns as text, per step: one line per dbms, then one line per dbms relative to the base. Below
-    each line are its intervals."""
+    """The published columns as text, per step: one line per dbms, then one line per dbms relative to the base. A
+    second line below each shows how far the confidence intervals of its numbers reach."""
     published, base = pl.col("metric").is_in(PUBLISHED), study.card.base
     rows = by_host(columns_over_rounds(study).filter(published))
     ratios = by_host(compare(rounds(columns(study), study.runs, base)).filter(published))
@@ -215,8 +215,9 @@ def seconds_on_target(study: Study) -> pl.DataFrame:
 
 
 def marked(seconds: pl.DataFrame, rate: pl.Expr) -> pl.DataFrame:
-    """The seconds with the flag `on_target`. If the previous or the next second has more rows than the rate asks for,
-    its surplus is added: rows near the boundary may have been counted in the wrong second."""
+    """Adds the column `on_target` to the seconds. Rows that are inserted near the end of a second may be counted in
+    the wrong one of two seconds. So if a neighbouring second has more rows than the rate demands, its excess is
+    added to a second's own rows; if both neighbours have more, only the larger excess is added."""
     rows, of_line = pl.col("operations"), [*_OF_STEP, "client"]
     around = [rows.shift(by).over(of_line, order_by="second").fill_null(0) - rate for by in (-1, 1)]
     reached = rows + pl.max_horizontal(0, *around) >= ON_TARGET * rate

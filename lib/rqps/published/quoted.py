@@ -11,7 +11,7 @@ _UNITS = {"percent": " %", "percent more": " % more", "ratio": "×", "count": ""
 
 
 def in_short(published: Published, contradictions: pl.DataFrame) -> list[str]:
-    """Sentences that count the published numbers, the ratios, and the assertions that do not hold."""
+    """Sentences that say how many numbers are published, how many ratios, and how many assertions do not hold."""
     ratios, copies = view(published, "ratios"), view(published, "copies")
     agree = {**dict.fromkeys(AGREES, 0), **dict(ratios.group_by("agrees").len().rows())}
     kinds = dict(contradictions.group_by("kind").len().rows())

@@ -50,7 +50,7 @@ def response_time_values(study: Study) -> pl.DataFrame:
 
 
 def inserts_beside(published: Published, study: Study) -> pl.DataFrame:
-    """One row per published throughput ratio of two releases that the study has measured, too, with the study's
+    """One row per published throughput ratio whose two releases the study has measured, too; with the study's
     ratio."""
     return _beside(_inserts(published), study, measured(study, [THROUGHPUT]), _our_step)
 

@@ -8,7 +8,7 @@ _BUILD = re.compile(r"my(\d)(\d)(\d+)(adv)?_rel(?:_o2nofp)?(.*)")
 
 
 class Server(NamedTuple):
-    """A server's release, and the rest of its name: `adv`, `-O3`, options."""
+    """A server's name, its release, and the other words of the name, such as `adv`, `-O3` or options."""
 
     name: str
     version: str
@@ -54,7 +54,7 @@ def short(build: str) -> str:
 
 
 def server(name: str, version: str = "") -> Server:
-    """Parses the name of a build if it has the published form; otherwise the server has the given `version`.
+    """Parses the name of a build if it is written as in the published studies; otherwise uses the given `version`.
 
     >>> server("my8040adv_rel_o2nofp"), server("my8033", "8.0.33-debug").version
     (Server(name='my8040adv_rel_o2nofp', version='8.0.40', words='adv'), '8.0.33')
@@ -67,7 +67,7 @@ def server(name: str, version: str = "") -> Server:
 
 
 def pairs_of(servers: Sequence[Server]) -> list[Pair]:
-    """Every later release against every earlier one."""
+    """One pair for each two servers of different releases; the earlier release is the base."""
     return [Pair(base, me) for base in servers for me in servers if base.place < me.place]
 
 

@@ -106,7 +106,7 @@ class Overall:
 
     @cached_property
     def without(self) -> str:
-        """Words for the dbms that the sentences do not count; empty if they count all."""
+        """The words "without other configs" if the sentences do not count all dbms; else empty."""
         return "without other configs" * (set(self.decided["dbms"]) > set(self.judged["dbms"]))
 
     @cached_property
@@ -294,8 +294,8 @@ class Overall:
         return "throughput" if self.metric == THROUGHPUT else "CPU per operation"
 
     def _extremes(self) -> Clause:
-        """A sentence on the largest regression and the largest improvement, both in one metric, and on the number of
-        each verdict."""
+        """A sentence on the largest regression and the largest improvement, both in one metric, and on the number
+        of comparisons with each verdict."""
         changes = self.judged.filter(pl.col("verdict").is_in(list(CHANGED)))
         if changes.is_empty():
             says = verdict_counts(self.judged["verdict"], "decided", self.cells(self.judged), within=self.within)
@@ -305,7 +305,8 @@ class Overall:
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
         rows = [self._by_size(order[0])]
         if rows[0]:
-            # The second change is in the metric of the first: changes in two metrics can't be ranked.
+            # The largest change in the other direction is taken from the same metric: the sizes of changes of
+            # throughput and of CPU can't be compared.
             rows.append(self._by_size(order[1], rows[0][0]["metric"]))
         return finding(*map(self._most, filter(None, rows)), counts)
 
@@ -314,8 +315,8 @@ class Overall:
         return {name: in_order(rows[name]) for name in ("step", "base", "dbms")}
 
     def _counts(self) -> Clause:
-        """The number of each verdict in the headline's metric, as in the tables. Also names the comparisons that are
-        inconclusive by throughput but decided by cost per operation."""
+        """The number of comparisons with each verdict in the headline's metric, as in the tables. Also names the
+        comparisons that are inconclusive by throughput but decided by cost per operation."""
         rows = self.extremes.filter(metric=self.metric)
         if rows.height < self.judged.height:  # some comparisons were not measured in this metric
             rows, frame, of = self.judged, "decided", self.cells(self.judged)
@@ -448,9 +449,9 @@ class Overall:
             by_config.setdefault(self.study.configs[row["dbms"]], []).append(row)
         for config, rows in by_config.items():
             options = self.options[rows[0]["dbms"]] or config
-            # A sentence has the config's mean relative to the study's base, after the mean of the same build under
-            # the base's config. The base has no mean relative to itself; if the base's build has this config, too,
-            # the sentence has the changes within builds instead.
+            # If possible, the sentence has two means relative to the study's base for each build: under the base's
+            # config, and under this config. The study's base has no mean relative to itself. So if its build has
+            # this config, too, the sentence has each build's change from the base's config to this config instead.
             alone = all(row["base"] in to_base for row in rows) and any(row["verdict"] in CHANGED for row in rows)
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
             what = self._measure()

@@ -39,7 +39,7 @@ def asked_by(notebook: Path) -> dict[str, Any]:
 
 @cache
 def _metadata(notebook: Path, _changed_ns: int) -> dict[str, Any]:
-    # A report asks a dozen times for the metadata of each notebook, and a notebook with its outputs has a megabyte.
+    # The metadata are cached: a report asks for them a dozen times, and a notebook with its outputs has a megabyte.
     metadata: dict[str, Any] = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("rqps", {})
     return metadata
 

@@ -337,7 +337,7 @@ def vega() -> Markup:
     with TemporaryDirectory(prefix="rqps-") as temporary:
         try:
             folder = made_once(cache_dir() / "tools" / name, make, lambda _: None)
-        except RqpsError:  # the cache can't be written, and a report needs nothing else there
+        except RqpsError:  # the cache can't be written: this process makes its own copy
             make(folder := Path(temporary))
         return Markup((folder / "vega.js").read_text(encoding="utf-8"))
 

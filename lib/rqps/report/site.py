@@ -194,7 +194,7 @@ def applies(notebook: Path, runs: pl.DataFrame, study: Study) -> bool:
     - `levels`: true if the study must have measured the parts of a scenario, false if it must not.
     - `releases`: the minimum number of releases.
     - `imported`: true if the results must be imported, false if they must not.
-    - `function`: this function of the study returns True.
+    - `function`: this function returns True for the study.
 
     A study without rounds of throughput has no measured times. It gets the notebooks that have `releases` or `counts`
     (which says that the notebook can compare counted instructions), and those with `modes` if it has few dbms.
@@ -286,8 +286,8 @@ def _write_rounds(
 
 def _analysis_page(report: _Report, notebook: Path, numbers: Markup) -> tuple[str, str]:
     """Execute a notebook for this study and render it; returns the file and the title of the page. A page that
-    shows all studies is stored beside their folders. It is made again only if this study, the notebook or the
-    published numbers are newer than the page."""
+    shows all studies is stored beside their folders. Such a page is made again only if this study, the notebook or
+    the published numbers are newer than the page."""
     of_all = "studies" in asked_by(notebook)
     page = (report.pages if of_all else report.folder) / f"{notebook.stem}.html"
     if of_all and page.is_file():

@@ -91,8 +91,8 @@ def _names(studies: tuple[Study, Study]) -> tuple[str, str]:
 
 
 def _in_short(both: pl.DataFrame, conditions: pl.DataFrame, names: tuple[str, str]) -> Iterator[str]:
-    """Sentences on the changes between the studies (the number of each verdict, and the largest change), and on
-    conditions that differ."""
+    """Sentences on the changes between the studies (the number of comparisons with each verdict, and the largest
+    change), and on conditions that differ."""
     if both.is_empty():
         yield f"{names[0]} and {names[1]} have no comparison in common."
         return

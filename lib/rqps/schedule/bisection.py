@@ -47,7 +47,7 @@ IN_SEARCH = pl.col("occasion") == pl.col("occasion").min().over("dbms")
 
 class Size(NamedTuple):
     """The size of a change, from all rounds of its two builds. If it was measured on enough occasions, the interval
-    is for the size that a further occasion would measure."""
+    is a prediction interval: for the size that one further occasion would measure."""
 
     level: Level
     occasions: int
@@ -59,8 +59,8 @@ class Size(NamedTuple):
 
     @property
     def excludes_none(self) -> bool:
-        """True if the interval of the mean over the occasions excludes a ratio of 1, which is no change. If there are
-        enough occasions, the interval in `level` is wider than that of the mean: it is for a further occasion."""
+        """True if the confidence interval of the mean size excludes a ratio of 1, which is no change. If there are
+        enough occasions, `level` has the wider prediction interval, which is narrowed to that of the mean here."""
         return abs(self.level.value) >= self.level.half / (math.sqrt(1 + self.occasions) if self.enough else 1.0)
 
     def certainty(self, builds: bool | None = None) -> str:
@@ -152,7 +152,7 @@ class Bisection:
 
     def answer(self, changes: Sequence[Change]) -> str:
         """The difference between the ends, and the changes, in words. Sizes are computed from all rounds. The search
-        had fewer rounds when it chose a candidate: both ends are measured again with every candidate."""
+        had fewer rounds when it chose a candidate, since both ends get further rounds with every candidate."""
         last, pairs = len(self.dbms) - 1, [(change.before, change.after) for change in changes]
         sizes = [self._size(*pair, max(len(pairs), 1)) for pair in [(0, last), *pairs]]
         ends = f"{self.title(last)} relative to {self.title(0)}: {sizes[0].level.words} of {self.what}"
@@ -208,7 +208,7 @@ class Bisection:
         pair = (self.dbms[change.before], self.dbms[change.after])
         self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
         asked = self._asked(pair, 1, {"base": pair[0], "instructions_rounds": 1})
-        # The duets of both builds are measured already, so only the counts are missing.
+        # The duets of both builds are measured already, so only the runs that count instructions are missing.
         self._run(asked, wanted=dict.fromkeys(pair, 1))
 
     def _measure_again(self, changes: Sequence[Change], now: bool) -> None:
@@ -232,8 +232,8 @@ class Bisection:
         return StudyFolder.of(self.data, self.study).measured(this_host()).occasion
 
     def _why(self, *names: str) -> str:
-        """The error of the latest failed run of a dbms: of the first of these dbms that has failed runs. Empty if
-        none of them has failed runs."""
+        """The error of the latest failed run of the first of these dbms that has failed runs; empty if no run of
+        theirs has failed."""
         failures = map(StudyFolder.of(self.data, self.study).failure_of, names)
         return next((f": {error_in(failure)}" for failure in failures if failure), "")
 
@@ -255,18 +255,19 @@ class Bisection:
         return True
 
     def _build(self, dbms: str) -> None:
-        """Builds a candidate that is a commit; `runs_file` then has the candidate as a build at a path."""
+        """Builds a candidate that is a commit, and enters it in `runs_file` as a build at a path."""
         build = self.spec.named[dbms].build
         if self.checkout and build in self.commits:
             spec = self.checkout.built(self.commits[build])
-            # The path serves as its own copy, since the build of a commit never changes.
+            # The build of a commit never changes, so later measurements use it in place: no copy is made.
             installed = spec.copied_to(Path(str(spec.path)))
             builds = {**self.runs_file.builds, build: installed}
             self.runs_file = self.runs_file.model_copy(update={"builds": builds})
 
     def _asked(self, dbms: Sequence[str], number: int, changes: Mapping[str, Any] = MappingProxyType({})) -> RunsFile:
-        """The contents of runs.yaml, with the study reduced to one occasion of these dbms and `number` rounds or
-        counts; `changes` sets further keys of the study. Builds the commits among the dbms."""
+        """The contents of runs.yaml, with the study reduced to these dbms, one occasion, and `number` rounds, or
+        `number` runs that count instructions; `changes` sets further keys of the study. Builds the commits among
+        the dbms."""
         for name in dbms:
             self._build(name)
         rounds = {"rounds": 0, "instructions_rounds": number} if self.counts else {"rounds": number}
@@ -313,8 +314,8 @@ class Bisection:
 
     def _size(self, before: int, after: int, changes: int) -> Size:
         """The change between two candidates, from all rounds. If there are enough occasions for an interval that
-        holds at other hours, each occasion counts as one value: the mean of as many rounds as a further occasion has,
-        so that all values are equally precise. The interval is corrected for the number of changes."""
+        holds at other hours, each occasion counts as one value, the mean of its first ROUNDS rounds, so that all
+        values are equally precise. The interval is corrected for the number of changes."""
         names = [self.dbms[at] for at in (before, after)]
         rounds = self._rounds()
         wide = rounds.filter(pl.int_range(pl.len()).over("dbms", "occasion") < ROUNDS).pivot(
@@ -421,7 +422,8 @@ def bisection(
     ordered = every_nth(ordered, every)
     dbms = [f"{name}.{base.config}" for name in ordered]
     only = spec.parameters.only(step)
-    way = [checkout.work.name] if checkout else []  # another command or recipe makes other builds of the same commits
+    # The study's name depends on the command or recipe, too: another one makes other builds of the same commits.
+    way = [checkout.work.name] if checkout else []
     name = f"{study[:50]}-bisect-{short_key(step, dbms, counts, only.model_dump(mode='json'), *way)[:6]}"
     own: dict[str, Any] = {
         "question": f"Which build between {ends[0]} and {ends[1]} changed {step}?",

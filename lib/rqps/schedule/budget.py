@@ -1,5 +1,5 @@
 """Spends a time budget on rounds: first a round of all dbms, then rounds of the undecided dbms. If there is no time
-for all undecided dbms, it measures the dbms of which the next interim analysis could decide the most comparisons."""
+for all undecided dbms, it measures those for which the next interim analysis could decide the most comparisons."""
 
 import time
 from collections import Counter
@@ -119,8 +119,8 @@ class Budget:
 
 
 def _rounds_done(spec: StudySpec, measured: Measured) -> Counter[str]:
-    """Maps each dbms to its number of rounds with the base in this occasion. A round does not count if none of its
-    dbms except the base is the current version of its build."""
+    """Maps each dbms to its number of rounds with the base in this occasion. A round counts only if at least one
+    of its dbms, besides the base, is the current version of its build."""
     now = {*spec.current} - {spec.base} or {spec.base}
     of_base = [
         duet.sides

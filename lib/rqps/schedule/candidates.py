@@ -24,7 +24,7 @@ def in_order(builds: dict[str, BuildSpec], engine: str, ends: tuple[str, str], n
 
 def _added(builds: dict[str, BuildSpec], engine: str, name: str) -> str:
     """Returns the name of a build in `builds`: `name` itself or, if `name` is a version, the build of this version.
-    If no build has the version, adds a build of the catalogue's version."""
+    If no build has this version, adds a build that rqps fetches by the catalogue."""
     if name in builds:
         return name
     known = {spec.version: other for other, spec in builds.items() if spec.engine == engine and spec.source is None}

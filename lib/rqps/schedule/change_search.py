@@ -22,10 +22,10 @@ not significantly nearer to one of the two ends."""
 SHARE_WORTH_FINDING = 0.25
 """After a change was located, the search looks only for changes that are larger than this share of that change."""
 COVERAGES = (0.95, 0.99)
-"""Two probabilities. The named range of builds contains the change with the first probability. The two builds around
-a change are called certain if the change lies between them with the second probability. The second is higher, since a
-change that is small compared with the spread between servers seems certain mostly when its size is overestimated
-(benchmarks/bisecting.py)."""
+"""Two probabilities. The reported range of builds contains the change with the first probability. The two builds
+around a change are called certain if the change lies between them with the second probability. It is higher, since
+the place of a change that is small compared with the spread between servers mostly seems certain only when its size
+is overestimated (benchmarks/bisecting.py)."""
 LEAST_SQUARES = 1e-18
 """Lower bound of a sum of squares, so that it has a logarithm even if the levels do not vary."""
 
@@ -39,7 +39,7 @@ class Level(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The change from the good end in percent, with its interval; for a `value` that is the logarithm of a
+        """The change from the good end in percent, with its interval. Requires a `value` that is the logarithm of a
         ratio."""
         low, size, high = (100 * math.expm1(self.value + way * self.half) for way in (-1, 0, 1))
         return "{} % ({} to {})".format(*(formatted(number, "+.2f") for number in (size, low, high)))
@@ -73,8 +73,8 @@ def likely_range(
     first occasion. Builds between two changes are assumed to be equally fast, but each server is faster or slower at
     random on each occasion, by an amount that is estimated from the logarithms. Before anything is measured, each
     build is equally likely to have brought the change. (The priors of the levels and of the logarithm of the spread
-    are flat, so the likelihood of a place depends on the sum of squared deviations from the mean levels between the
-    changes, as in a t distribution.)
+    are flat. So the likelihood of a place for the change depends on the sum of squared deviations from the mean
+    levels between the changes, as in a t distribution.)
     """
     first = max((after for _, after in larger if after <= pair[0]), default=0)
     last = min((before for before, _ in larger if before >= pair[1]), default=max(occasions[0]))
@@ -143,7 +143,7 @@ class Search:
         return self.levels[candidate]
 
     def _end(self, candidate: int) -> Level:
-        """The level of a candidate that was measured with success."""
+        """The level of a candidate that can be measured and is not undecided."""
         level = self.level(candidate)
         assert level is not None
         return level
@@ -168,7 +168,7 @@ class Search:
         return first, last
 
     def _untested(self, first: int, last: int) -> list[int]:
-        """The candidates between these two, except those that are undecided or could not be measured."""
+        """The candidates between `first` and `last`, except those that are undecided or could not be measured."""
         return [at for at in range(first + 1, last) if self.levels.get(at, True)]
 
     def _nearer_to_last(self, first: int, candidate: int, last: int) -> bool | None:

@@ -1,4 +1,4 @@
-"""Builds commits of a git checkout, by a recipe or by a command that runs in a worktree of rqps's own."""
+"""Builds commits of a git checkout, by a recipe or by a command, which runs in a git worktree that rqps makes."""
 
 import os
 import re
@@ -36,7 +36,7 @@ class Touching(NamedTuple):
     subject: str
     functions: tuple[str, ...]
     weight: float
-    """The sum of the absolute changes of these functions, in instructions per operation."""
+    """The sum of the absolute changes of the cost of `functions`, in instructions per operation."""
 
 
 @dataclass
@@ -67,8 +67,8 @@ class Checkout:
 
     @cached_property
     def work(self) -> Path:
-        """The folder in the cache with the worktree of rqps and the builds made from it. Builds by another command,
-        recipe or compiler are in another folder."""
+        """The folder in the cache with the builds of this repository's commits, and the git worktree in which rqps
+        makes them. Builds by another command, recipe or compiler are in another folder."""
         how = self._recipe.identity() if self.recipe else self.make
         return cache_dir() / "commits" / short_key(str(self.folder), how)
 
@@ -204,8 +204,8 @@ class Checkout:
         return self.git("log", "-1", "--format=%h %s", f"--abbrev={SHORT}", commit)
 
     def touching(self, before: str, after: str, changes: Mapping[str, float]) -> list[Touching]:
-        """The commits after `before`, up to `after`, that touch functions whose cost changed (`changes`); the commits
-        that touch the largest changes come first."""
+        """The commits after `before`, up to `after`, that touch functions whose cost changed (`changes`). Commits
+        whose functions changed most in cost come first."""
         bare = {function: pattern for function in changes if (pattern := _bare(function))}
         touching = []
         for commit in self.git("rev-list", "--no-merges", f"{before}..{after}").split():

@@ -48,8 +48,8 @@ class Hours:
         """Yields the beginning and the end of each day's hours, as Unix times; if the hours of a day are under way,
         their beginning is `now_s`.
 
-        A time that the clock skips in spring is moved by the skipped hour; of a time that occurs twice in autumn, the
-        first counts.
+        A time that the clock skips in spring is moved by the skipped hour; if a time occurs twice in autumn, the
+        first one counts.
         """
         day = date.fromtimestamp(now_s) - _DAY
         while True:
@@ -88,7 +88,7 @@ class Hours:
         return f"{len(days)} {kind}{'s' * (len(days) != 1)} from {self}, the last until about {moment(now_s)}"
 
     def wait(self, watcher: Watcher, seconds: float = 0.0, what: str = "the study") -> None:
-        """Waits until at least `seconds` are left of the hours, and reports that it waits."""
+        """Waits until the hours have begun and have at least `seconds` left, and reports that it waits."""
         now_s = time.time()
         begin = self.room(seconds, what, now_s)
         if begin > now_s:

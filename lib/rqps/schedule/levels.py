@@ -33,7 +33,7 @@ def levels_file(data: Path, study: str) -> Path:
 
 
 def file_of_level(data: Path, study: str) -> Path | None:
-    """The file with a level's study; None if `study` is not a level of another study."""
+    """The file that defines `study`, if it is a level of another study; otherwise None."""
     for file in sorted((data / "raw").glob(f"study=*/{LEVELS}")):
         spec = read_runs_file(file, PARAMETERS).studies.get(study)
         if spec and spec.level_of:

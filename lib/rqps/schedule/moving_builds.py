@@ -151,7 +151,7 @@ def watch_of(runs_file: RunsFile, study: str, file: Path, data: Path) -> Watch:
     if refused := _refusal(runs_file, study, spec):
         what, fix = refused
         raise RqpsError(f"{study}: {what}", fix=fix)
-    once = spec.model_copy(update={"occasions": 1})  # each version of a build begins another occasion
+    once = spec.model_copy(update={"occasions": 1})  # `measure` begins a new occasion for each version
     watch = Watch(runs_file.model_copy(update={"studies": {**runs_file.studies, study: once}}), study, file, data)
     _ = watch.acknowledged
     return watch

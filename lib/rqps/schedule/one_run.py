@@ -80,7 +80,7 @@ def job_of(
             fix = f"give another round, such as -p round {round + 1}, or read it: rqps.load({name!r})"
             raise RqpsError(f"{place.finished(run.unit)}: this run is measured already", fix=fix)
         ready, revision = make_ready([run], print), git_revision(runs_yaml.parent)
-        # For a run that belongs to the study in runs.yaml, the card is the same that `rqps run` writes.
+        # If the run belongs to the study in runs.yaml, the card is the one that `rqps run` would write.
         known = original if name == study else runs_file
         if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
             write_card(place, known.studies[name], unfold(known, name, this_host()), None, versions)

@@ -48,7 +48,7 @@ def known_versions(folder: Path, runs_file: RunsFile, study: str, host: str) -> 
 
 
 def rebuilt(known: Iterable[BuildVersion]) -> tuple[Rebuilt, ...]:
-    """The builds that were rebuilt since their last version was measured, without builds that have no binary."""
+    """The builds that were rebuilt since their last version was measured, except builds whose binary is missing."""
     newest = {version.build: version for version in known}
     now = ((version, digest_of(Path(version.program))) for version in newest.values())
     return tuple(Rebuilt(version, digest) for version, digest in now if digest not in ("", version.digest))

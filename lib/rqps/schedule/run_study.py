@@ -331,7 +331,7 @@ def _report_absent(runs: Sequence[Run], watcher: Watcher) -> int:
     for dbms, run in {run.dbms: run for run in absent}.items():
         if dbms == run.base:
             fix = "choose another base, or another scenario for its config"
-            raise RqpsError(f"the base {dbms} is not in this version: {run.absent}", fix=fix)
+            raise RqpsError(f"the base {dbms} needs a feature that its version lacks: {run.absent}", fix=fix)
         watcher.say(f"{dbms}: not in this version: {run.absent}")
     return len(absent)
 

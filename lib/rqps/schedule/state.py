@@ -126,7 +126,7 @@ def state(
     runs_file: RunsFile, study: str, data: Path, host: str | None = None, *, thorough: bool = False
 ) -> tuple[RunState, ...]:
     """The state of every run of a study, in the order of the runs. Refuses files that changed since they were
-    measured: compares every byte if `thorough`, otherwise only the bytes of files with another time of change."""
+    measured: compares every byte if `thorough`, otherwise only those files whose modification time differs."""
     folder = StudyFolder.of(data, study)
     if (folder.path / CARD).is_file():
         read_study_card(folder.path)
@@ -260,8 +260,8 @@ class Estimate:
         return cls([run.estimated_seconds for run in runs], [run.mode for run in runs], dict(overheads_s))
 
     def left_s(self, elapsed_s: float = 0.0) -> float:
-        """Seconds left when the run under way has taken `elapsed_s`. A run that takes longer than expected has no
-        time left."""
+        """Seconds left when the run under way has taken `elapsed_s`. If it takes longer than expected, only the
+        runs after it count."""
         due = range(self.done, len(self.planned))
         expected = [max(self.planned[at] + self.overhead_s(self._mode(at)), 0.0) for at in due]
         return max(expected[0] - elapsed_s, 0.0) + sum(expected[1:]) if expected else 0.0

@@ -23,7 +23,7 @@ from rqps.study.document import read_document
 from rqps.workloads import PARAMETERS
 
 FILE = "try.yaml"
-"""The file in a study's folder that defines the study, in the form of runs.yaml."""
+"""The file in a study's folder that defines the study, in the format of runs.yaml."""
 NO_OPTIONS = "defaults"
 """The name of a config without options, for a try without a config of runs.yaml."""
 ROUNDS = 4
@@ -220,7 +220,8 @@ def _extended(configs: Mapping[str, Any], name: str) -> Iterator[str]:
 
 
 def _load(engine: str, steps: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """The first workload of an engine that suits a short try and has these steps, and the workload's parameters."""
+    """The workload of a try, with its parameters: the first workload that supports the engine, has these steps and
+    can give a verdict within minutes."""
     mistakes = []
     for workload, model in PARAMETERS.items():
         if engine in model.of_engines and model.of_a_try:

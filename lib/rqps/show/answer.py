@@ -148,7 +148,7 @@ def _cells(rows: pl.DataFrame, means: pl.DataFrame) -> Cells:
 
 
 def _one_row_per_dbms(cells: Cells, names: Mapping[str, str]) -> Cells:
-    """The cells with rows and columns exchanged, and the full name of each dbms."""
+    """The table with rows and columns exchanged; the full name of each dbms is added to its row."""
     head, *rows = ([*column] for column in zip(*cells, strict=True))
     legend = _legend(names)
     return [["dbms", *head[1:]], *([legend.get(dbms, dbms), *ratios] for dbms, *ratios in rows)]
@@ -160,7 +160,7 @@ def _legend(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def ratio_in_words(row: Row | None) -> str:
-    """A compared row as text, such as `▼ 0.889 ± 0.006`."""
+    """The sign, ratio and error of one comparison as text, such as `▼ 0.889 ± 0.006`."""
     if row is None:
         return "–"
     sign = (signs_of(row["metric"]) | {"unsure": "~"})[row["verdict"]]

@@ -51,7 +51,7 @@ class Claim:
     reading: Reading = "value"
     written: str = ""
     """The number as written in the sentence, such as `0.82x` or `8.95 µs`. A ratio of 1.11 may be written as its
-    change from 1: `11 %`, or `11 points` where percentage points of the base are compared."""
+    change from 1: `11 %`, or `11 points` if it is in percentage points of the base."""
 
     def recomputed(self, frame: pl.DataFrame) -> float | None:
         """The number computed from the frame; None if no row matches or the matching rows disagree."""

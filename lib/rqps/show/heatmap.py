@@ -32,16 +32,17 @@ from rqps.stats import THROUGHPUTS, TITLES, metric_of
 from rqps.stats.pairing import VERDICT_SETTINGS
 
 MANY_STEPS = 12
-"""Maximum number of steps that are drawn in large cells; more are drawn in rows of half the height, by group."""
+"""Maximum number of steps that are drawn in large cells; if there are more, all are drawn in rows of half the
+height, by group."""
 ROW_PX, COLUMN_PX, LABELS_PX, LINE_PX = 34, 64, 150, 14
 SMALL_ROW_PX, SMALL_LABELS_PX, SMALL_COLUMN_PX = 18, 146, 22
 PHONE_PX = 358
 LETTER_PX = 6.4
 ROOM_FOR_SIGN_PX, ROOM_FOR_NUMBER_PX = 48, 20
-"""Minimum width of a small cell that shows the sign of its verdict (`▼`) and the number, and of one that shows the
-number alone."""
+"""Minimum widths of a small cell: to show the sign of its verdict (`▼`) and the number, and to show the number
+alone."""
 MORE_FOR_PERCENT_PX = 24
-"""The width that a number in percent needs beyond a ratio: `▼ −12.3 %` in place of `▼ 0.88`."""
+"""The further width that a cell needs for a change in percent (`▼ −12.3 %`) in place of a ratio (`▼ 0.88`)."""
 SURE = alt.when("datum.verdict === 'unsure'").then(alt.value(PALE)).otherwise(alt.value(1))
 """The opacity of a cell: `PALE` if its verdict is unsure, else 1."""
 

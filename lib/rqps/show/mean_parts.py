@@ -70,7 +70,8 @@ def one_step(of_dbms: pl.DataFrame, who: str) -> Clause:
     mean, rest = (rows[0] for rows in means)
     left, total = math.log(rest["estimate"]), math.log(mean["estimate"])
     most = MOST_LEFT_IF_SAME if rest["verdict"] == "same" else MOST_LEFT
-    # The sentence is also written if the share is negative: the other steps then changed in the opposite direction.
+    # The sentence is also written if `left / total` is negative: then the other steps changed in the opposite
+    # direction.
     if not _shown(mean) or total == 0 or left / total > most:
         return Clause("")
     return phrase("without {}, {} is at {}", rest["without"], who, signed(rest))
@@ -81,7 +82,7 @@ def came_from_steps(
 ) -> tuple[Clause, Clause]:
     """Two clauses on the course of a geometric mean: the total change; and the releases that changed the mean, each
     with the step that it changed most in the same direction. `by_step` has the changes of the mean's steps, `mean` is
-    the row of `stats.means` of one of the releases, and `last` is the full name of the last release.
+    the row of `stats.means` that gives the number of steps, and `last` is the full name of the last release.
 
     >>> cell = {"host": "vm", "metric": "operations_per_s", "base": "a"}
     >>> course = {**cell, "step": "all steps", "first": "a", "last": "b", "estimate": 0.9, "course": "steps"}

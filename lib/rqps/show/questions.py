@@ -34,7 +34,8 @@ STYLE = """
 """
 MOST_ROWS, LONGEST = 12, 160
 WIDE = 6
-"""Maximum number of columns of a panel that shares its row; a wider panel takes the whole row."""
+"""Maximum number of columns of a panel that may stand beside another panel; a panel with more columns has a row of
+its own."""
 KEYS = ["host", "step", "base", "dbms"]
 
 

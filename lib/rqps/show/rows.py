@@ -19,7 +19,8 @@ _IS_GROUP = f"indexof(datum.value, '{BETWEEN}') < 0"
 
 
 def with_rows(frame: pl.DataFrame, group: str = "step", row: str = "dbms") -> pl.DataFrame:
-    """The frame with the column `row`, by which `row_axis` places marks: the text of group and row together."""
+    """Adds the column "row" to the frame, by which `row_axis` places marks: the texts of the two given columns,
+    joined."""
     return frame.with_columns(pl.concat_str(group, row, separator=BETWEEN).alias("row"))
 
 

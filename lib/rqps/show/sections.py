@@ -179,7 +179,8 @@ def conditions_tables(conditions: pl.DataFrame) -> Iterator[GT]:
 
 
 def _flags_that_differ(values: Mapping[str, str]) -> str:
-    """The flags in a list such as `a=on,b=off` that differ from the base; any other value is unchanged.
+    """The flags in a list such as `a=on,b=off` that differ from the base's list; a value that is no list is
+    returned unchanged.
 
     >>> _flags_that_differ({"base_value": "a=on,b=on,c=on", "value": "a=on,b=off,d=on"})
     'b=off, with d, without c'
@@ -219,9 +220,9 @@ def versions_text(versions: pl.DataFrame, *, every: bool = False, markdown: bool
 
 
 def _lines(rows: pl.DataFrame) -> tuple[str, list[dict[str, Any]]]:
-    """The base, and the rows of `stats.by_version` of one metric as lines: one per version and step, with the rows
-    against the `base` and against the version before (`last`). Only the first line of a version has its date, commit
-    and note."""
+    """The name of the base, and the lines of the table of one metric. A line has the two comparisons of one version
+    in one step: with the base (`base`) and with the version before (`last`). Only the first line of a version has
+    the version's date, commit and note. `rows` are from `stats.by_version`."""
     lines, shown = spread(rows.with_columns(pl.col("against").fill_null("base")), "against", INDEX), ""
     for line in lines:
         if line["build"] != shown:
@@ -278,7 +279,8 @@ def versions_table(rows: pl.DataFrame, name: str) -> Any:
 
 
 def _cell(row: Any) -> str:
-    """The cell of a compared row: sign, ratio and verdict; below them the interval and the number of rounds."""
+    """The table cell of one comparison: the sign of the verdict, the ratio and the verdict in the first line; the
+    interval and the number of rounds in the second."""
     words = f"{signs_of(row['metric'])[row['verdict']]} {ratio(row['estimate'])}"
     verdict = verdict_words(row["metric"])[row["verdict"]]
     return two_lines(f"<b>{words}</b> {verdict}", f"{interval_of(row)} · n={row['n']}")

@@ -123,7 +123,7 @@ def within_layouts(known: pl.DataFrame, decided: pl.DataFrame, metric: str, name
 
 
 def number_of(row: Row, *, rounds: bool = True) -> str:
-    """The ratio of a compared row with its interval and rounds.
+    """The ratio of one comparison with its interval and number of rounds.
 
     >>> number_of({"estimate": 0.62, "low": 0.6, "high": 0.65, "n": 6})
     '0.62x (0.60–0.65, 6 rounds)'
@@ -132,8 +132,8 @@ def number_of(row: Row, *, rounds: bool = True) -> str:
 
 
 def amount(row: Row, form: str, unit: str = "", of: str = "", *, rounds: bool = False, frame: str = "") -> Clause:
-    """An absolute number with its unit and its interval. `of` names the column of the number if it is not `estimate`;
-    `frame` is the frame of its claim, if any.
+    """An absolute number with its unit and its interval. `of` names the column of the number if it is not `estimate`.
+    With `frame`, the name of a data frame, the number is a claim that is checked against that frame.
 
     >>> amount({"estimate": 8.95, "low": 8.8, "high": 9.1, "n": 8}, "+,.2f", "µs")
     '+8.95 µs (+8.80 to +9.10)'
@@ -241,7 +241,7 @@ def inconclusive(
 
 
 def few_rounds(counts: Iterable[int]) -> str:
-    """A space and a sentence that too few rounds decide nothing; empty if there are enough rounds.
+    """A sentence, after a space, if any of these numbers of rounds is too low for a verdict; otherwise empty.
 
     >>> few_rounds([1, 1]), few_rounds([4])
     (' This is from 1 round and decides nothing: a verdict takes 4.', '')
@@ -261,8 +261,8 @@ def in_one(name: str) -> str:
 
 
 def change_of(row: Row, frame: str = "") -> Clause:
-    """The ratio of a compared row as a change in percent, with its interval. `frame` is the frame of its claim, if
-    any.
+    """The ratio of one comparison as a change in percent, with its interval. `frame` names the frame that
+    the number is checked against; without a name, it is not checked.
 
     >>> change_of({"estimate": 1.36, "low": 1.35, "high": 1.371})
     '+36.0 % (+35.0 to +37.1 %)'
@@ -272,9 +272,9 @@ def change_of(row: Row, frame: str = "") -> Clause:
 
 
 def changes(rows: pl.DataFrame, at: str, frame: str = "") -> Clause:
-    """The changes of compared rows in percent, each followed by the preposition `at` and the row's `place`; then the
-    places whose verdict is same, and those whose verdict is unsure, with their intervals. Without verdicts, all
-    changes are listed. `frame` is the frame of the claims, if any.
+    """The changes of some comparisons in percent, each followed by the preposition `at` and the row's `place`; then
+    the places whose verdict is same, and the places whose verdict is unsure, with their intervals. Without
+    verdicts, all changes are listed. `frame` names the frame that the numbers are checked against, if any.
 
     >>> row = {"estimate": 1.36, "low": 1.35, "high": 1.371, "smallest_effect": 0.02}
     >>> places = [("slower", "scan"), ("same", "insert"), ("unsure", "update"), ("unsure", "delete")]
@@ -327,8 +327,8 @@ def came_from(course: Row, changes: Sequence[Row], names: Mapping[str, str]) -> 
 
 
 def with_changes(head: str, course: Row, changes: Sequence[Row], at: Callable[[Row, Clause, bool], str]) -> Clause:
-    """The words `head` on a course, followed by its changes. `at` puts one change into words, from its row, its
-    points, and whether it is the first that is named."""
+    """The words `head`, which describe a course, followed by the course's changes. `at` returns the words for one
+    change; its arguments are the change's row, its points as text, and True for the first change that is named."""
     if course["course"] == "drift":
         return phrase("{}, as a drift from release to release", head)
     many = len(changes) > MOST_CHANGES + 1

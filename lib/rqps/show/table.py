@@ -197,7 +197,8 @@ def whose(row: Cell, cell: str) -> str:
 
 
 def ratio_cell(row: Cell) -> str:
-    """The cell of a compared row: sign and ratio; below them the interval and the number of rounds."""
+    """The table cell of one comparison: the sign of the verdict and the ratio in the first line, the interval and
+    the number of rounds in the second."""
     warned = row.get("warned") or ""
     mark = f' <span title="{escape(warned)}">⚠</span>' if warned else ""
     number = f"{signs_of(row['metric']).get(row.get('verdict', ''), '')} {ratio(row['estimate'])}{mark}".lstrip()
@@ -206,8 +207,9 @@ def ratio_cell(row: Cell) -> str:
 
 
 def change_cell(row: Cell) -> str:
-    """The cell of a compared row: sign and change in percent, below them the interval. The tooltip is the row's
-    column `needs`, if it has one: the rounds or occasions that would decide an unsure comparison.
+    """The table cell of one comparison: the sign of the verdict and the change in percent in the first line, the
+    interval in the second. The tooltip is the column `needs` of `row`, if there is one: the rounds or occasions
+    that would decide an unsure comparison.
 
     >>> row = {"metric": "operations_per_s", "verdict": "faster", "estimate": 1.1, "low": 1.08, "high": 1.12, "n": 4}
     >>> "+10.0 %" in change_cell(row)
@@ -218,7 +220,7 @@ def change_cell(row: Cell) -> str:
 
 
 def ratio_colour(row: Cell | None) -> str | None:
-    """The heat map's colour for a compared row, orange if slower or more expensive; None if it has no verdict."""
+    """The heat map's colour for a comparison, orange if slower or more expensive; None if it has no verdict."""
     if not row or "verdict" not in row:
         return None
     colours = COLOURS if row["metric"] in THROUGHPUTS else COLOURS[::-1]

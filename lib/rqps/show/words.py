@@ -106,8 +106,8 @@ def change_interval(row: Row) -> str:
 
 
 def interval_of(row: Row, form: str = "", of: str = "") -> str:
-    """The interval as text, from the columns `low` and `high`, or `OF_low` and `OF_high` if `of` is given. The
-    default of `form` is the number of digits that `ratio` uses for the estimate.
+    """The interval as text, from the columns `low` and `high`, or `OF_low` and `OF_high` if `of` is given. By
+    default, `form` is the format in which `ratio` writes the estimate.
 
     >>> interval_of({"low": 0.601, "high": 0.65}), interval_of({"low": None, "high": None})
     ('0.60–0.65', 'no interval')
@@ -250,7 +250,8 @@ def groups_of(rows: pl.DataFrame) -> dict[str, list[str]]:
 
 
 def short_steps(steps: pl.DataFrame) -> dict[str, str]:
-    """Maps steps to short names: the kind if all steps of this kind have one range, else kind and range.
+    """Maps steps to short names: the kind if all steps of this kind have one range (the number of rows that a query
+    asks for), else kind and range.
 
     Steps without a range, and steps whose short names would clash, keep their names.
 

@@ -121,8 +121,8 @@ def watched(study: Study, acknowledged: Levels | None = None) -> pl.DataFrame:
 
 
 def _own_rounds(study: Study, pairs: Iterable[tuple[str, str]]) -> dict[str, pl.DataFrame]:
-    """Maps each dbms to its rounds against the other dbms of its pair, without rounds in which a later version of its
-    build was also measured."""
+    """Maps the second dbms of each pair to its rounds against the first, without rounds in which a later version of
+    the second dbms's build was also measured."""
     of_versions = study.runs.join(versions(study).select("build", "build_of", "number"), on="build")
     newest = of_versions.filter(pl.col("number") == pl.col("number").max().over("unit", "build_of", "config"))
     paired = rounds_of_pairs(measured(study, WATCHED), [*pairs]).join(newest, on="run", how="semi")

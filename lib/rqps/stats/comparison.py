@@ -70,9 +70,9 @@ def estimated(
     """One estimate per group, with the interval `sure_low, sure_high` that decides verdicts: it is corrected for all
     groups together.
 
-    By Holm's method (1979), a group that differs significantly is no longer counted in the correction of the others.
-    Groups of too few rounds get no verdict and are not counted either. The interval is wider for a study that was
-    measured until its verdicts were decided: its `looks` share the probability of an error.
+    By Holm's method (1979), a group that differs significantly does not count in the correction of the other
+    groups. A group of too few rounds gets no verdict and does not count, either. The interval is wider for a study
+    that was measured until its verdicts were decided: its `looks` share the probability of an error.
     """
     covering = STUDENT.estimates(frame, keys, of)
     rows = covering(verdict.COVERAGE)
@@ -106,8 +106,8 @@ def quotient(one: Callable[[str], pl.Expr], other: Callable[[str], pl.Expr]) -> 
 def change(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """Compares the tidy frames of two studies, such as last month's and today's, in the rows that both have.
 
-    `estimate, low, high` describe the second study's ratio divided by the first's, with a verdict; `first` and
-    `second` are the rows of the two frames.
+    `estimate, low, high` describe the second study's ratio divided by the first's, with a verdict. The columns
+    `first` and `second` hold the compared rows of the two frames, as structs.
     """
     keys = ["step", "dbms", "metric"]
     sides = {"first": first, "second": second}
@@ -196,7 +196,7 @@ def relate_pairs(paired: pl.DataFrame, compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_steps(paired: pl.DataFrame, left_out: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """The geometric mean of each dbms's ratios over the steps of a study, with an interval and no verdict: in each
+    """The geometric mean of each dbms's ratios over the steps of a study, with an interval and no verdict. In each
     round all steps have the same weight, and the estimate is the geometric mean of the steps' estimates.
 
     `over` lists the steps in the mean: all except the steps in `left_out` and in `missing`. The steps in `missing`
@@ -269,8 +269,8 @@ def between_hosts(compared: pl.DataFrame) -> pl.DataFrame:
 
 
 def metric_of(compared: pl.DataFrame) -> str:
-    """The metric of a frame that has a single metric, such as `compared` after a filter; throughput for any other
-    frame."""
+    """The metric of a frame whose rows all have the same metric. If the rows have several metrics, or there are
+    none, the result is throughput."""
     metrics = compared["metric"].unique()
     return str(metrics[0]) if len(metrics) == 1 else THROUGHPUT
 

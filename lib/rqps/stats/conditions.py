@@ -26,9 +26,9 @@ _OF_THE_MOMENT = ("frequency_mhz", "memory_available_kb", "swap_used_kb", "uptim
 
 @lru_cache(maxsize=1)  # a page uses the result twice
 def all_warnings(study: Study) -> pl.DataFrame:
-    """All warnings of a study: those of its runs, missing rounds, steps that give no number or are not compared,
-    target rates that were not reached, and conditions, settings and compilers that differ although no config asks for
-    it."""
+    """All warnings of a study: those of its runs, missing rounds, steps with errors or without operations, steps
+    without a value of the base in the same round, target rates that were not reached, and conditions, settings and
+    compilers that differ although no config asks for it."""
     steps, base = study.steps, study.card.base
     errors, operations = (pl.col(name).cast(pl.String) for name in ("errors", "operations"))
     failed = pl.when(pl.col("errors") > 0).then(errors + " errors in ").otherwise(pl.lit(""))
@@ -226,7 +226,7 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
 
 def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
     """Facts with one value in all runs of a host: `host, kind, name, value`. Readings that always vary, such as the
-    load of the machine, have the range of their values."""
+    machine's load average, have the range of their values."""
     spread = _spread(conditions)
     values = pl.col("values")
     number = values.list.eval(pl.element().cast(pl.Float64, strict=False))

@@ -92,8 +92,9 @@ def side_by_side(compared: pl.DataFrame, waits: pl.DataFrame | None = None) -> p
 
 
 def deciding(compared: pl.DataFrame) -> pl.DataFrame:
-    """One row per host, step and dbms, in the order of the frame: the verdict on throughput; where it is unsure, the
-    verdict on CPU per operation; where that is unsure, too, the verdict on instructions.
+    """One row per host, step and dbms, in the order of the frame: the comparison of throughput or, if its verdict
+    is unsure, the comparison of CPU per operation or of instructions, whichever is the first with another verdict.
+    If all verdicts are unsure, it is the comparison of throughput.
 
     >>> step = {"host": "vm", "step": "scan", "base": "my56.z", "dbms": "my80.z"}
     >>> two = [{**step, "metric": THROUGHPUT, "verdict": "unsure"}, {**step, "metric": CPU, "verdict": "slower"}]

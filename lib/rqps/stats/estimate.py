@@ -16,7 +16,8 @@ FEWEST_TO_LEARN_FROM = 3
 FEWEST_FOR_A_SLOPE = 8
 """Minimum number of groups needed to estimate how the variance between rounds grows with the noise within rounds."""
 MOST_FREEDOM = 20.0
-"""Maximum degrees of freedom that a group borrows from the others, however similar their variances are."""
+"""Maximum degrees of freedom that a group borrows from the other groups. A group borrows more, up to this number, if
+their variances are similar."""
 OTHERS_COUNT = 1 / 2
 """The share of the borrowed degrees of freedom that is used, since the variances of groups differ in other ways than
 the theory assumes: with all borrowed degrees of freedom, 8 of 100 pages of 4 to 6 rounds had a false verdict; with
@@ -35,7 +36,7 @@ class Statistic(Protocol):
     """A way to estimate a value of each group, with an interval."""
 
     def estimates(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> Callable[[float], pl.DataFrame]:
-        """Returns a function from the coverage of the intervals to the frame of estimates."""
+        """Returns a function that gets the coverage of the intervals and returns the frame of estimates."""
 
     def estimate(self, frame: pl.DataFrame, keys: Sequence[str], value: str) -> pl.DataFrame:
         """One row per group, in order: the keys and `n, estimate, low, high, coverage`."""

@@ -10,7 +10,7 @@ from rqps.store.read import Study
 
 FACTS = ("compiler", "optimization", "frame_pointers", "instruction_set", "lto", "pgo")
 OPTIONS = ("family", "optimization", "native", "pgo", "lto")
-"""The facts whose effect is measured one at a time: two builds are compared that differ in this fact alone."""
+"""The facts whose effect on performance is measured, by pairs of builds that differ in one of these facts alone."""
 PLAIN = "x86-64"
 _WORDS = {"native": "native", "lto": "LTO", "pgo": "PGO"}
 _FRAMES = {"yes": "frame pointers", "no": "no frame pointers"}
@@ -39,13 +39,13 @@ def _compiled(study: Study) -> pl.DataFrame:
 
 
 def differences_of_builds(study: Study) -> dict[str, str]:
-    """Maps dbms to words for the compilation of their builds, such as `gcc -O2, LTO`, where several builds of one
+    """Maps dbms to words for the compilation of their builds, such as `gcc -O2, LTO`, if several builds of one
     version were compiled differently or have other layouts.
 
-    The words are the compiler and its optimization, and those other facts in which the builds of the version differ;
-    frame pointers are named only where nothing else distinguishes two builds. If two builds would get the same words,
-    the name of each build is appended. A dbms is left out if its compiler is unknown, or if its words differ between
-    hosts.
+    The words are the compiler and its optimization, and those other facts in which the builds of the version
+    differ; frame pointers are named only if nothing else distinguishes two builds. If two builds would get the same
+    words, the name of each build is appended. A dbms is left out if its compiler is unknown, or if its words differ
+    between hosts.
     """
 
     def differ(fact: str, *among: str) -> pl.Expr:

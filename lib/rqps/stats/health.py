@@ -147,7 +147,8 @@ def health(study: Study) -> Health:
 
 
 def facts(study: Study) -> pl.DataFrame:
-    """The frame `facts` of the health of a study."""
+    """The facts on a study's reliability, such as the rounds (`kind` far) and whether each is far off (`yes`).
+    Numbers in sentences are checked against this frame."""
     return health(study).facts
 
 
@@ -253,7 +254,8 @@ def _by_occasion(of_duets: pl.DataFrame) -> pl.DataFrame:
 
 def fitted_drift(of_duets: pl.DataFrame) -> pl.DataFrame:
     """Fits one line to all rounds of a comparison. The means of each occasion are subtracted from its ratios and
-    round numbers: what changes between occasions is no drift, and the intervals for other hours contain it."""
+    round numbers, so that a change between occasions does not count as drift: the intervals for other hours contain
+    such changes."""
     occasion, at = [*_CELL, "base", "occasion"], pl.col("round")
     n, xy = pl.len(), (pl.col("at") * pl.col("log")).sum()
     xx, yy = (pl.col("at") ** 2).sum(), (pl.col("log") ** 2).sum()

@@ -88,8 +88,8 @@ class InterimAnalyses:
         return f"which resolve {difference(self.spec.smallest_effect)} in {count} of {len(tellable)} steps, {by}"
 
     def outcome(self, round_s: float) -> str:
-        """A phrase on the comparisons that are decided, the time that the others would take, and the steps that gave
-        no number. A round of base and me takes `round_s` seconds."""
+        """A phrase on the number of decided comparisons, the time that it would take to decide the others, and the
+        number of steps without a result. A round of base and me takes `round_s` seconds."""
         compared = self._compared()
         needed = pl.col("rounds_needed").fill_null(0).clip(ROUNDS_FOR_A_VERDICT)
         unsure = compared.filter(verdict="unsure").with_columns(needed)

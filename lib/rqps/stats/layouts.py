@@ -40,9 +40,9 @@ def _rows(engine: str, steps: set[str]) -> Iterator[tuple[str, str, str, str, fl
 
 def with_layouts(compared: pl.DataFrame, study: Study) -> pl.DataFrame:
     """The compared frame with two more columns: `by_layout`, the change that another order of functions alone makes
-    (from `known_layouts`; null if base and me are the same program), and `within_layout`, true if the verdict is a
-    change of at most this size. Rows without a step are means over all steps. If the frame has warnings, a change
-    within the effect of a layout gets a warning of the kind `LAYOUT`."""
+    (from `known_layouts`; null if base and me are the same program), and `within_layout`, true if the verdict is
+    `slower` or `faster`, but the change is at most `by_layout`. Rows without a step are means over all steps. If
+    the frame has warnings, a change within the effect of a layout gets a warning of the kind `LAYOUT`."""
     programs = study.runs.select("host", "dbms", "engine", "build_digest").unique(["host", "dbms"])
     of_base = programs.select("host", base="dbms", of_base="build_digest")
     step = pl.col("step") if "step" in compared.columns else pl.lit(MEAN).alias("step")

@@ -221,7 +221,7 @@ def _refuse_other_modes(study: Study, metrics: list[str]) -> None:
         raise RqpsError(f"{name}: runs that count instructions do not measure {wanted}", fix=fix)
     if set(metrics) == {INSTRUCTIONS} and not load(study.place, mode=COUNTED.mode).runs.is_empty():
         fix = "take the rows of this metric from stats.relate(study), which has the counts"
-        raise RqpsError(f"{name}: the timed runs did not measure {wanted}: runs of their own counted it", fix=fix)
+        raise RqpsError(f"{name}: the timed runs did not measure {wanted}: other runs counted it", fix=fix)
 
 
 @lru_cache(maxsize=2)  # sections of a page need the same values, or some of them
@@ -240,8 +240,8 @@ def _measured(study: Study, metrics: tuple[str, ...]) -> pl.DataFrame:
 
 def disturbed_cycles(study: Study) -> pl.LazyFrame:
     """One row per cycle of a duet, `unit, step, cycle`: `disturbed` is true if other processes or guests disturbed
-    the cycle, and `left_out` if the values of all servers leave the cycle out. Only the kernel's counters decide
-    which cycles are left out: a choice by the cycle's ratio would bias the result."""
+    the cycle, and `left_out` is true if the values of all servers are computed without the cycle. Only the kernel's
+    counters decide which cycles are left out: a choice by the cycle's ratio would bias the result."""
     outside, disturbed = pl.col("outside_us").sum() / pl.col("cpu_us").sum(), pl.col("disturbed")
     return (
         study.cycles.join(study.runs.lazy().select("run", "unit"), on="run")
@@ -296,8 +296,8 @@ def _of_slices(study: Study) -> pl.DataFrame:
 
 
 def with_counts(values: pl.DataFrame, study: Study) -> pl.DataFrame:
-    """The values of a study's metrics. If the study has counted instructions, they replace the instructions that the
-    CPU's hardware counters measured, and carry their `usual_spread`."""
+    """The values of a study's metrics. If the study has counted instructions, these counts replace the instructions
+    that the CPU's hardware counters measured, and have a `usual_spread`."""
     counted = load(study.place, mode="instructions")
     if study.card.base not in set(counted.runs["dbms"]):
         return values
@@ -331,7 +331,7 @@ def instructions_per_operation(
 
 
 def usable(steps: pl.DataFrame) -> pl.DataFrame:
-    """The steps that give a number: with operations and without errors."""
+    """The steps that ran without errors and have a throughput above 0."""
     return steps.filter(USABLE)
 
 
@@ -376,7 +376,7 @@ def version_order(runs: pl.DataFrame) -> pl.DataFrame:
 HOST_CPU_S = pl.sum_horizontal("^host_cpu_.*_s$")
 """CPU seconds of the host in all modes, idle included."""
 SHOWN_BY_VMSTAT = (pl.col("second") - pl.col("interval_s") > -0.5) & (HOST_CPU_S > 0)
-"""True for a row of `counters` whose interval begins after the warm-up, as a line of vmstat does."""
+"""True for a row of `counters` whose interval begins after the warm-up: such rows correspond to lines of vmstat."""
 LINES_BETWEEN_HEADERS = 21
 """Number of lines after which vmstat repeats its header, which the published average counts as a line of zeros."""
 

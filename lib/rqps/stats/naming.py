@@ -13,8 +13,8 @@ from rqps.stats.flavours import differences_of_builds
 from rqps.store.read import Study
 
 MOST_OPTIONS = 2
-"""Maximum number of changed options that the name of a dbms lists. If a config changes more options, the name of its
-dbms has the name of the config in their place; for the base, only the short name has it."""
+"""Maximum number of changed options that the name of a dbms lists. If a config changes more options, the names of
+its dbms have the name of the config in place of the options; the full name of the base has neither."""
 LONGEST = 48
 """Maximum length of an option with its value in the name of a dbms, in characters. If one option is longer, the name
 has the name of the config in place of all options."""
@@ -27,8 +27,8 @@ def names(study: Study) -> pl.DataFrame:
 
     A short name leaves out the engine if all dbms share it, and the version if all share one build. Builds of one
     version are distinguished by how they were compiled, as in `Toy 8.0.33 by gcc -O2, LTO`, and the short name is
-    `gcc -O2, LTO` if all dbms of the study have this version. Where the compilation is unknown or the same, builds
-    are distinguished by the names that runs.yaml gives them. A build of unknown version is called by that name alone.
+    `gcc -O2, LTO` if all dbms of the study have this version. If the compilation is unknown or the same, builds are
+    distinguished by the names that runs.yaml gives them. A build of unknown version is called by that name alone.
     """
     columns = ["dbms", "engine", "build", "config", "version", "listed"]
     runs = study.runs.select(columns).unique("dbms", keep="first").sort("listed", "dbms")

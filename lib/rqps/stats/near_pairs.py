@@ -70,7 +70,7 @@ def usual_spreads(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def noise_floors(spreads: pl.DataFrame) -> pl.DataFrame:
-    """Adds `floor_1`, `floor_4` and `floor_10`: the smallest ratio above 1 that this number of rounds resolves.
+    """Adds `floor_1`, `floor_4` and `floor_10`: the smallest ratios above 1 that 1, 4 and 10 rounds resolve.
 
     >>> known = pl.DataFrame({"step": ["scan"], "usual_spread": [0.01]})
     >>> noise_floors(known).select(pl.selectors.starts_with("floor").round(3)).row(0)

@@ -117,7 +117,7 @@ def comparable(runs: pl.DataFrame) -> None:
                         for value, names in group.select(column, "run").rows()
                     )
                     raise RqpsError(
-                        f"{whose}: runs with different {column} can't be compared as one: {mixed}",
+                        f"{whose}: runs with different {column} can't be in one comparison: {mixed}",
                         fix="move runs of one kind out of the study's folder, or measure them as another study",
                     )
 

@@ -65,7 +65,7 @@ def buckets(study: Study) -> pl.DataFrame:
 
 
 def buckets_of(times_us: pl.Series) -> pl.Series:
-    """The published bucket of each time.
+    """The bucket of the published tables of response times into which each time falls.
 
     >>> buckets_of(pl.Series([12.0, 256.0, 257.0, 16e6, 2e7])).to_list()
     ['256us', '256us', '1ms', '16s', 'gt']

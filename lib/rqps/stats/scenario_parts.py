@@ -45,7 +45,8 @@ def scenario_parts(study: Study, everything: str, nothing: str, always: Collecti
 
 
 def disjoint(enabled: Enabled) -> tuple[str, ...]:
-    """The disjoint sets that together have the most elements; among equal choices, the choice with the most sets.
+    """The scenarios that share no instrument or consumer and together enable the most of them; among equal choices,
+    the choice with the most scenarios.
 
     >>> disjoint({"mdl": frozenset("a"), "waits": frozenset("abc"), "stages": frozenset("d")})
     ('waits', 'stages')
@@ -64,7 +65,7 @@ def _union(choice: tuple[str, ...], enabled: Enabled) -> frozenset[str]:
 
 
 def _enabled(settings: pl.LazyFrame, of_build: pl.DataFrame, always: Collection[str]) -> Enabled:
-    """Maps each scenario to the instruments and consumers that it enables and its base does not."""
+    """Maps each scenario to the instruments and consumers that it enables, but the base of its rounds does not."""
     dbms = dict(of_build.select("dbms", "scenario").unique().rows())
     base = of_build["base"][0]
     on = settings.filter(

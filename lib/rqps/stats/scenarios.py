@@ -23,8 +23,9 @@ FEWEST_EVENTS = 0.01
 """Minimum number of events per statement: the cost of rarer events is negligible."""
 
 COSTS_MORE = 1.01
-"""Ratio to the base's instructions above which a scenario costs more. Two starts of a server differed by
-0.1 % in callgrind's counts of the same statements; benchmarks/counting.py allows up to 0.3 %."""
+"""A scenario counts as more expensive than the base if its instructions, divided by the base's, exceed this number.
+Two starts of a server differed by 0.1 % in callgrind's counts of the same statements;
+benchmarks/counting.py allows up to 0.3 %."""
 
 Patterns = tuple[str, ...]
 ClassOf = Callable[[str], str | None]
@@ -99,8 +100,8 @@ def scenario_costs(study: Study) -> pl.DataFrame:
 
 
 def scenario_means(study: Study) -> pl.DataFrame:
-    """The geometric mean of each scenario's CPU ratio to the engine's first base, over the steps that means are taken
-    over (see `left_out`). A scenario that was not measured in all these steps has no mean."""
+    """The geometric mean of each scenario's CPU ratio to the first scenario in the engine's `BASES`, over the steps
+    that means are taken over (see `left_out`). A scenario that was not measured in all these steps has no mean."""
     rounds = scenario_rounds(study).filter(pl.col("against").is_in(recorder(study).BASES[:1]), metric=CPU)
     means = over_steps(rounds, left_out(study)).join(_releases(study), on="dbms", maintain_order="left")
     return means.filter(pl.col("steps") == pl.col("steps").max())
@@ -168,8 +169,8 @@ def first_parts(study: Study, dbms: str) -> list[Patterns]:
 
 
 def next_parts(study: Study) -> list[Patterns]:
-    """The parts that the next level measures: the part of each dbms of this level that costs more than the base is
-    divided further. The cost is in instructions if they were counted, otherwise in CPU time."""
+    """The parts that the next level measures. Each dbms of this level records one part; if it costs more than the
+    base, its part is divided further. The cost is in instructions if they were counted, otherwise in CPU time."""
     costs = scenario_costs(study).filter(base=study.card.base)
     events = events_per_statement(study)
     names = costly(costs.filter(metric=CPU), costs.filter(metric=INSTRUCTIONS))
@@ -199,8 +200,8 @@ def parts_by_kind(events: Mapping[str, float], class_of: ClassOf) -> list[Patter
 
 
 def costly(costs: pl.DataFrame, counted: pl.DataFrame) -> list[str]:
-    """The dbms that cost more than the base in the study's first step, the most expensive one first: in instructions
-    if they were counted, otherwise in CPU time."""
+    """The dbms that cost more than the base in the study's first step, the most expensive one first. The cost is in
+    instructions if they were counted, otherwise in CPU time."""
     first = pl.col("position") == pl.col("position").min()
     if not counted.is_empty():
         more = counted.filter(first).filter(pl.col("estimate") > COSTS_MORE)

@@ -96,8 +96,8 @@ _NUMBERS = ("value", "growth", "operations", "per_s")
 
 
 def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """One row per dbms, step, round and counter, without the engine's constants: the `value` that is compared and,
-    for a count, its `growth` in the step."""
+    """One row per dbms, step, round and counter, without the counters that the engine lists as constants: the
+    `value` that is compared and, for a count, its `growth` in the step."""
     done = _between_readings(steps).select("run", "step", "engine", "operations", "elapsed_s")
     value = pl.col("value").cast(pl.Float64, strict=False)
     moments = (value.filter(pl.col("moment") == moment).first().alias(moment) for moment in ("before", "after"))
@@ -124,9 +124,9 @@ def _values(status: pl.LazyFrame | pl.DataFrame, steps: pl.DataFrame) -> pl.Data
 
 
 def _between_readings(steps: pl.DataFrame) -> pl.DataFrame:
-    """The steps that give a number, with their operations and time from the first reading of the counters to the
-    last. The first reading is before the warm-up. The operations of the warm-up are not counted: it is assumed to
-    have the rate of the step."""
+    """The steps that ran without errors (`usable`), with `operations` and `elapsed_s` scaled up to cover the
+    warm-up, since the counters are first read before it. The load generator does not record the operations of the
+    warm-up, so the warm-up is assumed to have the rate of the step."""
     warmed = pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s") + 1
     return usable(steps).with_columns(pl.col("operations", "elapsed_s") * warmed)
 

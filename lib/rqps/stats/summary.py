@@ -48,8 +48,9 @@ RATED, NO_INDEX = "hold a rate", "use none of the indexes that they could"
 
 
 def left_out(study: Study) -> dict[str, list[str]]:
-    """Maps each reason to the steps that are left out of means and are never called worst or best. Steps that write
-    rows at a fixed rate are left out; queries beside such writes run as fast as possible, so their steps count."""
+    """Maps each reason to the steps that are left out of means for this reason, and are never called worst or best.
+    A step that writes rows at a fixed rate is left out; a step whose queries run as fast as possible beside such
+    writes is not."""
     held = study.steps.filter(unit="row").drop_nulls("target_per_s")["step"]
     no_index = pl.col("key").is_null() & (pl.col("possible_keys").fill_null("") != "")
     scans = study.plans.filter(no_index).select("step").unique().collect()["step"]

@@ -20,8 +20,8 @@ OCCASIONS_FOR_OTHER_HOURS = 3
 COVERAGE = 0.95
 """Minimum probability that an interval contains the true value."""
 FALSE_FINDINGS = 0.05
-"""Maximum false discovery rate: of the differences that one table calls significant, the expected share that are
-false."""
+"""Maximum false discovery rate: the expected share of false differences among the differences that one table calls
+significant."""
 FALSE_ALARMS = 0.01
 """Maximum share of equal servers that may be called different, even on a page with a single comparison."""
 MOST_ROUNDS_WORTH_NAMING = 60
@@ -31,8 +31,8 @@ DRIFTING = 0.05
 """If a larger share of a study's comparisons drifts, the study is doubted; a single comparison that drifts is never
 enough."""
 DISTURBED = 0.5
-"""Share of disturbed rounds from which on a study is doubted. This limit applies only to rounds that run one server
-after the other: in a duet, a disturbance affects base and me alike."""
+"""If at least this share of a study's rounds is disturbed, the study is doubted. This limit applies only to rounds
+that run one server after the other: in a duet, a disturbance affects base and me alike."""
 Belief = Literal["believed", "coarse", "doubtful", "unknown"]
 
 

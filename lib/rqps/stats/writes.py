@@ -20,7 +20,8 @@ _QUANTITIES = {
     "syncs per transaction": ("syncs", "transactions"),
     "pages per operation": ("pages", "operations"),
 }
-"""Maps each quantity to the field of an engine's facts that computes it by purpose, and to its divisor."""
+"""Maps each quantity to two names: the field of `Facts` that holds the engine's function for it, which returns one
+amount for each purpose; and the column of `steps` by which the amounts are divided."""
 
 
 def written(study: Study) -> pl.DataFrame:
@@ -97,8 +98,9 @@ def other_io(study: Study) -> pl.DataFrame:
 
 
 def _warmed(*columns: str) -> pl.Expr:
-    """Counts of a step, increased by an estimate for its warm-up, which is assumed to have the step's rate: the
-    counters are read before the warm-up, whose operations are not counted."""
+    """Counts of a step, scaled up to cover its warm-up, which is assumed to have the step's rate: the engine's
+    counters are first read before the warm-up, but the load generator does not record the operations of the
+    warm-up."""
     return pl.col(columns) * (1 + pl.col("warmup_s").fill_null(0) / pl.col("elapsed_s"))
 
 

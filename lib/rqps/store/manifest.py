@@ -36,8 +36,9 @@ mistaken for such a folder."""
 SCHEMA_VERSION = 7
 READABLE = ("2", "3", "4", "5", "6", "7")
 """Schema versions that can be read. Version 1, before any release, stored only a step's name and threads. In version
-2, the name of a duet's server is part of the run's id. Manifests have the engine from version 4 on, the occasion from
-version 5 on, the layout from version 6 on. Status counters have the column `object` from version 7 on."""
+2, only the run's id tells which server of a duet a manifest describes. Manifests have the engine from version 4 on,
+the occasion from version 5 on, the layout from version 6 on. Status counters have the column `object` from
+version 7 on."""
 SEAL = "digest_of_this"
 MOST_BYTES = 1_000_000
 """Maximum size of a manifest or card. A usual one has about ten thousand bytes."""
@@ -75,7 +76,7 @@ class Placement(_Frozen):
 
 
 class File(_Frozen):
-    """A file beside the manifest: its size, time of change and digest when the manifest was written."""
+    """A file beside the manifest: its size, modification time and digest when the manifest was written."""
 
     size_bytes: int
     modified_ns: int
@@ -145,8 +146,8 @@ class Manifest(_Sealed):
     error: str | None = None
     warnings: tuple[Warning_, ...] = Field(default=())
     files: dict[str, File] = Field(default_factory=dict)
-    """Maps the names of the files with tables and with the request to their sizes and digests; empty in manifests
-    from before the digests were introduced."""
+    """Maps the name of each file beside the manifest, with a table or the request, to its size and digest; empty in
+    manifests from before the digests were introduced."""
     imported: Imported | None = None
 
     @model_validator(mode="before")
@@ -340,7 +341,7 @@ def finished(folder: Path) -> tuple[tuple[Path, Manifest], ...]:
 
 def check_files(runs: Iterable[tuple[Path, Manifest]], names: Iterable[str] = (), *, thorough: bool = False) -> None:
     """Refuses files of runs that changed since the manifest was written. A file's size is always compared with the
-    manifest; its digest is compared if the file's time of change differs or if `thorough`. `names` limits the check
+    manifest; its digest is compared if the modification time differs or if `thorough`. `names` limits the check
     to some files."""
     chosen = set(names)
     for folder, manifest in runs:

@@ -24,7 +24,7 @@ def facts_up_to_date(facts: Mapping[str, Any], version: int) -> Mapping[str, Any
 
 
 def columns_up_to_date(table: str) -> dict[str, "pl.Expr"]:
-    """The columns of a table that older rows have in another form, as expressions that leave current rows unchanged.
+    """Expressions that convert columns of a table from older formats; rows in the current format stay unchanged.
 
     Up to version 6, the name of a counter in `status` included its object: a latch, as in `latch.os_waits.LATCH`, a
     kind of file, an instrument or an LSM level. For a step before the first write, `kind_after_writes` was missing;

@@ -68,12 +68,12 @@ class Packed:
     _checked: set[str] = field(default_factory=set)
 
     def frames(self, mode: Mode | None) -> dict[str, Any]:
-        """Maps names to frames of the runs in a mode; None means all modes."""
+        """Maps the names of the frames of `Study` to frames with the runs of a mode; None means all modes."""
         with _reading(self.place, PACKED_RUNS):
             rows_in(source := self.source(PACKED_RUNS), len(PACKED_COLUMNS))
             rows = pl.scan_parquet(source)
             every = rows.drop("manifest", "asked").collect()
-            # A file that an older rqps packed lacks the newer columns: they are computed from the manifests.
+            # If an older rqps packed the study, newer columns are missing: they are computed from the manifests.
             if later := RUNS.keys() - every.columns:
                 written = rows.select("folder", "manifest").collect().iter_rows()
                 runs = runs_frame([(Path(name), Manifest.model_validate_json(text)) for name, text in written])

@@ -83,7 +83,7 @@ def _left_out(text: str) -> str:
 
 
 def _json_without_statements(text: str | None) -> str | None:
-    """The JSON text of a manifest, a request or parameters without SQL, lists of values and error messages."""
+    """Removes SQL, lists of values and error messages from the JSON text of a manifest, a request or parameters."""
     return json.dumps(_without_statements(json.loads(text))) if text else text
 
 
@@ -113,7 +113,7 @@ def _pack_into(folder: Path, study: Study) -> Path:
         for name in TABLES:
             path = unfinished / f"{name}.parquet"
             rows: pl.LazyFrame = getattr(study, name).lazy().select(*IDENTITY, *TABLES[name])
-            if "frames" in TABLES[name]:  # adjacent similar stacks compress to an eighth of the bytes
+            if "frames" in TABLES[name]:  # sorted, since similar stacks side by side compress to an eighth
                 rows = rows.sort(pl.col("frames").list.join(";"), "step", "run", maintain_order=True)
             rows.sink_parquet(
                 path,

@@ -50,13 +50,13 @@ class Study:
     slices: pl.LazyFrame
     """The slices of a duet's servers; empty without duets."""
     cycles: pl.LazyFrame
-    """For each cycle of a duet, the CPU time that went to other processes. Empty in older runs and where the kernel
+    """For each cycle of a duet, the CPU time that went to other processes. Empty in older runs, and if the kernel
     does not count idle time."""
     intervals: pl.LazyFrame
     latencies: pl.LazyFrame
     counters: pl.LazyFrame
     machine_state: pl.LazyFrame
-    """The CPU's clock and the latency of memory before and after each step; empty in older runs."""
+    """The time of a CPU cycle and the latency of memory, before and after each step; empty in older runs."""
     status: pl.LazyFrame
     settings: pl.LazyFrame
     plans: pl.LazyFrame

@@ -48,7 +48,8 @@ CPU_FACTS = {
     **{"family": "cpu_family", "model": "cpu_model_number", "stepping": "cpu_stepping"},
     **{"microcode": "microcode", "flags": "cpu_flags_sha256"},
 }
-"""Maps words to facts about a CPU. CPUs that have the same name but differ in such a fact are different machines."""
+"""Facts about a CPU that `machine_of` adds to the CPU's name, by the word that it writes before each.
+Machines whose CPUs have the same name, but differ in such a fact, are different machines."""
 FACT: Columns = dict.fromkeys(("kind", "name", "value"), pl.String)
 WARNING: Columns = dict.fromkeys(("kind", "step", "text"), pl.String)
 
@@ -80,8 +81,8 @@ def of_mode(mode: Mode | None) -> pl.Expr:
 
 
 def by_machine(runs: Runs) -> Runs:
-    """The runs. If several machines have the same host name, `host` is changed to the name and the machine's
-    facts."""
+    """The runs; if several machines have the same host name, the `host` of their runs is the name followed by
+    `machine_of`."""
     several = Counter(host for host, _ in {(manifest.host, machine_of(manifest.machine)) for _, manifest in runs})
     return [
         (path, manifest.model_copy(update={"host": f"{manifest.host} ({machine_of(manifest.machine)})"}))

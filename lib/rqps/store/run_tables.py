@@ -22,8 +22,8 @@ _AT_ONCE_BYTES = 32 * 1024**2
 """Files are read in groups of about this size, one group at a time: a study may be larger than memory."""
 MOST_VALUES, VALUES_A_BYTE = 20_000_000, 200
 """Limits: a file may have at most MOST_VALUES values, plus VALUES_A_BYTE for each of its bytes. Otherwise a few bytes
-could declare more rows than fit into memory. The table `settings`, which is equal in all runs, has 85 values per
-byte."""
+could declare more rows than fit into memory. Valid files stay below the limits: a file of `settings`, whose rows
+repeat in every run, has 85 values per byte."""
 _COUNTED_AT_ONCE = 200
 """The number of files whose rows are counted in one query."""
 MANIFESTS: Columns = {"folder": pl.String, "tables": pl.List(pl.String), "manifest": pl.String, "asked": pl.String}
@@ -107,7 +107,8 @@ def _refuse_excess(files: Sequence[Path], columns: int) -> None:
     by_size = sorted(files, key=lambda path: sizes[path])
     for some in (by_size[at : at + _COUNTED_AT_ONCE] for at in range(0, len(files), _COUNTED_AT_ONCE)):
         with suppress(PolarsError, PanicException, ValueError):
-            # If the rows of all files together are within the smallest file's limit, each file is within its own.
+            # The number of rows that a file may declare grows with its size. If all these files together declare no
+            # more rows than the smallest file may, none declares too many, and one check is enough.
             rows_in(some, columns, sizes[some[0]])
             continue
         for path in some:

@@ -19,7 +19,7 @@ _PROCESS_COUNTERS: Columns = {
     "context_switches": pl.Int64,
     "reads": pl.Int64,  # read and write system calls on files; recv and send of a socket are not counted
     "writes": pl.Int64,
-    "read_kb": pl.Float64,  # bytes that reached the storage layer
+    "read_kb": pl.Float64,  # read from the storage layer, not from the page cache
     "write_kb": pl.Float64,
 }
 
@@ -54,7 +54,7 @@ STEPS: Columns = {
     "group": pl.String,  # the heading under which tables show the step
     "table_position": pl.Int32,  # the position of the step in tables, from 0: by group, kind, range and clients
     "writes": pl.Boolean,  # true if rows change during the step, even if its operations are queries
-    "storage_engine": pl.String,  # storage engine of the step's table, if the step is named after it
+    "storage_engine": pl.String,  # storage engine in the step's name, as in innodb.pk@1; null for other steps
     "unit": pl.String,  # what an operation is: query, row
     "started_at": pl.Datetime("ms", "UTC"),  # start of the measured part, after the warm-up
     "warmup_s": pl.Float64,
@@ -76,8 +76,8 @@ SLICES: Columns = {
     "step": pl.String,
     "slice": pl.Int32,  # the slice's number, counted over all servers, from 0
     "cycle": pl.Int32,  # two passes over all servers; slices are compared within a cycle
-    "operations": pl.Int64,  # null if the load reports only a total at its end, which is in `steps`
-    # The time in transactions, over all clients; if a server is stopped outside its slices, the length of the slice.
+    "operations": pl.Int64,  # null if the load generator reports only a total at its end, which is in `steps`
+    # Time in transactions, summed over the clients; if servers are paused between their slices, the slice's length.
     "busy_us": pl.Float64,
     "client_cpu_us": pl.Float64,
     "server_cpu_us": pl.Float64,  # of all processes of the server during the slice
@@ -86,8 +86,8 @@ SLICES: Columns = {
 CYCLES: Columns = {
     "step": pl.String,
     "cycle": pl.Int32,  # as in `slices`; a cycle includes the time between its slices
-    "cpu_us": pl.Float64,  # elapsed time of the cycle × number of CPUs of servers and load, idle included
-    "outside_us": pl.Float64,  # the part of `cpu_us` that was not idle and went to neither a server nor the load
+    "cpu_us": pl.Float64,  # elapsed time of the cycle × number of CPUs of servers and load generators
+    "outside_us": pl.Float64,  # the part of `cpu_us` that was not idle, and not used by servers or load generators
 }
 
 INTERVALS: Columns = {
@@ -125,8 +125,8 @@ COUNTERS: Columns = {
 MACHINE_STATE: Columns = {
     "step": pl.String,
     "moment": pl.String,  # before or after the step
-    "kb": pl.Int64,  # size of the memory that the loads read; 0 if additions are timed in their place
-    "load_ns": pl.Float64,  # CPU time of one load; if `kb` is 0, of one addition, which takes a clock cycle
+    "kb": pl.Int64,  # working set, in KB, of the timed reads from memory; 0: an add instruction is timed instead
+    "load_ns": pl.Float64,  # CPU time of one read; if `kb` is 0, of one add instruction: the time of a CPU cycle
 }
 
 STATUS: Columns = {
@@ -180,7 +180,7 @@ STACKS: Columns = {
     **_STACK,
     "event": pl.String,  # cpu-clock, cycles; or running, ready, off-cpu, unseen, lost; or callers, see above
     "samples": pl.Int64,  # number of samples; for running, ready and off-cpu, how often threads left this state
-    "weight": pl.Int64,  # in units of the event: nanoseconds of cpu-clock and of switches, or cycles
+    "weight": pl.Int64,  # in cycles for the event cycles, 0 for callers, in nanoseconds for all other events
 }
 
 THREADS: Columns = {
@@ -196,7 +196,7 @@ THREADS: Columns = {
 
 INSTRUCTIONS: Columns = {
     **_STACK,
-    "calls": pl.Int64,  # null if unknown
+    "calls": pl.Int64,  # how often the last frame was called with this stack; null if unknown
     "instructions": pl.Int64,  # of the last frame itself, without the functions that it calls
 }
 
@@ -213,7 +213,7 @@ CLIENTS: Columns = {
     "client": pl.Int32,  # from 1
     "kind": pl.String,  # insert, delete, query, index
     "second": pl.Int32,  # from 0; a second without operations has a row, too
-    "operations": pl.Int64,  # rows inserted, deleted or indexed; queries
+    "operations": pl.Int64,  # number of queries, or of rows inserted, deleted or indexed
     "transactions": pl.Int64,  # number of statements
     "errors": pl.Int64,
     "retries": pl.Int64,
@@ -230,7 +230,7 @@ ENGINE: Columns = {
     "buffer_pool_kb": pl.Float64,
     "checkpoint_age_kb": pl.Float64,  # redo log that crash recovery would have to read
     "redo_capacity_kb": pl.Float64,
-    "tables_kb": pl.Float64,  # the apparent size of the schema's files
+    "tables_kb": pl.Float64,  # size of the tables with their indexes; sparse files count in full
     "datadir_kb": pl.Float64,  # the size of all files of the server, including its logs
     "rows_low": pl.Int64,  # the lowest and highest primary key over all tables; null if not read
     "rows_high": pl.Int64,

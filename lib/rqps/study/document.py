@@ -1,8 +1,8 @@
 """Reads a YAML text into plain values, with the line of each value and a list of the mistakes in the text.
 
 Plain YAML lets the second of two equal keys win silently, and reads `010` as 8 and `12:30` as 750. Here each key is
-its text in the file, and a repeated key is a mistake, as is a number that YAML reads otherwise than a person does.
-Limits refuse a file that expands to more values than fit into memory, which a few lines of YAML can do.
+read as text, and a repeated key is a mistake, as is a number that YAML reads otherwise than a person does. A file
+that expands to too many values is refused, since a few lines of YAML can expand to more than fits into memory.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Finds mistakes in a runs.yaml that the models don't find: unknown names, circular `extends`, options that rqps
 sets.
 
-The checks read plain values, not the models: one error then lists these mistakes and those that the models find.
+The checks read plain values, not the models, so that one error lists these mistakes and those that the models find.
 Values of a wrong type are skipped here, since the models refuse them.
 """
 

@@ -175,8 +175,8 @@ def _builds_of_another_kind(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Workloads) -> Iterator[Problem]:
-    """Yields the mistakes in the parameters of hosts. They are checked alone, and combined with the parameters of
-    each study that they override."""
+    """Yields the mistakes in the parameters of hosts. A host's parameters are checked alone, and combined with the
+    parameters of each study that they override."""
     for name, host in runs_file.hosts.items():
         for workload, own in host.parameters.items():
             place: Place = ("hosts", name, "parameters", workload)
@@ -201,8 +201,8 @@ def _parameters_of_hosts(runs_file: RunsFile, document: Document, workloads: Wor
 
 
 def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
-    """Yields the loads that need more connections than a config lets a server accept. A study has a load of its own,
-    and a further load for each host that overrides its parameters."""
+    """Yields the studies whose load needs more connections than a config lets a server accept, with the study's own
+    parameters or with those of one of its hosts."""
     loads: list[tuple[Place, StudySpec, Connections]] = []
     for name, study in runs_file.studies.items():
         loads.append((("studies", name, "parameters"), study, study.parameters.connections))
@@ -232,7 +232,7 @@ def _too_many_clients(runs_file: RunsFile) -> Iterator[Problem]:
 
 
 def _where_they_are_written(problems: Sequence[Problem], document: Document) -> Iterator[Problem]:
-    """Leaves out a study's inherited problems, which the study that it extends has, too."""
+    """Yields the problems, except those that a study inherits: they are reported for the study that it extends."""
     known = {(problem.place, problem.text) for problem in problems}
     for problem in problems:
         place = problem.place

@@ -33,8 +33,8 @@ from rqps.numbers import seconds
 
 T = TypeVar("T")
 LONGEST_NAME = 76
-"""Maximum length of a name. A folder such as `.run=r001@BUILD.CONFIG@HOST.partial` has three names, and may have 255
-bytes; a build that was rebuilt adds its number to its name."""
+"""Maximum length of a name. The name of a folder, such as `.run=r001@BUILD.CONFIG@HOST.partial`, contains three
+names and may have 255 bytes; the name of a rebuilt build also gets the number of its version, as in `BUILD@2`."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
 """The name of a build, config, host or study. It becomes part of a folder's name. It has no `.`, which separates
 build from config, and does not begin with `-`, which begins an option of a command."""
@@ -240,8 +240,8 @@ class Parameters(Strict, ABC):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves out parameters without a value: a study's identity stays the same when a workload gets a further
-        parameter."""
+        """Leaves out parameters without a value, so that the identity of runs stays the same when a workload gets a
+        further parameter."""
         return {name: value for name, value in serialize(self).items() if value is not None}
 
     of_engines: ClassVar[tuple[str, ...]]
@@ -276,17 +276,17 @@ class Parameters(Strict, ABC):
         return 0.0
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:  # noqa: ARG002
-        """The reason why these builds can't be compared under this load. None, the default, if they can."""
+        """The reason why the workload can't compare these builds; None, the default, if it can."""
         return None
 
     @property
     @abstractmethod
     def estimated_seconds(self) -> float:
-        """The time of all steps of a run, without its set-up, in seconds."""
+        """The time under load of all steps of a run, in seconds."""
 
     @property
     def estimated_duet_seconds(self) -> float:
-        """The time of all steps for each server of a duet, in seconds."""
+        """The time under load that each server of a duet needs for all steps, in seconds."""
         return self.estimated_seconds
 
     @property
@@ -548,8 +548,8 @@ class RunsFile(Strict):
     def with_study(
         self, study: str, changes: Mapping[str, Any], called: str = "", **sections: Mapping[str, Any]
     ) -> Self:
-        """A copy of the file with changes to a study, which is added as another study if `called` names one.
-        `sections` replaces whole sections, such as builds or configs."""
+        """A copy of the file with changes to a study. If `called` is given, the study itself stays, and the changed
+        study is added under the name `called`. `sections` replaces whole sections, such as builds or configs."""
         changed = self.studies[study].model_copy(update=dict(changes))
         return self.model_copy(update={**sections, "studies": {**self.studies, called or study: changed}})
 

@@ -34,7 +34,7 @@ PROFILES = ("stacks_rounds", "waits_rounds", "instructions_rounds")
 """The keys of a study that set its number of rounds in the modes `stacks`, `waits` and `instructions`: its profiling
 runs."""
 TWIN = "{}.again"
-"""The form of a twin's name: the base and a second dot, which no name of a dbms has."""
+"""The pattern of a twin's name: the base's name, a second dot and a word. The name of a dbms has only one dot."""
 ROUNDS_WITH_TWIN, BUDGET_WITH_TWIN_S = 4, 300
 """The minimum number of rounds and the minimum budget of a study with a twin. In a shorter study, the twin
 would take too much of the time."""
@@ -181,8 +181,8 @@ def unfold(
     """The runs of a study on a host, round by round: each round has every dbms once, in random order or as a duet.
 
     Duets that are `measured` stay as they are; a dbms that lacks rounds gets further duets with the base. `wanted`
-    maps a dbms to its number of rounds in the occasion under way. By default, this is the study's number of rounds,
-    or 1 if the study has a budget, since the verdicts so far decide on each further round.
+    maps a dbms to its number of rounds in the occasion under way. A dbms that is not in it gets the study's number
+    of rounds, or 1 if the study has a budget, since the verdicts so far decide on each further round.
     """
     measured = measured or Measured()
     spec = study_of(runs_file, study)

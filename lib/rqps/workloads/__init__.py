@@ -44,13 +44,13 @@ class _Models(Mapping[str, type[Parameters]]):
 PARAMETERS = _Models()
 
 UNKNOWN = (KeyError, ValueError, ModuleNotFoundError)
-"""The errors for a step that a workload does not know, and for a workload without a module of steps."""
+"""The exceptions that are raised if a workload does not know a step, or if it has no module `steps`."""
 
 
 def work_of(workload: str, row: Mapping[str, Any]) -> str | None:
-    """The kind of work of a step, which is a row of the table `steps`: `point queries`. Means are taken over the
-    steps of a kind, as in published reports. None for own statements, and for imported steps that the workload does
-    not know."""
+    """The kind of work of a step, such as `point queries`. `row` is the step's row in the table `steps`. Means are
+    taken over the steps of a kind, as in published reports. None for a user's own statements, and for imported
+    steps that the workload does not know."""
     try:
         return _module(workload, "steps").work_of(row) or None
     except UNKNOWN:
@@ -76,14 +76,15 @@ class Answer:
     latencies: list[dict[str, Any]]
     warnings: tuple[Warning_, ...] = ()
     more: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Rows of the raw tables that only this workload has, by table name; all steps of a workload have the same
-    tables."""
+    """Maps the name of each raw table that only this workload has to its rows; all steps of a workload have the
+    same tables."""
 
 
 class How(TypedDict):
     """The settings of a load: the seed of its random values, its CPUs, and the file for its output.
 
-    A counted load runs the same number of transactions on every server; other loads run for some seconds.
+    A load whose instructions are counted runs the same number of transactions on every server; other loads run for
+    some seconds.
     """
 
     seed: int
@@ -103,7 +104,7 @@ class Load(Protocol):
     def pid(self) -> int: ...
 
     def wait_for_begin(self) -> int:
-        """Wait until the measured part begins or can begin, and return the time then (CLOCK_MONOTONIC, in ns).
+        """Wait until the measured part begins or can begin; returns the time of this moment, CLOCK_MONOTONIC in ns.
 
         Some load generators begin only at a signal, which `wait_for_end` sends after all recorders have started. For
         these, this method returns as soon as all clients are ready.
@@ -123,11 +124,11 @@ class StoppableLoad(Load, Protocol):
     """Length of a slice, in seconds. A resumed server finds cold CPU caches, which can cost half a millisecond, so a
     slice has to be many times as long."""
     patience_s: float
-    """Maximum length, in seconds, of all slices of the load together."""
+    """The load fails if it has not ended after this many seconds; only the time in its own slices counts."""
 
     def wait_for_origin(self) -> int:
-        """Wait until the load is ready; returns the time in ns that its own clock shows when its first slice
-        begins."""
+        """Wait until the load is ready. Returns the time, in ns, that the load's clock will show when its first
+        slice begins."""
 
     def set_stopped(self, ns: int) -> None:
         """Tells a stopped load for how many ns in total it was stopped; its clock leaves out this time."""
@@ -143,8 +144,8 @@ class StoppableLoad(Load, Protocol):
 
 
 class Workload(ABC):
-    """A family of steps. In all methods, `parameters` have the workload's own type, and `server` is an opened server
-    of its engine."""
+    """A family of steps. In all methods, `parameters` is an object of the workload's own parameter class, and
+    `server` is a running server or, for RocksDB, a folder of databases."""
 
     stoppable = False
     """True if each server of a duet has its own load, and server and load are stopped during the slices of other
@@ -175,7 +176,7 @@ class Workload(ABC):
         """The number of clients of a step; the choice of CPUs for the clients depends on it."""
 
     def places_connections(self, servers: int) -> bool:  # noqa: ARG002
-        """True if a load on that many servers can pin its connections to CPUs."""
+        """True if a load on this number of servers can pin its connections to CPUs."""
         return False
 
     def check(self, server: Any, step: str, parameters: Any) -> Checked:  # noqa: ARG002
@@ -187,7 +188,7 @@ class Workload(ABC):
     def generating(
         self, servers: Sequence[Any], step: str, parameters: Any, **how: Unpack[How]
     ) -> AbstractContextManager[Load]:
-        """The load of one step, for one server or for several servers that take turns."""
+        """The load of one step, for one server or for all servers of a duet."""
 
     @abstractmethod
     def answers(self, step: str, parameters: Any, load: Any) -> Sequence[Answer]:
@@ -195,7 +196,7 @@ class Workload(ABC):
 
     @abstractmethod
     def tools(self, parameters: Any, servers: int) -> dict[str, str]:
-        """The versions of the load generators for that many servers, by name. Missing generators are fetched."""
+        """Maps each load generator that a load on `servers` servers needs to its version; fetches missing ones."""
 
 
 def workload(name: str) -> Workload:
@@ -205,8 +206,9 @@ def workload(name: str) -> Workload:
 
 
 def does(workload: str, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
-    """A sentence on a step, which is a row of the table `steps`: `One row by its primary key.`. `parameters` are the
-    stored ones of the study. Empty for imported steps that the workload does not know."""
+    """A sentence on what a step does, such as `One row by its primary key.`. `row` is the step's row in the table
+    `steps`; `parameters` are the study's stored parameters. Empty for imported steps that the workload does not
+    know."""
     try:
         return str(_module(workload, "steps").does(row, parameters))
     except UNKNOWN:

@@ -35,11 +35,12 @@ class LoadGenerator:
     """A running load generator and its output so far. Leaving its `with` block ends the process. `servers` is empty
     if the engine runs inside the generator's process.
 
-    The generator reports by output lines `rqps MOMENT TIME`; the time is CLOCK_MONOTONIC in ns. A line without a time
-    is taken to be of the moment when it is read. The moments are: `origin`, the begin of the measured part, which a
-    generator that begins by itself reports in advance; `ready`, after which a generator that does not begin by itself
-    waits for a line of input; `ended`, after which a generator waits until its input is closed, so that its counters
-    can be read; and `failed`, which has in place of the time the position of the server on which a thread failed.
+    The generator reports by output lines `rqps MOMENT TIME`; the time is CLOCK_MONOTONIC in ns. For a line without
+    a time, rqps takes the time when it reads the line. The moments are: `origin`, the begin of the measured part,
+    which a generator that begins by itself reports in advance; `ready`, after which a generator that does not begin
+    by itself waits for a line of input; `ended`, after which a generator waits until its input is closed, so that
+    its counters can be read; and `failed`, which has in place of the time the position of the server on which a
+    thread failed.
     """
 
     program = "sysbench"
@@ -78,7 +79,7 @@ class LoadGenerator:
         return self.process.pid
 
     def wait_for_begin(self) -> int:
-        """Wait until all threads have connected and warmed up; returns the origin of the measured part."""
+        """Wait until all threads have connected and warmed up; returns the time when the measured part begins."""
         if self.begins_by_itself:
             self.wait_for("origin", 1, self.start_patience_s)
             self.origin_ns = self.moments_ns["origin"][0]
@@ -96,7 +97,7 @@ class LoadGenerator:
         self.wait_for("ended", self.threads, self.patience_s)
 
     def let_begin(self, threads: int) -> None:
-        """Write one line for each of that many threads; a thread begins when it reads its line."""
+        """Write `threads` lines to the generator's input; each thread begins when it has read one line."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write("\n" * threads)
@@ -117,13 +118,13 @@ class LoadGenerator:
         self._reader.join()
 
     def wait_for_all(self) -> None:
-        """Run a load that is not measured from its begin to its end."""
+        """Run an unmeasured load from its begin to its end."""
         self.wait_for_begin()
         self.wait_for_end()
         self.wait_until_gone()
 
     def wait_for(self, moment: str, threads: int, patience_s: float) -> None:
-        """Wait until that many threads have reported a moment; raises an error after `patience_s`."""
+        """Wait until `threads` threads have reported `moment`; raises an error after `patience_s` seconds."""
         deadline = time.monotonic() + patience_s
         while not self.came_to(moment, threads):
             if time.monotonic() > deadline:
@@ -132,7 +133,7 @@ class LoadGenerator:
             self._heard.clear()
 
     def came_to(self, moment: str, threads: int) -> bool:
-        """True if that many threads have reported a moment; raises an error if the load failed before that."""
+        """True if `threads` threads have reported `moment`; raises an error if the load failed before that."""
         if len(self.moments_ns[moment]) >= threads:
             return True
         if self.failed or self.process.poll() is not None or self._lost():
@@ -159,7 +160,7 @@ class LoadGenerator:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds from the origin until the last thread ended its last transaction."""
+        """Seconds from the begin of the measured part until the last thread ended its last transaction."""
         return (max(self.moments_ns["ended"]) - self.origin_ns) / 1e9
 
     def end(self) -> None:

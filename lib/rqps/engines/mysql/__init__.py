@@ -11,9 +11,9 @@ from rqps.engines.mysql.written_bytes import pages, read_kb, syncs, written_kb
 _PLACES = ("basedir", "datadir", "lc_messages_dir", "log_error", "pid_file", "socket", "tmpdir")
 _NETWORK = ("bind_address", "mysqlx", "mysqlx_port", "mysqlx_socket", "port", "skip_networking")
 _START = ("daemonize", "defaults_file", "initialize", "initialize_insecure", "no_defaults", "user")
-# Variables that are not compared: variables of one server, one moment or one directory, which differ between any two
-# starts; the sizes of the performance schema's tables, which depend on whether it is on; and, in the last line,
-# variables that describe the build, which a study varies on purpose.
+# Variables that are not compared: ids, times, paths and the like, which differ between any two starts; the sizes
+# of the performance schema's tables, which depend on whether the performance schema is on; and, in the last line
+# of the pattern, variables that describe the build, which a study varies on purpose.
 _PASSING = (
     r"^(hostname|port|socket|timestamp|rand_seed\d|insert_id|last_insert_id|error_count|warning_count"
     r"|pseudo_thread_id|server_uuid|proxy_user|external_user|identity|pid_file|general_log_file"

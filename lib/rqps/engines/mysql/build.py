@@ -39,7 +39,8 @@ class Build(engines.Build):
     options: tuple[str, ...] = ()
     """Options without which a server from the build's package does not start, such as `--lc-messages-dir=…`."""
     empty_data: Path | None = None
-    """The empty data directory that the package ships; None if the package has none."""
+    """The initialised data directory that the package ships, which is copied in place of `mysqld --initialize`; None if
+    the package has none."""
 
 
 def source(name: str, spec: BuildSpec) -> Source:
@@ -84,8 +85,9 @@ def mysqld_compiled(program: Path) -> dict[str, str]:
 
 
 def left_out(elf: Elf) -> dict[str, str]:
-    """Facts about what was left out of a mysqld when it was compiled: profiling of statements, and instruments of the
-    performance schema, by the names of tables and instruments among the program's constants."""
+    """Facts about what was left out of a mysqld when it was compiled: statement profiling, and kinds of performance
+    schema instruments. A kind was left out if the program's constants contain the name of the kind's table, but not
+    the name of one of its instruments."""
     constants = elf.section(".rodata")
     names = classes().in_program.items()
     kinds = {kind: instrument for kind, (table, instrument) in names if f"{table}\0".encode() in constants}

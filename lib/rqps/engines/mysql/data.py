@@ -1,5 +1,5 @@
-"""Data directories of MySQL: the options that change their files, and the steps by which each version makes an empty
-data directory."""
+"""Data directories of MySQL: the options that change their files, and the steps by which each version initialises a
+new data directory."""
 
 import os
 import re
@@ -90,7 +90,7 @@ def reread_redo_files(data: Path) -> None:
     """
     rest = MOST_REREAD_BYTES
     for file in sorted(path for path in data.rglob("*") if REDO_FILE.fullmatch(path.name)):
-        # 8.0 renames spare files.
+        # 8.0 renames spare redo log files, so a listed file may be gone when it is opened.
         with suppress(FileNotFoundError), file.open("rb", buffering=0) as log:
             os.fsync(log)  # only pages that are on the disk can leave the cache
             os.posix_fadvise(log.fileno(), 0, rest, os.POSIX_FADV_DONTNEED)
@@ -108,8 +108,8 @@ def _arguments(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _system_tables(build: Build) -> bytes:
-    """The statements that mysql_install_db, a script in shell or Perl, sends to a server before 5.7. rqps reads them
-    from their files, so it needs neither shell nor Perl."""
+    """The statements that mysql_install_db, a script in shell or Perl, sends to a server before 5.7. rqps reads the
+    statements from the release's SQL files, so it needs neither shell nor Perl."""
     share = build.directory / "share"
     scripts = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
     if missing := [name for name in scripts if not (share / name).exists()]:

@@ -45,13 +45,13 @@ _OF_ITS_DATABASE = re.compile(
 _DEFINER = re.compile(r"\bDEFINER\s*=\s*(?:`[^`]*`|'[^']*'|\w+)(?:@(?:`[^`]*`|'[^']*'|[\w.%]+))?", re.IGNORECASE)
 _COMMENTS = re.compile(r"(?:\s+|/\*(?!!).*?\*/)+", re.DOTALL)
 PUBLISHED = {"innodb_idle_flush_pct": 100, "innodb_max_dirty_pages_pct_lwm": 1, "innodb_max_dirty_pages_pct": 1}
-"""Options that the published client of the insert benchmark sets while it waits, in this order: the low-water mark
-must not exceed the maximum, so it is lowered first."""
+"""Options that the published client of the insert benchmark sets while it waits for the server to flush. They are
+set in this order, since the low-water mark must not exceed the maximum: it is lowered first."""
 
 
 def create_table(key: str, columns: Mapping[str, str]) -> str:
-    """CREATE TABLE for a table with generated ids. Here and in the statements below, `{table}` stands for the
-    name."""
+    """CREATE TABLE for a table with generated ids. In this statement, and in those that the functions below return,
+    `{table}` stands for the table's name."""
     typed = "".join(f"{name} {kind}, " for name, kind in columns.items())
     return (
         f"CREATE TABLE {{table}} ( {key} BIGINT NOT NULL AUTO_INCREMENT, {typed}PRIMARY KEY ({key})) ENGINE = InnoDB"
@@ -196,11 +196,11 @@ def settling(
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Recomputes the statistics of these tables and makes the server work off its debt. Yields the current debt and a
     message, again and again until the generator is closed; the message is empty once the debt is small enough.
-    `change` names a column of the first table and its key: `wake_purge` changes a value of this column."""
+    `change` names a column and the key of the first table: `wake_purge` changes one value of this column."""
     with closing(server.connect()) as connection, eager(connection, PUBLISHED if published else None):
         for table in tables:
             query(connection, f"ANALYZE TABLE {table}")
-        if int(query(connection, "SELECT @@log_bin")[0][0]):  # no step reads the binary logs of earlier steps
+        if int(query(connection, "SELECT @@log_bin")[0][0]):  # no step needs binary logs of earlier steps
             query(connection, "PURGE BINARY LOGS BEFORE NOW()")
         while True:
             debt = read_debt(connection)

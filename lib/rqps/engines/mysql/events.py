@@ -228,7 +228,8 @@ def _different(asked: Realised, reported: Found) -> Iterator[str]:
 
 
 def _metadata_locks(connection: Connection, asked: Realised) -> Iterator[str]:
-    """Checks the recording of metadata locks. They have no counter, so a lock is taken, looked up and released."""
+    """Checks if the server records metadata locks as the scenario asks. No counter has the number of these locks,
+    so this function takes a lock, looks it up and releases it."""
     if asked.scenario.kind != "on" or _METADATA_LOCK not in asked.instruments:
         return
     wanted = asked.instruments[_METADATA_LOCK] != "off" and asked.records

@@ -25,9 +25,10 @@ EAGER_IN_55 = EAGER | {"innodb_purge_batch_size": 1}
 """The options of `EAGER` and one more for 5.5, where purge sleeps while it has less work than one batch."""
 
 MOST_DIRTY_SHARE = 0.01
-"""Maximum share of dirty pages in the buffer pool when flushing counts as done. The published tests use 1 %, too."""
+"""Maximum share of dirty pages in the buffer pool at which flushing counts as done; 1 % in the published tests,
+too."""
 MOST_UNPURGED = 100
-"""Maximum number of unpurged transactions when purge counts as done; even an idle server may not reach 0."""
+"""Maximum number of unpurged transactions at which purge counts as done; even an idle server may not reach 0."""
 
 _PURGE = re.compile(r"Trx id counter (\w+)\s+Purge done for trx's n:o < (\w+).*?History list length (\d+)", re.DOTALL)
 REDO = re.compile(r"Log sequence number\s+(\d+).*?Last checkpoint at\s+(\d+)", re.DOTALL)
@@ -49,8 +50,8 @@ def read_debt(connection: Connection) -> dict[str, float]:
     """InnoDB's current debt of purge, flushing and checkpoints, as the columns of the raw table `engine`.
 
     The history list length alone is not enough: before 5.7 it is updated only now and then, and keeps its old value
-    when purge has finished. So `history_length` is at most the number of transactions since the one that purge has
-    reached. 5.5 writes these transaction numbers in hexadecimal.
+    when purge has finished. So `history_length` is limited to the distance between the next transaction id and the
+    id up to which purge is done. 5.5 prints both ids in hexadecimal.
     """
     status, settings = read_status(connection, "Innodb%"), read_variables(connection, "innodb%")
     report = str(query(connection, "SHOW ENGINE INNODB STATUS")[0][2])

@@ -105,7 +105,7 @@ class Server(KeptServer):
 
     @staticmethod
     def sysbench_options(servers: "Sequence[Server]", database: str) -> dict[str, str]:
-        """The sysbench options that connect to one of these servers, or to several of them in turns."""
+        """The sysbench options that connect to one server, or spread the connections over several servers."""
         sockets = ",".join(str(server.socket) for server in servers)
         where = {"mysql-socket": sockets, "mysql-user": "root", "mysql-db": database}
         return {"db-driver": "mysql", **where, "mysql-ignore-errors": REPEATED_AFTER}

@@ -84,7 +84,8 @@ def _value(written: str) -> str:
 
 
 def _allocator(path: str) -> str:
-    """The allocator with which the file name of a library begins; the path itself if the name begins with none."""
+    """The name of a known allocator if the library's file name begins with this name, or with `lib` and this name;
+    else the path itself."""
     file = PurePosixPath(path).name
     return next((name for name in ALLOCATORS if file.startswith((f"lib{name}", name))), path)
 

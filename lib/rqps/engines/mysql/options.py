@@ -1,7 +1,7 @@
 """Translates a config, which uses the current names of options, into the options of one version.
 
-The server's own `SHOW GLOBAL VARIABLES` lists the options of a version, so your own build is known as well as a
-release. This module lists only options that have another form in some versions.
+The server's own `SHOW GLOBAL VARIABLES` lists the options of a version, so rqps knows the options of your own
+builds, too. This module lists only options that some versions name or write differently.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ def _ssl(value: Value, known: Mapping[str, str]) -> Translated | None:
 
 
 def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | None:
-    """Translates the capacity for releases before 8.0.30, whose redo log is a number of files of one size: into two
-    files."""
+    """Translates the capacity for releases before 8.0.30, whose options are the number of redo log files and the
+    size of each file. The result is two files, each with half of the capacity."""
     if "innodb_redo_log_capacity" in known:
         return None
     file_bytes = int(canonical(value)) // 2
@@ -38,7 +38,7 @@ def _redo_log_capacity(value: Value, known: Mapping[str, str]) -> Translated | N
 
 
 def _malloc(_value: Value, _known: Mapping[str, str]) -> Translated | None:
-    """Translates the allocator to no option: it is a library that is preloaded at the server's start."""
+    """Returns no option of mysqld for the allocator, which is a library that is preloaded at the server's start."""
     return Translated()
 
 
@@ -48,8 +48,8 @@ FORMS: dict[str, Callable[[Value, Mapping[str, str]], Translated | None]] = {
     "innodb_redo_log_capacity": _redo_log_capacity,
     "malloc": _malloc,
 }
-"""Maps options that have another form in some versions to the function that translates them. The function returns
-None if the given server takes the option as the config has it."""
+"""Maps each option that some versions name or write differently to the function that translates it. The function
+returns None if the given server takes the option as the config has it."""
 
 LOG_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
 

@@ -28,7 +28,7 @@ MEMORY = "perf_schema/memory_bytes"
 OFF, DISABLED, DEFAULT, ENABLED = "off", "all-disabled", "default", "all-enabled"
 BASES: tuple[str, ...] = (OFF, DISABLED, DEFAULT)
 ALWAYS_ON = ("global_instrumentation", "thread_instrumentation")
-"""Consumers on which all others depend, and which alone record nothing."""
+"""Consumers on which all others depend. If only these are on, the server counts events but stores none."""
 _SUBJECTS = {
     DISABLED: "the performance schema with nothing enabled",
     DEFAULT: "the default instruments",
@@ -231,7 +231,7 @@ _Word = Annotated[str, WithJsonSchema({"enum": list(names())})]
 PerfSchema = Annotated[
     ScenarioSpec, BeforeValidator(spelt_out, json_schema_input_type=_Word | Literal[False] | ScenarioSpec)
 ]
-"""The form of a scenario in a config of runs.yaml: a name, such as `waits-only`, or a mapping."""
+"""A scenario as a config in runs.yaml gives it: a name, such as `waits-only`, or a mapping."""
 MODEL, SPEC = PerfSchema, ScenarioSpec
 
 
@@ -248,8 +248,8 @@ def decide(options: Mapping[str, Option], asked: Scenario) -> dict[str, Option]:
 
 
 def split(events: Mapping[str, float], most: int) -> list[tuple[str, ...]]:
-    """Divides a part for the next level: each instrument becomes a part or, if there are more than `most`, each group
-    of instruments whose names begin alike. Empty for a single instrument.
+    """Divides a part for the next level. Each instrument becomes a part; if there are more than `most` instruments,
+    each group of instruments whose names begin alike becomes a part. Empty for a single instrument.
 
     >>> split({"a/b/x": 1.0}, 2)
     []
@@ -382,7 +382,7 @@ def later_than(version: str, switch: Switch, kind: str) -> str | None:
     start = switch.pattern.split("%")[0]
     fitting = (name for name in known if name.startswith(start) or f"{start}/".startswith(f"{name}/"))
     came = min((known[name].since for name in fitting), key=_numbers, default=None)
-    asked = _numbers(version)  # 9.7 may mean any release of its series, so only as many numbers are compared
+    asked = _numbers(version)  # 9.7 may mean any release of the series 9.7, so only two numbers are then compared
     return came if came and _numbers(came)[: len(asked)] > asked else None
 
 

@@ -48,7 +48,7 @@ class Realised:
 
     @property
     def in_words(self) -> str:
-        """The scenario's name, and the way in which it is set."""
+        """The scenario's name, and the way in which the server is set to the scenario: by options or by UPDATE."""
         if self.scenario.kind != "on":
             return self.scenario.name
         how = "set by options at its start" if self.arguments else "as the release sets it"
@@ -61,8 +61,8 @@ class Realised:
 
     @property
     def records(self) -> bool:
-        """True if `global_instrumentation` is on, the consumer without which the server records no events; for 5.5,
-        which does not have it, true if `events_waits_current` is on."""
+        """True if the consumer without which the server records no events is on: `global_instrumentation` or, in
+        5.5, which does not have that consumer, `events_waits_current`."""
         first = "global_instrumentation" if "global_instrumentation" in self.consumers else "events_waits_current"
         return self.is_on(first)
 
@@ -105,7 +105,7 @@ def _consumers(scenario: Scenario, known: Known) -> dict[str, bool]:
 def _arguments(wanted: Realised, known: Known) -> Iterator[str]:
     switches = wanted.scenario.instruments
     if switches and known.thread_classes:
-        # A plain % also switches off the classes of threads, and with them all events of background threads.
+        # Keeps all thread classes on: a pattern % would switch them off, too, and with them the threads' events.
         switches = (*switches, Switch("thread/%", "timed"))
     for switch in switches:
         yield f"--performance-schema-instrument={switch.pattern}={_AT_START[str(switch.state)]}"
@@ -158,7 +158,7 @@ def _misfits(scenario: Scenario, version: str, known: Known) -> Iterator[str]:
         ("consumers", scenario.consumers, known.consumers),
     ):
         for switch in unmatched(switches, names):
-            # An instrument that the release lacks counts as off.
+            # A pattern that turns instruments off may fit none, if they came with a later release.
             never_had = not switch.on and later_than(version, switch, kind)
             if not (switch.optional or switch.pattern == "%" or never_had):
                 yield f"{switch.pattern} fits no {kind[:-1]}; {_reason(switch.pattern, names)}"

@@ -95,8 +95,8 @@ def syncs(grew: Counts, _now: Counts) -> dict[str, float]:
 
 
 def pages(grew: Counts, _now: Counts) -> dict[str, float]:
-    """The number of pages flushed, and the number of pages made dirty. No counter has the pages made dirty: their
-    number is that of the flushed pages plus the growth in the number of dirty pages."""
+    """The number of pages flushed, and the number of pages made dirty. InnoDB does not count pages made dirty, so
+    this function adds the growth in the number of dirty pages to the number of flushed pages."""
     if not {"innodb_buffer_pool_pages_flushed", "innodb_buffer_pool_pages_dirty"} <= grew.keys():
         return {}
     flushed = grew["innodb_buffer_pool_pages_flushed"]

@@ -12,7 +12,8 @@ _PASSING = (
     r"|server_version|server_version_num|shared_memory_size(_in_huge_pages)?|num_os_semaphores)$"
 )
 _ROLES = {
-    "connection": "client backend|PostgresMain",  # a backend whose name was not read has PostgresMain
+    # A backend whose name was not read is recognised by the function PostgresMain in its stacks.
+    "connection": "client backend|PostgresMain",
     "main": "postmaster",
     "checkpointer": "checkpointer",
     "background writer": "background writer",

@@ -111,8 +111,8 @@ def _purpose(kind: str, thing: str, context: str) -> str:
 
 
 def _io_kb(grew: Mapping[str, float], verb: str) -> _Io:
-    """The KB of an operation, by process, object and context. Since 18, an operation may read or write several pages,
-    and pg_stat_io counts bytes."""
+    """The KB that the operations of one kind (`verb`: read, write or extend) moved, by kind of process, object and
+    context. Since 18, one operation may move several pages, and pg_stat_io counts bytes."""
     pages = {place: number * PAGE_KB for place, number in _io(grew, f"{verb}s").items()}
     return pages | {place: size / 1024 for place, size in _io(grew, f"{verb}_bytes").items()}
 

@@ -56,7 +56,7 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 
 
 def server_in(tree: Path) -> Path | None:
-    """The program `postgres` of a tree that has initdb beside it; None if there is none."""
+    """The program `postgres` of a tree, if initdb is in the same folder as the program; else None."""
     for place in (program for folder in BINARIES for program in sorted(tree.glob(f"{folder}/postgres"))):
         if place.is_file() and place.stat().st_mode & 0o111 and place.with_name("initdb").is_file():
             return place

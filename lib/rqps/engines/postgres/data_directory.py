@@ -20,8 +20,8 @@ SHAPING = {
     **{"locale": "C", "encoding": "UTF8", "data_checksums": "off", "locale_provider": "", "wal_segsize": ""},
     "icu_locale": None,
 }
-"""Maps the options that decide what initdb writes to their values for configs that do not set them. An option with
-None is part of the identity of data directories only if a config sets it."""
+"""The options that decide what initdb writes, with their values for configs that do not set them. Configs with
+the same values share data directories. None means that an option counts for this only if a config sets it."""
 QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
 """Server options for loading tables; they have no effect on the loaded data. Commits stay synchronous: right after
 asynchronous commits, a vacuum could not mark their rows as visible to all, and index-only scans would read the table,

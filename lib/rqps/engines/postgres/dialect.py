@@ -57,8 +57,8 @@ _AT_WORK = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'autovacuum:%
 
 
 def create_table(key: str, columns: Mapping[str, str]) -> str:
-    """CREATE TABLE for a table with generated ids. Here and in the statements below, `{table}` stands for the
-    name."""
+    """CREATE TABLE for a table with generated ids. In this statement, and in those that the functions below return,
+    `{table}` stands for the table's name."""
     typed = "".join(f"{name} {kind}, " for name, kind in columns.items()).replace("DATETIME", "TIMESTAMP")
     return (
         f"CREATE TABLE {{table}} ({key} BIGSERIAL, {typed}PRIMARY KEY ({key})); "
@@ -275,7 +275,7 @@ def settling(
     tables: Sequence[str],
     *,
     change: tuple[str, str],  # noqa: ARG001 only MySQL's dialect needs it, to wake purge
-    published: bool = False,  # noqa: ARG001 only MySQL's dialect needs it: the published client sets options there
+    published: bool = False,  # noqa: ARG001 only for MySQL: the published client sets some of MySQL's options
     limit_s: float | None = None,
 ) -> Generator[tuple[dict[str, Any], str]]:
     """Recomputes the statistics of these tables and makes the server work off its debt, for which later statements

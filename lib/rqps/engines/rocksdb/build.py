@@ -98,7 +98,7 @@ def driver(say: Say) -> Path:
 
 
 def _facts(argv: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The facts about a build: its version, if it was built with assertions, and a description in words."""
+    """The facts about a build: its version, whether it has assertions, and a description in words."""
     program = Path(argv[-1])
     content = program.read_bytes()
     output, log = _asked(argv, environment)

@@ -107,8 +107,8 @@ prepared = PreparedLibrary
 
 
 class _Watch:
-    """An empty watch: the load generator reports the status of a step itself, since the database is in its
-    process."""
+    """A watch that reads no status: the load generator reports the status of a step itself, since the database is
+    in its process."""
 
     def begin(self) -> Mapping[str, str]:
         return {}
@@ -130,7 +130,7 @@ class Database:
     pids: tuple[int, ...] = field(default=(), init=False)
     """The process of the running step, which contains RocksDB."""
     _written: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
-    """Maps each database that was loaded, by its name, to the options that it was written with."""
+    """Maps the name of each database of the run to the options with which the database was written."""
 
     @property
     def build(self) -> Build:
@@ -153,13 +153,13 @@ class Database:
         return {str(self.directory.parent): "<scratch>", str(self.build.directory): "<build>"}
 
     def command(self, asked: Flags, *own: str) -> list[str]:
-        """The command line of a step. Flags of the config override those of the step, as a repeated flag does in
-        db_bench."""
+        """The command line of a step, with the step's flags `asked` and the config's flags. If both have a flag, it
+        gets the config's value."""
         return [*self.start.under, *self.build.command({**asked, **self.prepared.options}), *own]
 
     def verify(self) -> list[tuple[str, str, str]]:
-        """Opens an empty database with the flags of the config, and compares the flags with the options that RocksDB
-        wrote down."""
+        """Opens an empty database with the flags of the config, and compares the flags with the options in the
+        OPTIONS file that RocksDB then wrote."""
         with tempfile.TemporaryDirectory(prefix="rqps-verify-", dir=self.directory.parent) as folder:
             if self.build.db_bench:
                 own = ["--benchmarks=fillseq", "--num=1", f"--db={folder}"]

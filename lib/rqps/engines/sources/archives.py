@@ -30,8 +30,9 @@ ALWAYS_BYTES, TIMES_READ = 64_000_000, 50
 """Maximum size of the unpacked files: the first number, plus the second number times the bytes of the archive that
 were read so far."""
 MEMBER_BYTES, HEADER_TIMES = 32_768, 32
-"""Sizes that count as unpacked in addition to the files, since reading members and headers takes time: the first
-number for each member, and the second number times the size of each long header."""
+"""An archive of many empty members or long headers unpacks to few bytes, but takes long to read. So the limit above
+also counts MEMBER_BYTES for each member (in a tarball: each header), and HEADER_TIMES bytes for each byte of a long
+header."""
 LATEST_TIME = 1 << 32
 LONGEST_TARGET, LONGEST_HEADER, LONGEST_LIST = 4096, 1 << 16, 1 << 23
 CHUNK_BYTES = 1 << 20

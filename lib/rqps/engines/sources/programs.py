@@ -46,7 +46,8 @@ def ask(command: Sequence[str], environment: Mapping[str, str]) -> "subprocess.C
 def version_of(
     argv: Sequence[str], environment: Mapping[str, str], options: Sequence[str], pattern: re.Pattern[str]
 ) -> dict[str, str]:
-    """The `version` that a server prints when it is called with `options`: the first group of `pattern`."""
+    """The version that a server prints when it is called with `options`, as a mapping with the key `version`. The
+    first group of `pattern` matches the version in the output."""
     try:
         answer = ask([*argv, *options], environment)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -202,8 +203,8 @@ changed on 32-bit machines; on x86-64 only the name changed."""
 
 
 def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str]:
-    """The libraries of a program that the system's loader does not find. The loader lists them; the program does not
-    run."""
+    """The libraries that a program needs and the system's loader does not find. The loader lists them without
+    running the program."""
     try:
         listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
     except FileNotFoundError:  # the loader is elsewhere: missing libraries show when the program starts
@@ -230,9 +231,9 @@ def located(
     argv: Callable[[Path], tuple[str, ...]] | None = None,
 ) -> Located:
     """The build of a source, fetched if needed. Fails if its version is not the one that runs.yaml states. `ask`
-    reads facts about the program, including `version`. `argv` returns the beginning of the program's command line. By
-    default this is the program's path or, for a Debian package, a call of the loader among the package's
-    libraries."""
+    reads facts about the program, including `version`. `argv` returns the beginning of the program's command line:
+    by default the program's path; for a Debian package, the loader among the package's libraries comes before the
+    path."""
     tree = origin.fetch(name, say)
     program = origin.sought.in_tree(tree)
     assert program is not None  # without a program, fetching would have failed
@@ -278,7 +279,7 @@ def refuse_allocator(name: str) -> None:
 
 
 def _beside(program: Path) -> list[Path]:
-    """A list with the folder of a program if it contains libraries; else empty."""
+    """A list with the program's folder, if this folder contains libraries; else an empty list."""
     return [program.parent] if any(program.parent.glob("lib*.so.*")) else []
 
 

@@ -134,7 +134,7 @@ def version_in(name: str) -> str:
 
 
 def build_and_config_in(name: str) -> tuple[str, str]:
-    """Derives build and config from the name of a dbms in the source, which may have any form.
+    """Derives build and config from the name of a dbms in the source, which may be any text.
 
     >>> build_and_config_in("my8033.ps0"), build_and_config_in("mysql-8.0.33"), build_and_config_in("x y/z")
     (('my8033', 'ps0'), ('mysql-8-0-33', 'imported'), ('x-y-z', 'imported'))

@@ -58,7 +58,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
 
 
 def _rows(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The rows of a file, and whether a comma in their numbers is a decimal point."""
+    """The rows of a file, and True if a comma in their numbers is a decimal comma."""
     if name_of(path).endswith(".parquet"):
         frame = pl.scan_parquet(path, glob=False).head(MOST_ROWS + 1).collect()
         if frame.height > MOST_ROWS:
@@ -109,7 +109,7 @@ def _result(path: Path, row: Mapping[str, Any], *, decimal_comma: bool) -> Resul
 
 
 def _value(name: str, value: Any, kind: Any, *, decimal_comma: bool) -> Any:
-    """A value in the type of its column; if it does not fit, a ValueError that names the column."""
+    """Converts a value to the type of its column; raises a ValueError that names the column if this fails."""
     if kind == pl.String:
         return one_line(str(value))
     if kind == pl.Boolean:

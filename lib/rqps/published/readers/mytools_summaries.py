@@ -15,7 +15,7 @@ from rqps.published.readers.sysbench_text import step_columns
 
 TITLE = "summaries of mytools"
 PER_ROW = 1000
-"""Rows per unit of a summary's rate for steps that read whole tables: the rate is in thousands of rows per second."""
+"""For steps that read whole tables, a summary gives the rate in units of this many rows per second."""
 TOLERANCE = 0.01
 """Maximum relative difference between a number in a summary and the same number in the result folder. The error of
 rounding is allowed in addition."""
@@ -87,8 +87,8 @@ def _of_line(
 
 
 def without_summaries(results: Sequence[Result]) -> Iterator[Result | Unread]:
-    """The results without the summaries of dbms that have other results, and an `Unread` for each summary that
-    contradicts those results."""
+    """Yields the results, but no summary of a dbms that has other results: for such a summary, only an `Unread` if
+    it contradicts the other results."""
     measured = {
         (r.dbms, r.columns["clients"], r.step): r.columns["operations_per_s"] for r in results if not r.summary
     }

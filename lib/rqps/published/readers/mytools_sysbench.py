@@ -83,8 +83,8 @@ def step_of(kind: str, moment: str, size: str) -> str:
 
 
 def _columns(report: Report, match: re.Match[str]) -> dict[str, Any]:
-    """Columns of `steps`. For a step that reads whole tables, an operation is a row, and `elapsed_s` is the time of a
-    client in transactions."""
+    """Columns of `steps`. For a step that reads whole tables, an operation is a row, and `elapsed_s` is the mean
+    time that a client spent in transactions."""
     columns = report.columns() | step_columns(match["kind"], match["moment"] or "", int(match["range"]))
     rows = report.parameters().get("table_rows")
     if columns["unit"] == "row":

@@ -112,8 +112,8 @@ def report_in(text: str) -> Report:
 
 
 def step_columns(kind: str, moment: str = "", size: int | None = None) -> dict[str, Any]:
-    """Columns of `steps` that follow from a step's kind: the values that rqps's own step of this kind has, if rqps
-    has such a step."""
+    """Columns of `steps` that follow from a step's kind. If rqps has a step of this kind, the columns have the
+    values of that step."""
     after_writes = kind if moment == BEFORE_WRITES else None
     columns = {"kind": kind + moment, "kind_after_writes": after_writes, "range": size}
     columns |= {"group": OTHER_STEPS, "writes": None}

@@ -146,7 +146,7 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
 
 
 def difference_of(row: Row) -> str:
-    """The difference of a row with half the width of its interval."""
+    """The difference of one part as text, with half the width of its interval."""
     return with_error(row["estimate"], (row["high"] - row["low"]) / 2)
 
 

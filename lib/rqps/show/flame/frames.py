@@ -84,7 +84,8 @@ def _ends_of_subtrees(depth: Sequence[int]) -> list[int]:
 
 
 def packed(tree: Tree, names: Sequence[str] | None = None, **head: Any) -> str:
-    """The tree as compressed JSON in base64: each name is stored once, costs are whole numbers of quanta.
+    """The tree as compressed JSON in base64: each name is stored once, each cost as a whole multiple
+    of a small cost, the quantum.
 
     If many trees share their `names`, these are packed once (`shared_names`), and each tree has indexes into them.
     """

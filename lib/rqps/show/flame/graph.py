@@ -16,7 +16,8 @@ from rqps.show.flame.frames import Tree, packed, packed_json, tree_of
 from rqps.show.flame.picture import LOOK, figure, svg, with_error, xml
 from rqps.show.words import Sentences
 
-# Limits on the width of a box: a picture can't be zoomed, so it omits boxes that would be too thin to read.
+# Minimum width of a box that is drawn: a picture on a page can't be zoomed, so it omits boxes that are too thin to
+# read; an SVG file can be zoomed, so it has thinner boxes, too.
 PICTURE_NARROWEST_PX, FILE_NARROWEST_PX = 3.0, 0.3
 PROGRAM = ("tree.js", "draw.js", "graph.js", "explorer.js", "questions.js")
 HOW = (
@@ -46,7 +47,8 @@ class Drawing:
 
 
 def flame_graph(tree: pl.DataFrame, *, base: str, me: str, unit: str = "µs/operation") -> Drawing | Sentences:
-    """The flame graph of a tree with each frame's cost per operation on both sides and the difference's error."""
+    """The flame graph of base and me. `tree` has one row per frame: its cost per operation in both, and the error
+    of the difference."""
     if tree.is_empty() or not tree["base_total"][0] + tree["me_total"][0]:
         return Sentences([f"No stacks of {base} and {me} to draw."])
     read = tree_of(tree)

@@ -28,7 +28,7 @@ SLICE_MS = 20
 LOOK_S = 0.01
 """Seconds between checks of a process that does not report its progress."""
 OF_TURNS = struct.Struct("qQ")
-"""Layout of the file shared with a driver that takes turns, as in driver.c: the time for which the driver was
+"""Layout of the file that rqps shares with a driver in a duet, as in driver.c: the time for which the driver was
 stopped, and its number of operations."""
 INTERVALS = "intervals.csv"
 OF_DB_BENCH = {
@@ -119,8 +119,8 @@ class Driver(_Process):
         super().__init__(database, setup, step, call, how)
 
     def wait_for_origin(self) -> int:
-        """Waits until the load generator has opened the database, and returns the time on the monotonic clock, in
-        nanoseconds. The load generator sends nothing before the first slice of its side."""
+        """Waits until the driver has opened the database. Returns the time of CLOCK_MONOTONIC, in ns. The driver
+        begins no operation before its first slice."""
         self.wait_for("ready", 1, self.start_patience_s)
         return time.monotonic_ns()
 
@@ -189,8 +189,8 @@ def patience_s(setup: Setup, step: Step, parameters: DbBenchParameters) -> float
 
 
 def statuses(lines: Sequence[str], step: str) -> Iterator[dict[str, Any]]:
-    """Rows of the table `status` from a driver's lines. In the line of a counter of one level, the level stands
-    before the value."""
+    """Rows of the table `status` from a driver's lines. If a counter is of one level of the LSM tree, its line has
+    the level before the value."""
     for line in lines:
         if line.startswith("status "):
             _, moment, name, *level, value = line.split()

@@ -42,12 +42,12 @@ class DbBenchParameters(Parameters):
     large_keys: Count | None = None
     """Number of keys with iobuf and iodir; the same as `keys` if not given."""
     cache_mb: Count = 1024
-    """Size of the block cache, in MiB, where the database has to fit in it; the config may set cache_size instead,
-    for all set-ups."""
+    """Size of the block cache, in MiB, for set-ups whose database has to fit in the cache. A config may set
+    cache_size instead, for all set-ups."""
     part_cache_mb: Count = 20
-    """Size of the block cache, in MiB, where the database is larger than the cache."""
+    """Size of the block cache, in MiB, for set-ups whose database is larger than the cache."""
     threads: Annotated[int, Field(ge=1, le=128)] = 1
-    """Number of clients of a step; releases can take turns only with a single client."""
+    """Number of clients of a step; a duet is possible only with a single client."""
     seconds: Count = 5
     """Duration, in seconds, of each step that runs for a fixed time."""
     warmup_operations: Annotated[int, Field(ge=0)] = 0
@@ -59,7 +59,7 @@ class DbBenchParameters(Parameters):
     files. The files have the format_version of the config, or 4, which all releases can read."""
     files: Count = 512
     """Approximate number of files of a database that `written_by` writes for all releases; the default is that of the
-    published 20 million keys. In fewer and larger files, a read costs a different amount."""
+    published 20 million keys. The cost of a read depends on the number and size of the files."""
     slice_ms: Count | None = None
     """Length of a slice, in milliseconds, in which one release has all the load; 20 if not given."""
     counted_operations: Count | None = None

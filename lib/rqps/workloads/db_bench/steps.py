@@ -28,7 +28,8 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of db_bench. `load` is its load in the driver of rqps, `benchmarks` the list for db_bench itself."""
+    """A step of db_bench. `load` names the load of the step in rqps's driver; `benchmarks` is the value of the flag
+    --benchmarks of db_bench itself."""
 
     name: str
     does: str

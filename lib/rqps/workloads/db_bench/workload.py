@@ -32,7 +32,8 @@ WRITTEN_FOR_ALL = {"format_version": "4", "checksum_type": "3", "max_background_
 """Options of a database that every release from 6.0 on can read. A config may choose another format_version."""
 SMALLEST_FILE_BYTES = 65536
 NOT_OURS = tuple(name for name in STEPS if name.startswith("client_"))
-"""Columns for the client that stay null: load and engine are one process, whose counters count as the server's."""
+"""Columns for the client, which stay null: load and engine are one process, whose counters are in the columns for
+the server."""
 
 
 class DbBenchSteps(Workload):
@@ -87,13 +88,13 @@ class DbBenchSteps(Workload):
     def generating(
         self, servers: Sequence[Database], step: str, parameters: DbBenchParameters, **how: Unpack[How]
     ) -> Iterator[Driver | DbBench]:
-        """The load of a step, which begins after the unmeasured steps before it have run."""
+        """Runs the unmeasured steps that come before a step, then yields the load of the step itself."""
         (database,) = servers
         setup, described = find(step)
         if database.build.db_bench and parameters.written_by is not None:
             raise RqpsError(
-                f"{database.name}: a db_bench binary can neither run in a duet nor use a database that another build "
-                "wrote",
+                f"{database.name}: the build is a db_bench binary, so its steps can't run on a database that "
+                "another build wrote",
                 fix="take written_by out of the parameters, or give a library (librocksdb.so) as the build",
             )
         kind = DbBench if database.build.db_bench else Driver
@@ -124,7 +125,7 @@ class DbBenchSteps(Workload):
             return [db_bench_output.answer(step, columns, load)]
         return [_answer(step, described, columns, load)]
 
-    def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
+    def tools(self, parameters: DbBenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 always the driver
         text = (files("rqps.engines.rocksdb") / "driver.c").read_bytes()
         return {"driver of RocksDB": hashlib.sha256(text).hexdigest()[:12]}
 

@@ -26,18 +26,19 @@ SCRIPT = Path(str(files(__package__) / "lua/clients.lua"))
 CLOCK_BEGINS = 1_704_067_200
 """The first time stamp in the rows, 2024-01-01: with the real time, the rows would differ from run to run."""
 CLOCK_ROWS = 10_000
-"""Number of rows of a client after which their time stamp advances by a second, in a step without a rate. In a step
-with a rate, the time stamp advances by a second for as many rows as the rate has per second."""
+"""In a step without a rate, the time stamp of a client's rows advances by a second after this number of rows. In a
+step with a rate, it advances by a second after the number of rows that the client has to insert per second."""
 BYTES_OF_CLIENT = 64
 """Bytes per client in the file through which threads share their progress, as in shared.lua."""
 STOPPED = 16
-"""Byte offset, in the file of the threads' progress, of the time for which the process was stopped."""
+"""Byte offset in the file of the threads' progress, at which rqps writes how long the process was stopped."""
 FAR_AHEAD_S = 86_400
-"""Seconds from the start of a load to its planned beginning, if it runs in slices or its instructions are counted.
-When its first slice or the counting begins, the clock of the load is set to the planned beginning."""
+"""A load that runs in slices, or whose instructions are counted, plans to begin this many seconds after its start.
+When its first slice or the counting begins, rqps sets the load's clock to the planned beginning."""
 MEMORY = Path("/dev/shm")
 DUE = ("insert due", "delete due")
-"""Kinds whose latencies begin when the rate limiter allowed the statement, not when it was sent."""
+"""Kinds of operations whose latencies are measured from the time when the rate limiter allowed the statement, not
+from the time when it was sent."""
 
 
 class Generator(LoadGenerator):
@@ -54,7 +55,8 @@ class Generator(LoadGenerator):
 
     @property
     def own_s(self) -> float | None:
-        """Seconds since the measured part began, without the time for which the process was stopped; None before."""
+        """Seconds since the measured part began, without the time for which the process was stopped; None before
+        the measured part."""
         own_ns = time.monotonic_ns() - self.origin_ns - self._stopped_ns
         return own_ns / 1e9 if self.origin_ns and own_ns >= 0 else None
 
@@ -134,7 +136,7 @@ def client_rows(step: str, seconds: Iterable[Second]) -> list[dict[str, Any]]:
 
 
 def done(seconds: Iterable[Second]) -> list[Second]:
-    """The rows without those of the kinds `DUE`, which repeat the statements of `insert` and `delete`."""
+    """The reports without the kinds `DUE`, which report the statements of `insert` and `delete` a second time."""
     return [second for second in seconds if second.kind not in DUE]
 
 

@@ -24,11 +24,11 @@ SETTLING_S = 5.0
 BYTES_OF_A_ROW = 250
 """Approximate size of a row with its entries in the indexes, after random inserts."""
 PAGES_OF_A_ROW = 6
-"""Random pages that an inserted and a deleted row change: one in each of three indexes, for both rows."""
+"""Number of random pages that an insert and a delete of one row change together: a page in three indexes each."""
 WRITES_OF_A_PAGE = 2
-"""A changed page is written twice: to the doublewrite buffer, and in place."""
+"""The number of times that a changed page is written: to the doublewrite buffer, and to its place in the file."""
 SMALLER_WRITES = 5
-"""If the form has the step l.i2, that step writes one in this many rows of `write_rows`, in smaller transactions."""
+"""The step l.i2, in versions of the benchmark that have it, inserts `write_rows` divided by this number."""
 
 
 class InsertBenchmarkParameters(Parameters):
@@ -38,8 +38,8 @@ class InsertBenchmarkParameters(Parameters):
     """The published version of the benchmark: `current` (since the end of 2023), `2023` (range queries only), or
     `2021` (without deletes, two steps for each rate)."""
     steps: tuple[str, ...] | None = Field(default=None, strict=False)
-    """Steps of the form, in its order and beginning with l.i0 (the load) and l.x (the secondary indexes); all steps
-    if not given."""
+    """Steps of the version that `form` names, in that version's order and beginning with l.i0 (the load) and l.x
+    (the secondary indexes); all steps if not given."""
     clients: Count = 1
     shared_table: bool = False
     """If true, all clients use one table; otherwise each client has its own table."""
@@ -50,7 +50,7 @@ class InsertBenchmarkParameters(Parameters):
     transaction of l.i0 if not given."""
     write_rows: Annotated[int, Field(ge=SMALLER_WRITES)] = 100_000
     """Rows that each client inserts in l.i1 and l.i2 together: four fifths in l.i1, and one fifth in l.i2, in smaller
-    transactions. If the form has no l.i2, l.i1 inserts all of them."""
+    transactions. If the version that `form` names has no l.i2, l.i1 inserts all of them."""
     load_rows_per_transaction: Count = 100
     """Rows per transaction in l.i0, which loads tables in the order of their primary key, and in l.x, which then
     creates their secondary indexes."""
@@ -69,8 +69,9 @@ class InsertBenchmarkParameters(Parameters):
     most_seconds: Count | None = None
     """Maximum duration, in seconds, of a step with queries; three times `seconds` if not given."""
     limiter: Literal["forgiving", "catching-up"] = "forgiving"
-    """Treatment of rows that a client did not write in the second in which they were due: `forgiving`, as published,
-    begins the next second late; `catching-up` writes these rows as fast as the server takes them."""
+    """Treatment of rows that a client did not write in the second in which they were due. `forgiving`, as
+    published: the client's next second begins when these rows are written. `catching-up`: the client inserts
+    without pauses until no row is late."""
     query_rows: Count = 10
     """Maximum number of rows that a range query asks for, and number of ids in a point query."""
     wait: Literal["settled", "published"] = "settled"
@@ -178,7 +179,7 @@ class InsertBenchmarkParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        """Assumes that the clients share this host's CPUs."""
+        """Duration of a run's steps and of the wait between them, if the clients share the CPUs of this machine."""
 
         def seconds_of(step: Step) -> float:
             if step.rate is not None:
@@ -191,8 +192,8 @@ class InsertBenchmarkParameters(Parameters):
         return sum(map(seconds_of, self.described)) + waiting * any(step.queries for step in self.described)
 
     def disk_seconds(self, device: DeviceSpeed, cache_bytes: int | None) -> float:
-        """The time for the random pages of inserted and deleted rows. A step with queries lasts longer than its
-        `seconds` only if its rows take longer."""
+        """The time in which the disk reads and writes the pages outside the cache that inserts and deletes change.
+        For a step with queries, only the time beyond `seconds` counts, since its inserts have a fixed rate."""
         size = self.clients * self.load_rows * BYTES_OF_A_ROW
         missed = 0.0 if cache_bytes is None else max(0.0, 1 - cache_bytes / size)
         row_s = PAGES_OF_A_ROW * missed * (device.read_s + WRITES_OF_A_PAGE * device.write_s)

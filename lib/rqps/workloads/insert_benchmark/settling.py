@@ -25,8 +25,8 @@ LOOK_S = 0.25
 
 
 def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping[str, Any] | None = None) -> Row:
-    """A row with the current debt. No table is read during the wait before a step, since some releases flush
-    everything only when idle."""
+    """A row with the current debt. During the wait before a step, the lowest and the highest key are not read from
+    the tables, since some releases flush everything only when idle."""
     low, high = (None, None) if moment == SETTLING else ids(connection)
     return {
         "step": step,
@@ -43,7 +43,8 @@ def debt_row(server: Any, connection: Any, step: str, moment: str, debt: Mapping
 
 @contextmanager
 def reading_debt(server: Any, load: Any, every_s: float, rows: list[Row]) -> Iterator[None]:
-    """Adds a row with the current debt to `rows` at every interval of a load's step, over a connection of its own."""
+    """Adds a row with the current debt to `rows` every `every_s` seconds while a load runs, over a connection of
+    its own."""
     ended = Event()
     with closing(server.connect()) as connection, ThreadPoolExecutor(1, "rqps-debt") as executor:
 

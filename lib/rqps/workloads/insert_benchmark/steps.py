@@ -12,7 +12,7 @@ from rqps.errors import instead
 
 NAME = re.compile(r"(?P<kind>l\.(?:i0|x|i1|i2)|q[rp]?(?=\d))(?P<rate>[1-9]\d*)?(?P<repeat>\.[1-9])?")
 GROUPS = {"query": "Queries beside writes", "row": "Writes"}
-"""Maps the unit of a step to its heading in tables."""
+"""Maps what a step counts as an operation (a query or a row) to the heading of such steps in tables."""
 LOAD, INDEX = "l.i0", "l.x"
 """The steps that all others depend on."""
 
@@ -47,12 +47,13 @@ class Step:
 
     @property
     def connections(self) -> int:
-        """Number of connections per client: one to insert, and one each to delete and to query if the step does."""
+        """Number of connections per client: one to insert, one to delete if the step deletes, and one to query if
+        the step queries."""
         return 1 + self.deletes + bool(self.queries)
 
 
 def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
-    """The names of all steps of a form, in their order.
+    """The names of all steps of a published version of the benchmark (`form`), in their order.
 
     >>> names("current", [100, 500])
     ('l.i0', 'l.x', 'l.i1', 'l.i2', 'qr100', 'qp100', 'qr500', 'qp500')
@@ -67,7 +68,7 @@ def names(form: str, rates: Iterable[int]) -> tuple[str, ...]:
 
 
 def does(row: Mapping[str, Any], _: object = None) -> str:
-    """A sentence on what a step of any form does.
+    """A sentence on what a step does, in any version of the benchmark.
 
     >>> does({"kind": "qp", "target_per_s": 800.0, "clients": 8})
     'Rows by ten of their ids, while rows are inserted and deleted at 100 rows/s per client.'
@@ -108,7 +109,7 @@ def find(name: str, form: str) -> Step:
 
 
 def work_of(row: Mapping[str, Any]) -> str:
-    """The kind of work of a step in any form, such as `range queries`."""
+    """The kind of work of a step, in any version of the benchmark, such as `range queries`."""
     return str(_DESCRIBED["steps"][row["kind"]]["work"])
 
 

@@ -42,14 +42,14 @@ ENOUGH_OF_RATE = 0.95
 FEWEST_FOUND = 0.9
 """Minimum share of the requested rows that queries have to find; a smaller share gives a warning."""
 AN_ID = {"product": "5000", "register": "500", "price": "250"}
-"""The values that EXPLAIN of a query gets in place of the query's markers, such as {product}."""
+"""Maps each marker of a query, such as {product}, to the value that replaces it when the query is explained."""
 LEFT_OVER = "see the rows of the earlier steps: one was incomplete, or somebody else changed the tables meanwhile"
 
 
 class InsertBenchmark(Workload):
     stoppable = True
 
-    def data_name(self, parameters: InsertBenchmarkParameters) -> str:  # noqa: ARG002 loading is a step of its own
+    def data_name(self, parameters: InsertBenchmarkParameters) -> str:  # noqa: ARG002 the step l.i0 loads the tables
         return "insert-benchmark-empty"
 
     def load(self, server: Any, parameters: InsertBenchmarkParameters) -> None:  # noqa: ARG002
@@ -124,7 +124,7 @@ class InsertBenchmark(Workload):
         )
         return (answer,)
 
-    def tools(self, parameters: InsertBenchmarkParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
+    def tools(self, parameters: InsertBenchmarkParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 always sysbench
         return {"sysbench": sysbench().version}
 
 
@@ -157,8 +157,8 @@ def check_tables(connection: Any, step: Step, parameters: InsertBenchmarkParamet
 
 
 def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
-    """Minimum number of rows of a table before a step: the rows that earlier steps inserted, without steps that also
-    delete rows or insert at a fixed rate.
+    """Minimum number of rows of a table before a step: the rows that were inserted by those earlier steps that
+    neither delete rows nor insert at a fixed rate.
 
     >>> asked = InsertBenchmarkParameters(form="2021", load_rows=3000, write_rows=500)
     >>> [loaded_rows(find(name, "2021"), asked) for name in ("l.x", "l.i1", "q100.1", "q100.2")]
@@ -172,8 +172,8 @@ def loaded_rows(step: Step, parameters: InsertBenchmarkParameters) -> int:
 
 
 def explained(connection: Any, step: Step, parameters: InsertBenchmarkParameters) -> Iterator[dict[str, Any]]:
-    """The plans of a step's queries on the first table, as rows of `plans`. Raises an error if a query does not read
-    by the index that the step promises."""
+    """The plans of a step's queries on the first table, as rows of `plans`. Raises an error if the plan of a query
+    does not use the index that the query is meant for."""
     low = settling.ids(connection, ["pi1"])[0] or 0 if step.queries else 0
     some = ", ".join(str(low + number) for number in range(parameters.query_rows))
     for query_ in step.queries:
@@ -217,7 +217,8 @@ def warnings_of(
     columns: Mapping[str, Any],
     deleted: int,
 ) -> Iterator[Warning_]:
-    """The warnings of a finished step; `deleted` are the rows that the server reports as deleted."""
+    """Warns if a finished step did not hold its rate, repeated many statements, or deleted or found fewer rows than
+    it should. `deleted` is the number of rows that the server counted as deleted in the step."""
     if columns["target_held"] is False:
         inserted, due = total(seconds, "insert").operations, parameters.clients * parameters.rows(step)
         rates = (sized(rate) for rate in (inserted / columns["elapsed_s"], columns["target_per_s"]))

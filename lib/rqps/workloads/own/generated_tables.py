@@ -81,8 +81,9 @@ class TableSpec(Strict):
     """The number of rows."""
     columns: Annotated[dict[Name, Column], Field(min_length=1)]
     """The values of each column, by name. `key` is the primary key: 1, 2, 3 and so on. `text 20` is up to twenty
-    random letters. 2020-01-01..2024-12-31 is a random day in this range. Other columns take random values, as a
-    statement does: from a range, a list, or a column that is defined earlier, in this table or another one."""
+    random letters. 2020-01-01..2024-12-31 is a random day in this range. Other columns take random values, as
+    placeholders in statements do: from a range, a list, or a column that is defined earlier, in this table or
+    another one."""
     indexes: Annotated[tuple[Index, ...], Field(strict=False)] = ()
     """Secondary indexes; each is the name of a column, or a list of several names."""
 
@@ -117,8 +118,9 @@ class _Drawn(NamedTuple):
 
 
 def checked(tables: Mapping[str, TableSpec]) -> None:
-    """Raises an error if a column takes its values from a column that is not defined before it, if its `same_row_as`
-    names a column of another table or length, or if its range is too wide for Zipf's law."""
+    """Raises an error if a column takes its values from a column that is not defined before it, if its
+    `same_row_as` names values of another table or a list of another length, or if its range is too wide for Zipf's
+    law."""
     above = set[str]()
     for table, spec in tables.items():
         for name, column in spec.columns.items():
@@ -187,8 +189,8 @@ def statements(sql: Any, table: str, spec: TableSpec, drawn: Sequence[_Drawn]) -
 
 
 def columns_of(table: str, spec: TableSpec, above: Mapping[str, _Drawn]) -> Iterator[tuple[str, _Drawn]]:
-    """The columns of a table with their values. Each column has its own seed: a new column changes no other
-    column."""
+    """The columns of a table with their values. Each column has its own seed, so an added column does not change
+    the values of the others."""
     own = dict(above)
     for name, column in spec.columns.items():
         seeded = random.Random(f"{table}.{name}")

@@ -75,7 +75,7 @@ def _of_log(log: StatementLog, step: str, done: int | None) -> Iterator[Warning_
 
 
 def described(name: str, parameters: OwnParameters, options: dict[str, str | int | float]) -> Step:
-    """Describes an own step as a step of the sysbench workload, whose generator runs it."""
+    """Describes a user's own step as a step of the sysbench workload, whose generator runs the user's step, too."""
     of = [parameters.step(member) for member in parameters.members(name)]
     return Step(
         name=name,
@@ -132,7 +132,8 @@ end
 
 
 def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
-    """The items of each value's list or column, by the value's name; items of one row have the same position."""
+    """Maps the name of each placeholder that takes its values from a list or column to these values. Values of one
+    row have the same position."""
     items: dict[str, list[Scalar]] = {}
     for name, spec in step.values.items():
         if spec.list:
@@ -212,8 +213,8 @@ def _prepares(statement: Statement) -> bool:
 
 
 def explained(connection: Any, name: str, parameters: OwnParameters) -> Iterator[tuple[str, str]]:
-    """Yields the name of a step and a statement to explain, with the middle one of the possible values for each
-    placeholder. For a log, yields each shape and the first statement of this shape."""
+    """Yields each statement to explain, after the name of its step. Each placeholder gets the middle one of its
+    possible values. For a log, yields each shape and the first statement of this shape."""
     literal = connection.dialect.literal
     for member in parameters.members(name):
         step = parameters.step(member)

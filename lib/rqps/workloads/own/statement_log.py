@@ -74,7 +74,8 @@ class Logged(NamedTuple):
 
 
 class StatementLog(NamedTuple):
-    """The statements of a log that can be replayed; `left_out` maps reasons to the number of other statements."""
+    """The statements of a log that can be replayed. `left_out` maps each reason for leaving out
+    statements to the number of statements left out."""
 
     form: str
     statements: tuple[Logged, ...]

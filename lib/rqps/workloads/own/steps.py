@@ -251,5 +251,5 @@ Step = Annotated[StepSpec, BeforeValidator(_step)]
 
 
 def work_of(_: Mapping[str, Any]) -> str:
-    """Empty: own statements have no kind of work."""
+    """Empty: a user's own statements have no kind of work."""
     return ""

@@ -85,7 +85,7 @@ class Own(Workload):
         }
         return load.answers(step, columns)
 
-    def tools(self, parameters: OwnParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
+    def tools(self, parameters: OwnParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 always sysbench
         return {"sysbench": sysbench().version}
 
 

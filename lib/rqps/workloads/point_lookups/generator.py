@@ -53,7 +53,7 @@ class Slap:
         return f"{self.version} (sha256 {self.digest[:12]})"
 
     def argv(self, server: Server, database: str, query: str, clients: int, queries: int) -> list[str]:
-        """The command line for `queries` queries per client, which creates and drops nothing.
+        """The command line for `queries` queries per client. With it, mysqlslap creates and drops nothing.
 
         mysqlslap's --number-of-queries is the total, which it divides among the clients.
         """

@@ -86,8 +86,8 @@ class PointLookupsParameters(Parameters):
     if not given."""
     counted_operations: Count | None = None
     """Number of queries of all clients together in a step whose instructions are counted, the same for every dbms; if
-    not given, 2000, or 1000 per client if that is more. The number is smaller for queries that read all rows: a
-    hundred rows count as one query."""
+    not given, 2000, or 1000 per client if that is more. A step whose queries read all rows executes fewer of them:
+    every hundred rows read count as one more query."""
     table_rows: Count = 64_000
     """Number of rows of the table: 1000, doubled any number of times."""
 
@@ -180,7 +180,8 @@ class PointLookupsParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        """Assumes that clients share this host's CPUs, and that a query reads one row unless it is known to scan."""
+        """Duration of a run's steps. Assumes that the clients share this machine's CPUs, and that a query reads one
+        row unless its plan is known to be a scan."""
 
         def seconds_of(step: Step) -> float:
             scans = step.engine in VOLATILE and step.kind is KINDS["cover-force"]

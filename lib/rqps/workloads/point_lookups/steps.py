@@ -100,7 +100,8 @@ def work_of(row: Mapping[str, Any]) -> str:
 
 
 def possible_rows(near: int) -> list[int]:
-    """The two table sizes next to `near` that doubling 1000 rows can make; only 1000 if `near` is smaller."""
+    """The two possible table sizes around `near`: 1000 rows, doubled any number of times. Only 1000 if `near` is
+    smaller."""
     size = FIRST_ROWS
     while size * 2 <= near:
         size *= 2

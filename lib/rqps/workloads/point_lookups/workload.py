@@ -47,7 +47,7 @@ class PointLookups(Workload):
     def steps(self, parameters: PointLookupsParameters) -> Sequence[str]:
         return parameters.steps
 
-    def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 in the step's name
+    def clients(self, step: str, parameters: PointLookupsParameters) -> int:  # noqa: ARG002 the step's name states it
         return find(step).clients
 
     def places_connections(self, servers: int) -> bool:

@@ -59,8 +59,8 @@ class Generator(LoadGenerator):
         self.seconds = parameters.seconds_of(step) * len(servers)
         self.whole = step.whole_transactions or self.sliced or not self.begins_by_itself
         self.whole_within_s = self.seconds if self.whole and self.begins_by_itself else None
-        """The seconds after which no transaction begins, if those under way at that moment are measured to their end.
-        None if the measured part ends at a fixed time, or after a number of transactions."""
+        """The number of measured seconds after which no thread begins a transaction, and running transactions are
+        measured to their end. None if the measured part ends at a fixed time, or after a number of transactions."""
         if self.sliced:
             self.patience_s = self.slice_patience_s
             self.warmup_s = float(parameters.warmup_seconds)
@@ -164,9 +164,9 @@ def read_seconds(
     whole_within_s: int | None = None,
     side: int = 0,
 ) -> list[Second]:
-    """Returns every second of one server, added up over the threads. Raises an error if a thread did not report a
-    second. After `whole_within_s` seconds, if given, threads may end at different times, with their last transaction.
-    """
+    """Adds up the reports of all threads for each second of one server. Raises an error if a thread lacks the
+    report of a second. After `whole_within_s` seconds, if given, reports may be missing, since each thread ends
+    with its last transaction."""
     reported = [
         replace(second, kind=kind, operations=second.transactions * per_transaction)
         for second in answers.read_seconds(lines)
@@ -177,7 +177,8 @@ def read_seconds(
     short = [second for second in must if threads_in[second] != threads]
     if short or not reported:
         raise RqpsError(
-            f"sysbench reported {len(threads_in)} seconds, {len(short)} not once for each of the {threads} threads",
+            f"sysbench reported {len(threads_in)} seconds; {len(short)} of them were not reported exactly once by "
+            f"each of the {threads} threads",
             fix="read sysbench's output in the step's log",
         )
     return list(by_second(reported))

@@ -73,7 +73,7 @@ StepName = Annotated[str, AfterValidator(_exists), WithJsonSchema({"type": "stri
 
 
 def called(step: str, clients: int) -> str:
-    """The name of a step with one of several numbers of clients."""
+    """The name of a step that runs with several numbers of clients, for one of them: `point-query@4`."""
     return f"{step}@{clients}"
 
 
@@ -114,14 +114,14 @@ class SysbenchParameters(Parameters):
     """Maximum duration of a flush, in seconds; if not given, 60 plus one for every million rows, but at most 1200."""
     operations: Count | None = None
     """Number of statements after which a step ends, in place of `seconds`. It is for studies of one dbms that collect
-    the compiler's profile of a server: the profile then does not depend on the speed of the machine. The number is
-    smaller for statements that read many rows: a hundred rows count as one statement."""
+    the compiler's profile of a server: the profile then does not depend on the speed of the machine. A step whose
+    statements read many rows ends after fewer statements: every hundred rows read count as one more statement."""
     prepared: bool = True
     """If true, statements are prepared in all steps that allow it."""
     counted_operations: Count | None = None
     """Number of statements of a step whose instructions are counted, the same for every dbms; if not given, 2000, or
-    1000 per client if that is more. The number is smaller for statements that read many rows: a hundred rows count as
-    one statement."""
+    1000 per client if that is more. A step whose statements read many rows executes fewer of them: every hundred rows
+    read count as one more statement."""
 
     @field_validator("steps")
     @classmethod
@@ -169,7 +169,7 @@ class SysbenchParameters(Parameters):
         return tuple(called(name, count) for name in names for count in sorted(self.threads))
 
     def alone(self, step: str) -> tuple[Step, "SysbenchParameters"]:
-        """The step of this name, and the parameters with only the number of clients in the name."""
+        """The step of this name, and the parameters with only the number of clients that the name states."""
         if isinstance(self.threads, int):
             return find(step), self
         known = {called(name, count): (name, count) for count in self.threads for name in self.measured}
@@ -187,7 +187,7 @@ class SysbenchParameters(Parameters):
 
     @property
     def connections(self) -> Connections:
-        """The connections of the clients, or of a warm-up step if it has more: one thread for each table."""
+        """The connections that a server needs: one per client, or one per table in a warm-up step if that is more."""
         warming = self.tables if self.steps != self.measured else 1
         most = ("tables", warming) if warming > self.clients else ("threads", self.clients)
         return Connections(*most, ours=OUR_CONNECTIONS)
@@ -221,7 +221,7 @@ class SysbenchParameters(Parameters):
 
     @property
     def estimated_seconds(self) -> float:
-        """Seconds that the steps of one run take, without its set-up."""
+        """Seconds that the steps of one run take with their warm-ups, without the load of the tables."""
         steps = [find(name) for name in self.steps if name != FLUSH]
         once = sum(self.seconds_of(step) + self.warmup_seconds * (step.moment != WARM) for step in steps)
         return float(once * (1 if isinstance(self.threads, int) else len(self.threads)))

@@ -73,7 +73,8 @@ class Sysbench(Workload):
                 warming.wait_for_all()
         if FLUSH in preceding:
             for server in servers:
-                self.check(server, step, asked)  # a second check: the flush has renewed the statistics
+                # Checks the plans again: flush() also runs ANALYZE, and a plan may change with the new statistics.
+                self.check(server, step, asked)
         with Generator(servers, described, asked, **how) as load:
             yield load
 
@@ -90,7 +91,7 @@ class Sysbench(Workload):
         }
         return load.answers(step, columns)
 
-    def tools(self, parameters: SysbenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 one tool for all
+    def tools(self, parameters: SysbenchParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 always sysbench
         return {"sysbench": sysbench().version}
 
 
@@ -114,7 +115,8 @@ def warm(connection: Any, parameters: SysbenchParameters) -> None:
 
 
 def flush(server: Any, parameters: SysbenchParameters) -> None:
-    """Waits until the server has worked off its debt, between steps that write and steps that read.
+    """Recomputes the tables' statistics and waits until the server has worked off its debt, between steps that
+    write and steps that read.
 
     The published tests wait a time that depends on the size of the tables. Here that time is the maximum: the
     server reports when it is done, and if it is not done in time, the run fails.
@@ -165,7 +167,8 @@ def check_plan(connection: Any, step: Step) -> list[dict[str, Any]]:
 
 
 def with_values(statement: str, table: str, rows: int, row: int) -> str:
-    """A statement on a table, with `row` for an id and other values from the middle of the table.
+    """A statement on a table, with a value for each marker. Ranges are from the middle of the table; lists of ids
+    are from the whole table, lists of hot ids from its middle; `row` is the value of a single id.
 
     >>> with_values("SELECT k FROM {table} WHERE k BETWEEN {x} AND {x+100}", "t", 1000, 501)
     'SELECT k FROM t WHERE k BETWEEN 450 AND 550'
