@@ -35,8 +35,8 @@ OTHERS_WORTH_A_WARNING = 0.15
 """A step gets a warning if other processes use more than this share of one CPU's time. Only the CPUs of the server
 and of the load generator count."""
 STEAL_WORTH_A_WARNING = 0.02
-"""A step gets a warning if the hypervisor gave more than this share of the CPU time that this machine needed (busy and
-stolen time) to its other guests."""
+"""A step gets a warning if the hypervisor gave more than this share of the CPU time that this machine needed (busy
+and stolen time) to its other guests."""
 INCOMPLETE_WORTH_A_WARNING = 0.001
 """A step gets a warning if more than this share of its instructions is in stacks that do not begin with the function
 in which the engine serves an operation."""

@@ -39,8 +39,8 @@ class Build(engines.Build):
     options: tuple[str, ...] = ()
     """Options without which a server from the build's package does not start, such as `--lc-messages-dir=…`."""
     empty_data: Path | None = None
-    """The initialised data directory that the package ships, which is copied in place of `mysqld --initialize`; None if
-    the package has none."""
+    """The initialised data directory that the package ships, which is copied in place of `mysqld --initialize`;
+    None if the package has none."""
 
 
 def source(name: str, spec: BuildSpec) -> Source:
