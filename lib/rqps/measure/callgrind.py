@@ -101,7 +101,7 @@ class Callgrind:
         return RqpsError(f"{error.message}\nthe server was started under callgrind, which said:\n{tail}", fix=fix)
 
     def begin(self, pid: int) -> None:
-        """Starts counting. Does nothing for an engine with a marker: a server function, such as pg_sleep, that the
+        """Starts counting. Does nothing for an engine with a marker: a function of the server that the
         load generator calls right before and after the counted part. No client may have a command under way, since
         only the rest of that command would be counted."""
         if not self.counted.marker:

@@ -130,8 +130,7 @@ def conditions_beside(study: Study) -> pl.DataFrame:
         return "not recorded" if value is None else f"{int(value):,}{unit}" if value.isdecimal() else value + unit
 
     large = here("large_keys" if ("parameter", "large_keys") in values else "keys")
-    # Our own driver records the status of the engine, db_bench does not.
-    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()
+    own_driver = not study.status.filter(moment="before").head(1).collect().is_empty()  # db_bench records no status
     rounds, checksums = rounds_of(study.runs["dbms"].value_counts()["count"]), "each release's default"
     rows = [
         ("base", "6.0.2", releases(study)[study.card.base]),

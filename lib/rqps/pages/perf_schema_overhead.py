@@ -99,9 +99,8 @@ def _counted(costs: pl.DataFrame) -> Clause:
 def _against_off(
     text: str, rows: pl.DataFrame, written: Callable[[pl.DataFrame], Clause], others: int | None = None
 ) -> Clause:
-    """The text, followed by the changes that each scenario makes: first the release's defaults, then the other
-    scenarios, the most expensive first. `others` limits the number of other scenarios. `written` puts the changes
-    of one scenario into words."""
+    """The text, followed by the changes of each scenario: first the defaults, then up to `others` other scenarios,
+    the most expensive first. `written` puts the changes of one scenario into words."""
     rows = rows.with_columns(place="release")
     most = rows.filter(pl.col("scenario") != DEFAULT).sort("estimate", descending=True)["scenario"]
     by_scenario = {name: rows.filter(scenario=name) for name in (DEFAULT, *in_order(most)[:others])}
@@ -111,8 +110,7 @@ def _against_off(
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
-    """A sentence on the change in CPU by each scenario except `DEFAULT` and `ENABLED`, in the first step; empty if
-    there are several builds."""
+    """A sentence on the change in CPU by scenarios except `DEFAULT` and `ENABLED`; empty if there are more builds."""
     first = cpu.filter(pl.col("step") == pl.col("step").first(), ~pl.col("scenario").is_in([DEFAULT, ENABLED]))
     if first.is_empty() or first["build"].n_unique() > 1:
         return Clause("")

@@ -145,7 +145,7 @@ class StoppableLoad(Load, Protocol):
 
 class Workload(ABC):
     """A family of steps. In all methods, `parameters` is an object of the workload's own parameter class, and
-    `server` is a running server or, for RocksDB, a folder of databases."""
+    `server` is a running server or, if the engine is a library, a folder of databases."""
 
     stoppable = False
     """True if each server of a duet has its own load, and server and load are stopped during the slices of other
