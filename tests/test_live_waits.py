@@ -103,6 +103,5 @@ def test_the_table_of_an_operation_adds_up(study: Study) -> None:
     assert complete["us"].to_list() == pytest.approx(complete["all_us"].to_list(), rel=1e-9)
     for sentence in page.findings(study, time).sentences:
         assert wrong(sentence, {page.FRAME: page.frame(study)}.__getitem__) == []
-    # How many switches perf misses (`not seen`) depends on the machine: most where CPUs are idle. The page says it.
-    left = time.filter(kind=waits.LEFT_OVER)
-    assert (left["share"].abs() < 0.05).all(), left
+    unexplained = time.filter(pl.col("kind").is_in([waits.NOT_SEEN, waits.LEFT_OVER]))
+    assert (unexplained["share"].abs() < 0.05).all(), unexplained

@@ -31,7 +31,7 @@ class WaitRecording(Profiling):
         self.recording.finish()
         began_ns, ended_ns = self.recording.began_ns, self.recording.ended_ns
         switches = Switches(began_ns=began_ns, ended_ns=ended_ns, existed=frozenset(self._first))
-        fields = ("--ns", f"--fields={','.join(FIELDS)}")
+        fields = ("--ns", "--show-switch-events", f"--fields={','.join(FIELDS)}")
         read(self.recording.data, (), self._placement.observer_cpus, fields=fields, into=switches)
         stacks = [stack for stack in switches.stacks() if stack.thread.pid in self._pids]
         recorded_share = min(1.0, (ended_ns - began_ns) / (ended_ns - self._origin_ns))

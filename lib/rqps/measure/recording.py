@@ -105,7 +105,7 @@ class Switching:
 
     def arguments(self) -> list[str]:
         switch, wakeup, futex = SWITCHES
-        off, on = self._among("prev_comm"), self._among("next_comm")
+        off = self._among("prev_comm")
         copied = "{}/call-graph=dwarf,stack-size={}/"
         events = ["-e", copied.format(switch, SWITCH_STACK_BYTES), *_filter(off)]
         if self.unwinding == "frame pointers":
@@ -115,11 +115,10 @@ class Switching:
             waits = " || ".join(f"op == {op}" for op in FUTEX_WAITS)
             events = ["-e", copied.format(futex, FUTEX_STACK_BYTES), *_filter(self._among("comm"), waits)]
             events += ["-e", f"{switch}/call-graph=fp/", *_filter(off)]
-        if self.names:  # switches from another program's thread to a server thread are recorded without a stack
-            events += ["-e", f"{switch}/call-graph=no/", *_filter(on, f"!({off})")]
         events += ["-e", f"{wakeup}/call-graph=no/", *_filter(self._among("comm"))]
         # `--user-callchains` leaves out the kernel's frames, for which the kernel needs 2 of the 3.5 µs of a stack.
-        return ["--data", "--user-callchains", "--clockid=CLOCK_MONOTONIC", "--mmap-pages", LARGE_BUFFER, *events]
+        how = ("--data", "--switch-events", "--user-callchains", "--clockid=CLOCK_MONOTONIC")
+        return [*how, "--mmap-pages", LARGE_BUFFER, *events]
 
     def _among(self, field: str) -> str:
         """The filter for events of the server's threads: this field of the event has one of `names`."""

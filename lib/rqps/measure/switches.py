@@ -1,10 +1,14 @@
 """Folds the switches of threads into time: how long each thread ran, was ready without a CPU, or waited, by stack.
 
 The input is the text that `perf script` prints. A switch (sched:sched_switch) takes one thread off a CPU, with its
-stack and state, and puts another thread on. A wakeup (sched:sched_wakeup) ends a wait, and from then on the thread is
-ready. Wakeups, and switches from another program's thread, have no stack: each is a line of its own, before the next
-block of lines. A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete stack, which the
-switch that follows may lack.
+stack and state. A record of perf itself (PERF_RECORD_SWITCH) puts a thread on a CPU. A wakeup (sched:sched_wakeup)
+ends a wait, and from then on the thread is ready. Wakeups and perf's records have no stack: each is a line of its own,
+before the next block of lines. A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete
+stack, which the switch that follows may lack.
+
+The event sched:sched_switch also names the thread that is put on the CPU. But on Linux 6.18 some threads have no
+events, such as the idle thread of one CPU: their switches to other threads are missing. Perf writes its own record in
+the thread that is put on the CPU, so that record is always present.
 
 The first event of a thread tells what the thread did before: if it was switched off a CPU, it ran until then,
 otherwise it was off the CPU, with an unknown stack. A thread without any event has no time.
@@ -22,9 +26,10 @@ _TIME = rb"(?P<who>.+?)\s+(?P<s>\d+)\.(?P<ns>\d{9}):\s+(?:\d+\s+)?"
 # distributions install.
 _SWITCH = re.compile(
     _TIME + rb"sched:sched_switch: .*(?:prev_pid=|:)(?P<off>-?\d+) (?:prev_prio=|\[)-?\d+\]? "
-    rb"(?:prev_state=)?(?P<state>\S+)"
-    rb" ==> .*(?:next_pid=|:)(?P<on>-?\d+) (?:next_prio=|\[)-?\d+\]?\s*(?P<place>[0-9a-f]+ .*)?"
+    rb"(?:prev_state=)?(?P<state>\S+) ==> .*"
 )
+_PERFS_OWN = b"PERF_RECORD_SWITCH"
+_PUT_ON = re.compile(_TIME + _PERFS_OWN + rb"\w* IN\b.*")
 _WAKEUP = re.compile(_TIME + rb"sched:sched_wakeup: .*(?: pid=|:)(?P<woken>-?\d+) (?:prio=|\[)-?\d+\]?.*")
 _FUTEX = re.compile(_TIME + rb"syscalls:sys_enter_futex: .*")
 _NO_STACK = 0
@@ -52,15 +57,17 @@ class Switches(Folded):
     the nanoseconds."""
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Maps a thread to its activity before its first event, and the activity's nanoseconds."""
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+    """Maps the ids that perf writes of a thread to the kernel's own id, which the first switch off a CPU shows."""
+    _put_on: dict[bytes, int] = field(default_factory=dict)
+    """Maps the ids of a thread that was not yet switched off a CPU to the time at which it was last put on a CPU."""
     _copied: dict[bytes, bytes] = field(default_factory=dict)
     """Maps a thread, as perf writes it, to its stack at its last wait for a futex."""
 
     def add(self, block: bytes) -> None:
         """Reads a block of lines: any number of events without a stack, then a switch, or a wait for a futex with its
         copied stack."""
-        header, _, frames = block.partition(b"\n")
-        while self._has_no_stack(header):
-            header, _, frames = frames.partition(b"\n")
+        header, _, frames = block[self._read_lines(block) :].partition(b"\n")
         if switch := _SWITCH.fullmatch(header):
             self._switch(switch, frames)
         elif futex := _FUTEX.fullmatch(header):
@@ -71,22 +78,27 @@ class Switches(Folded):
             else:
                 self.unreadable += 1
 
+    def _read_lines(self, text: bytes) -> int:
+        """Reads the events without a stack at the beginning of a text, and returns where the rest begins."""
+        start = 0
+        while (end := text.find(b"\n", start)) >= 0 and self._has_no_stack(text[start:end]):
+            start = end + 1
+        return start
+
     def _has_no_stack(self, line: bytes) -> bool:
         """Reads a line if it is an event without a stack; otherwise returns False."""
-        if wakeup := _WAKEUP.fullmatch(line):
+        if _PERFS_OWN in line:
+            if put_on := _PUT_ON.fullmatch(line):
+                self._resume(put_on)
+        elif wakeup := _WAKEUP.fullmatch(line):
             self._wake(wakeup)
-        elif (switch := _SWITCH.fullmatch(line)) and switch["place"]:
-            self._put_on(int(switch["on"]), self._time(switch["s"], switch["ns"]))
         else:
             return False
         return True
 
     def end(self, rest: bytes) -> None:
         """Reads the text after the last blank line, which may be events without a stack, and ends all activities."""
-        lines = rest.split(b"\n")
-        while lines and self._has_no_stack(lines[0]):
-            del lines[0]
-        super().end(b"\n".join(lines))
+        super().end(rest[self._read_lines(rest) :])
         for number, activity in self._now.items():
             if activity:
                 self._count(number, activity, self.ended_ns)
@@ -109,24 +121,29 @@ class Switches(Folded):
         return {thread_of(who) for who in self._threads.values()}
 
     def _switch(self, switch: "re.Match[bytes]", frames: bytes) -> None:
-        who, s, ns, off, state, on, _ = switch.groups()
+        who, s, ns, off, state = switch.groups()
+        number, ids = int(off), _ids(who)
+        if (now := self._time(s, ns)) is None or number == _IDLE:
+            return
+        frames = self._copied.pop(who.strip(), frames)
+        path = hash(frames)
+        if not who.endswith(b"-1"):  # perf writes the ids of a thread that has ended as -1
+            self._threads[number] = who
+            self._numbers[ids] = number
+        if (put_on_ns := self._put_on.pop(ids, None)) is not None:
+            self._turn(number, UNSEEN, put_on_ns, (RUNNING, put_on_ns, _NO_STACK))
+        self._read_path(path, frames)
+        has_ended = b"X" in state or b"Z" in state
+        then = None if has_ended else (READY if state.startswith(b"R") else WAITING, now, path)
+        self._turn(number, RUNNING, now, then)
+
+    def _resume(self, record: "re.Match[bytes]") -> None:
+        who, s, ns = record.groups()
         if (now := self._time(s, ns)) is None:
             return
-        if (number := int(off)) != _IDLE:
-            frames = self._copied.pop(who.strip(), frames)
-            path = hash(frames)
-            if not who.endswith(b"-1"):  # perf writes the ids of a thread that has ended as -1
-                self._threads[number] = who
-            self._read_path(path, frames)
-            if b"X" in state or b"Z" in state:
-                self._turn(number, RUNNING, now)
-                self._now[number] = None
-            else:
-                self._turn(number, RUNNING, now, (READY if state.startswith(b"R") else WAITING, now, path))
-        self._put_on(int(on), now)
-
-    def _put_on(self, number: int, now: int | None) -> None:
-        if number != _IDLE and now is not None:
+        if (number := self._numbers.get(ids := _ids(who))) is None:
+            self._put_on[ids] = now
+        else:
             self._turn(number, UNSEEN, now, (RUNNING, now, _NO_STACK))
 
     def _wake(self, wakeup: "re.Match[bytes]") -> None:
@@ -160,3 +177,8 @@ class Switches(Folded):
         """The time of an event in ns, at least `began_ns`; None if the event is after `ended_ns`."""
         now = int(s + ns)
         return max(now, self.began_ns) if now <= self.ended_ns else None
+
+
+def _ids(who: bytes) -> bytes:
+    """The ids of a process and its thread in the first words of an event."""
+    return who.rsplit(None, 1)[-1]
