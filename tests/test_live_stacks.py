@@ -25,7 +25,7 @@ from rqps.engines.sources.programs import perf
 from rqps.errors import RqpsError
 from rqps.measure import placement
 from rqps.measure.job import loaded_data
-from rqps.measure.recording import Sampling, choose_sampling, recording
+from rqps.measure.recording import Recording, Sampling, choose_sampling, recording
 from rqps.measure.stacks import Profile, Profiling, profiling, read
 from rqps.measure.step_counters import read_counters, used_between
 from rqps.profile.broken_stacks import completeness, repaired
@@ -191,6 +191,7 @@ def test_an_idle_server_is_reported(house: House) -> None:
 
 def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
     with idle(house) as profile:
+        assert isinstance(profile.recording, Recording)
         file = profile.recording.data
         profile.recording.finish()
         complete = file.stat().st_size
@@ -203,6 +204,7 @@ def test_a_file_that_is_cut_off_is_refused(house: House) -> None:
 def test_a_perf_that_ends_in_the_middle_fails_the_step(house: House) -> None:
     with profiling(house.server, house.where, choose_sampling(house.server.build.program, 1)) as profile:
         profile.begin(time.monotonic_ns())
+        assert isinstance(profile.recording, Recording)
         profile.recording.process.kill()
         profile.recording.process.wait()
         with pytest.raises(RqpsError, match=r"perf record failed \(exit status -9\)"):

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -12,6 +13,7 @@ from rqps.pages import waiting as page
 from rqps.profile import waits
 from rqps.show.claims import wrong
 from rqps.store.read import Study
+from rqps.store.schemas import SYSTEM_CALL
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("undrawn")]
 CLIENTS = 4
@@ -39,6 +41,8 @@ studies:
         nap: SELECT SLEEP(0.05)
         one-row: "BEGIN; UPDATE counts SET n = n + 1 WHERE id = 1; SELECT SLEEP(0.02); COMMIT"
 """
+HIDDEN = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {TRACING} && exec "$@"', "sh")
+"""Runs a command where the kernel shows no tracepoints, as in many containers."""
 SLEEPS = {"my": "SLEEP", "pg": "pg_sleep"}
 LOCKS = {"my": "lock_wait_suspend_thread", "pg": "ProcSleep"}
 
@@ -53,11 +57,27 @@ def tracepoints() -> Iterator[None]:
         subprocess.run(["umount", str(TRACING)], check=True)
 
 
-@pytest.fixture(scope="module", params=["my8033.my", "pg14.pg"])
+DBMS = ["my8033.my", "pg14.pg"]
+
+
+def place_of(path: Path, dbms: str) -> Place:
+    runs = RUNS.replace("DBMS", dbms).replace("CLIENTS", str(CLIENTS))
+    return Place(path, runs.replace("SLEEP", SLEEPS[dbms[-2:]]))
+
+
+@pytest.fixture(scope="module", params=DBMS)
 def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Study:
     path = tmp_path_factory.mktemp("waits")
-    runs = RUNS.replace("DBMS", request.param).replace("CLIENTS", str(CLIENTS))
-    Place(path, runs.replace("SLEEP", SLEEPS[request.param[-2:]])).run()
+    place_of(path, request.param).run()
+    return rqps.load("small", data=path / "data")
+
+
+@pytest.fixture(scope="module", params=DBMS)
+def sampled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Study:
+    path = tmp_path_factory.mktemp("sampled")
+    process = place_of(path, request.param).start(under=HIDDEN)
+    output = process.communicate()[0]
+    assert process.returncode == 0, output
     return rqps.load("small", data=path / "data")
 
 
@@ -105,3 +125,22 @@ def test_the_table_of_an_operation_adds_up(study: Study) -> None:
         assert wrong(sentence, {page.FRAME: page.frame(study)}.__getitem__) == []
     unexplained = time.filter(pl.col("kind").is_in([waits.NOT_SEEN, waits.LEFT_OVER]))
     assert (unexplained["share"].abs() < 0.05).all(), unexplained
+
+
+def test_waits_are_sampled_where_the_kernel_shows_no_tracepoints(sampled: Study) -> None:
+    """All time of the clients has a kind. MySQL sleeps and waits for locks in a futex, PostgreSQL in epoll_wait."""
+    time = waits.time_of_clients(sampled)
+    unexplained = time.filter(pl.col("kind").is_in([waits.NOT_SEEN, waits.LEFT_OVER]))
+    assert (unexplained["share"].abs() < 0.05).all(), unexplained
+    wait, call = {"my": ("another thread", "futex"), "pg": ("a socket or pipe", "epoll_wait")}[sampled.card.base[-2:]]
+    shares = {(step, kind): share for step, kind, share in time.select("step", "kind", "share").iter_rows()}
+    assert min(shares["nap", wait], shares["one-row", wait]) > 0.8, shares
+    costs = waits.time_of_threads(sampled).filter(pl.col("stack").list.first() == "connection", component=wait)
+    assert costs.sort("cost")["stack"].to_list()[-1][2:4] == [SYSTEM_CALL, call]
+    assert waits.SAMPLED in page.findings(sampled, time).sentences
+
+
+def test_sampled_threads_ran_as_long_as_the_servers_processes(sampled: Study) -> None:
+    in_waits = rqps.load(sampled.place, mode="waits")
+    ran = in_waits.stacks.filter(event="running").group_by("step").agg(pl.col("weight").sum() / 1e9).collect()
+    assert dict(ran.rows()) == pytest.approx(dict(in_waits.steps.select("step", "server_cpu_s").rows()), rel=0.1)

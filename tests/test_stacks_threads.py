@@ -8,6 +8,7 @@ from child import SPINNING, Child, until
 from rqps.engines import facts_of
 from rqps.measure.stack_text import Frame, Stack, Thread
 from rqps.measure.threads import (
+    CALLS,
     KINDS,
     ThreadLooks,
     Used,
@@ -47,6 +48,17 @@ def test_what_threads_wait_for_is_seen() -> None:
     with Child(WAITING) as process:
         process.send()
         until(lambda: seen_most(process.pid) == ["timer", "network", "lock"])
+
+
+def test_the_system_call_and_the_function_of_the_kernel_are_seen() -> None:
+    with Child(WAITING) as process:
+        process.send()
+        looks = ThreadLooks(lambda: [process.pid], places=True)
+        looks.begin()
+        until(lambda: looks.number >= 20)
+        looks.end()
+        (call, place), _ = looks.calls[process.pid].most_common(1)[0]
+        assert (CALLS[call], b"nanosleep" in place) == ("clock_nanosleep", True)
 
 
 def test_a_thread_that_runs_is_seen_to_run_and_its_time_is_counted() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from rqps.errors import RqpsError
-from rqps.measure import perf_events
+from rqps.measure import perf_events, sampled_waits
 from rqps.measure.doctor import waits_recording
 from rqps.measure.off_cpu import Counted, doubts
 from rqps.measure.recording import Switching, refuse_switches
+from rqps.measure.sampled_waits import waits_are_sampled
 from rqps.measure.stack_text import Frame, fold
 from rqps.measure.switches import Switches
 
@@ -192,9 +193,13 @@ def test_refused_tracepoints_are_said_by_the_error_and_the_doctor(
     monkeypatch.setattr(perf_events, "TRACING", tracing)
     with pytest.raises(RqpsError, match=rf"(?s)waits: {words}.*leave waits_rounds out of the study"):
         refuse_switches()
+    assert waits_are_sampled()
     result = waits_recording()
     assert result.level == "note"
     assert result.observed.startswith(words)
+    monkeypatch.setattr(sampled_waits, "used_by_threads", lambda _: {})  # a kernel that counts no time of threads
+    with pytest.raises(RqpsError, match="leave waits_rounds out of the study"):
+        waits_are_sampled()
 
 
 def test_switches_of_other_programs_are_not_recorded() -> None:

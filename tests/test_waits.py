@@ -12,7 +12,7 @@ from rqps.profile.waits import LEFT_OVER, NOT_SEEN, idle_waits, time_costs, time
 from rqps.store import write_manifest, write_table
 from rqps.store.manifest import read_manifest
 from rqps.store.packing import unpack
-from rqps.store.schemas import IDENTITY, STACKS, THREADS
+from rqps.store.schemas import IDENTITY, STACKS, SYSTEM_CALL, THREADS
 from synthetic_stacks import steps_of, whose
 
 BASE, ME = "my5624.base", "my8033.base"
@@ -111,6 +111,25 @@ def test_differences_of_waiting_are_those_of_any_cost(costs: pl.DataFrame) -> No
 def test_the_innermost_known_function_says_what_a_thread_waits_for(engine: str, stack: str, wait: str) -> None:
     role, *names = stack.replace("log writer", "log-writer").split(" ")
     assert wait_of(engine, [role, *names]) == wait
+
+
+@pytest.mark.parametrize(
+    ("engine", "role", "names", "wait"),
+    [
+        ("mysql", "connection", ["ppoll", "do_poll_[k]"], "the client"),
+        ("mysql", "connection", ["futex", "futex_do_wait_[k]"], "another thread"),
+        ("mysql", "connection", ["fsync", "jbd2_log_wait_commit_[k]"], "the disk"),
+        ("mysql", "main", ["ppoll", "do_poll_[k]"], "work"),
+        ("mysql", "purge", ["futex"], "work"),
+        ("mysql", "page cleaner", ["pwrite64"], "the disk"),
+        ("postgres", "connection", ["epoll_wait", "ep_poll_[k]"], "a socket or pipe"),
+        ("postgres", "connection", ["none"], "something else"),
+    ],
+)
+def test_a_stack_without_functions_waits_by_its_system_call(
+    engine: str, role: str, names: list[str], wait: str
+) -> None:
+    assert wait_of(engine, [role, SYSTEM_CALL, *names]) == wait
 
 
 def test_a_round_that_was_hardly_recorded_does_not_count() -> None:

@@ -121,7 +121,8 @@ def waits_recording() -> Finding:
     """Checks if this user may record context switches."""
     if refused := switches_refused():
         words, fix = refused
-        return Finding("waits", "note", words, "waits of threads can't be recorded (waits_rounds)", fix)
+        effect = "waits of threads (waits_rounds) are sampled, without the server's functions"
+        return Finding("waits", "note", words, effect, fix)
     return Finding("waits", "ok", "switches of threads can be recorded")
 
 

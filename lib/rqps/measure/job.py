@@ -23,7 +23,8 @@ from rqps.errors import RqpsError
 from rqps.measure import placement
 from rqps.measure.machine import nearest_existing
 from rqps.measure.notes import Notes
-from rqps.measure.recording import refuse_switches, sampled_event
+from rqps.measure.recording import sampled_event
+from rqps.measure.sampled_waits import waits_are_sampled
 from rqps.notebook import LOGS, SOCKET
 from rqps.numbers import counted, gigabytes, megabytes
 from rqps.scratch import refuse_long, socket_of_any
@@ -163,9 +164,8 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     if "stacks" in modes:
         perf(say)
         sampled_event()
-    if "waits" in modes:
+    if "waits" in modes and not waits_are_sampled():
         perf(say)
-        refuse_switches()
     if "instructions" in modes:
         valgrind(say)
     refuse_uncountable(runs)

@@ -21,6 +21,7 @@ from rqps.measure.job import Job
 from rqps.measure.machine import device_of
 from rqps.measure.off_cpu import WaitRecording
 from rqps.measure.recording import Recorded, choose_sampling, choose_switching
+from rqps.measure.sampled_waits import SampledWaits, waits_are_sampled
 from rqps.measure.serve import Serving
 from rqps.measure.stacks import Profiling, profiling
 from rqps.measure.step_counters import Counters, Sampler, read_counters, used_between, warnings_between
@@ -48,6 +49,8 @@ BY_PERF: Mapping[str, type[Profiling]] = {"stacks": Profiling, "waits": WaitReco
 
 def mode_tools(job: Job) -> dict[str, str]:
     """Maps each tool of the run's mode to its version and settings."""
+    if job.run.mode == "waits" and waits_are_sampled():
+        return {"waits": f"sampled from /proc {SampledWaits.looks_per_s} times a second, without functions"}
     if job.run.mode in BY_PERF:
         what = recorded(job.run.mode, job.prepared.build.program, job.placement)
         return {"perf": f"{perf().version}, {what.words}"}
@@ -191,10 +194,12 @@ def _disturbances(step: str, used: Mapping[str, Any], others: float) -> Iterator
 
 
 def sample(serving: Serving, load: Load, step: str) -> Observed:
-    """Observes a step as `observe` does, while perf samples the server's stacks or records its waits."""
+    """Observes a step as `observe` does, while perf samples the server's stacks or records its waits, or while its
+    waits are sampled."""
     server, where, mode = serving.server, serving.job.placement_of(step), serving.job.run.mode
-    what = recorded(mode, server.build.program, where, server.pids)
-    with profiling(server, where, what, BY_PERF[mode]) as profiling_step:
+    is_sampled = mode == "waits" and waits_are_sampled()
+    what = None if is_sampled else recorded(mode, server.build.program, where, server.pids)
+    with profiling(server, where, what, SampledWaits if is_sampled else BY_PERF[mode]) as profiling_step:
         (observed,) = observe([serving], load, step, profiling_step)
         roles = facts_of(serving.job.run.build_spec.engine).roles
         profile = profiling_step.profile(step, observed.columns["server_cpu_s"], roles)

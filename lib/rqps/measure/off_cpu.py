@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rqps.measure.recording import Recording
 from rqps.measure.stack_text import Stack
 from rqps.measure.stacks import UNSEEN_TIME, Profile, Profiling, losses, nameless, read
 from rqps.measure.switches import Switches
@@ -28,6 +29,7 @@ class WaitRecording(Profiling):
         return tuple(sorted({*placement.server_cpus, *placement.client_cpus}))
 
     def profile(self, step: str, _server_cpu_s: float, known: Roles) -> Profile:
+        assert isinstance(self.recording, Recording)
         self.recording.finish()
         began_ns, ended_ns = self.recording.began_ns, self.recording.ended_ns
         switches = Switches(began_ns=began_ns, ended_ns=ended_ns, existed=frozenset(self._first))

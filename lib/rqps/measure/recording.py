@@ -192,35 +192,45 @@ def _code(content: mmap.mmap) -> Iterator[tuple[int, int]]:
             yield offset, offset + length
 
 
-@dataclass
-class Recording:
-    """A running `perf record`, ready to record the server's CPUs from `begin` to `end`."""
+class Span:
+    """The time from `begin` to `end`, by CLOCK_MONOTONIC."""
 
-    process: "subprocess.Popen[bytes]"
-    folder: Path
-    orders: int
-    answers: int
-    began_ns: int = 0
-    ended_ns: int = 0
-
-    @property
-    def data(self) -> Path:
-        return self.folder / "perf.data"
+    began_ns = ended_ns = 0
 
     @property
     def sampled_s(self) -> float:
         return (self.ended_ns - self.began_ns) / 1e9
 
     def begin(self) -> None:
+        self.began_ns = time.monotonic_ns()
+
+    def end(self) -> None:
+        self.ended_ns = time.monotonic_ns()
+
+
+@dataclass
+class Recording(Span):
+    """A running `perf record`, ready to record the server's CPUs from `begin` to `end`."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+    orders: int
+    answers: int
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "perf.data"
+
+    def begin(self) -> None:
         self.order("enable")
         self.wait_until_followed()
-        self.began_ns = time.monotonic_ns()
+        super().begin()
         _set_niceness(self.process.pid, os.getpriority(os.PRIO_PROCESS, 0), 0)
 
     def end(self) -> None:
         """Stops sampling without waiting for perf: on a busy machine perf's answer may come after the load's
         connections have been closed."""
-        self.ended_ns = time.monotonic_ns()
+        super().end()
         self.order("disable")
 
     def finish(self) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import polars as pl
 from rqps.engines import Opened
 from rqps.errors import RqpsError
 from rqps.measure.inlined import inlined
-from rqps.measure.recording import Recorded, Recording, Sampling, recording, said_by_perf, start_perf
+from rqps.measure.recording import Recorded, Recording, Sampling, Span, recording, said_by_perf, start_perf
 from rqps.measure.stack_text import UNKNOWN, Folded, Frame, Stack, callers_of, fold
 from rqps.measure.threads import LOOKS_PER_S, Roles, ThreadLooks, roles, thread_names, threads_table, used_by_threads
 from rqps.numbers import percent, sized
@@ -43,10 +43,11 @@ class Profiling:
     """Profiles one step: `begin` and `end` enclose its measured part, then `profile` returns its profile."""
 
     looks_per_s = LOOKS_PER_S
+    looks_for_places = False
 
-    def __init__(self, server: Opened, placement: Placement, what: Recorded, recording: Recording) -> None:
+    def __init__(self, server: Opened, placement: Placement, what: Recorded | None, recording: Span) -> None:
         self.recording = recording
-        self.looks = ThreadLooks(lambda: server.pids, self.looks_per_s)
+        self.looks = ThreadLooks(lambda: server.pids, self.looks_per_s, self.looks_for_places)
         self._server = server
         self._placement, self._what = placement, what
 
@@ -77,6 +78,7 @@ class Profiling:
         """Returns the profile of a finished step. `server_cpu_s` is the server's CPU time from the kernel's counters,
         `known` has the engine's patterns of the roles of threads."""
         assert isinstance(self._what, Sampling)
+        assert isinstance(self.recording, Recording)
         self.recording.finish()
         cpus, program = self._placement.observer_cpus, self._server.build.program
         with inlined(program, cpus) as functions:
@@ -103,16 +105,15 @@ class Profiling:
 
 @contextmanager
 def profiling(
-    server: Opened, placement: Placement, what: Recorded, by: type[Profiling] = Profiling
+    server: Opened, placement: Placement, what: Recorded | None, by: type[Profiling] = Profiling
 ) -> Iterator[Profiling]:
-    """Prepares perf for a step. Perf is stopped and its file removed at the end of the block."""
-    with recording(
-        what,
-        server_cpus=by.cpus(placement),
-        cpus=placement.observer_cpus,
-        scratch=server.directory.parent,  # the server's keeper removes this folder, even if this process is killed
-    ) as running:
-        step = by(server, placement, what, running)
+    """Prepares perf for a step, unless `what` is None: then nothing is recorded. Perf is stopped and its file removed
+    at the end of the block."""
+    where = {"server_cpus": by.cpus(placement), "cpus": placement.observer_cpus}
+    scratch = server.directory.parent  # the server's keeper removes this folder, even if this process is killed
+    perf: AbstractContextManager[Span] = recording(what, scratch=scratch, **where) if what else nullcontext(Span())
+    with perf as span:
+        step = by(server, placement, what, span)
         try:
             yield step
         finally:

@@ -2,9 +2,9 @@
 
 The input is the text that `perf script` prints. A switch (sched:sched_switch) takes one thread off a CPU, with its
 stack and state. A record of perf itself (PERF_RECORD_SWITCH) puts a thread on a CPU. A wakeup (sched:sched_wakeup)
-ends a wait, and from then on the thread is ready. Wakeups and perf's records have no stack: each is a line of its own,
-before the next block of lines. A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete
-stack, which the switch that follows may lack.
+ends a wait, and from then on the thread is ready. Wakeups and perf's records have no stack: each is one line before
+the next block of lines. A thread that is about to wait for a futex (syscalls:sys_enter_futex) has a complete stack,
+which the switch that follows may lack.
 
 The event sched:sched_switch also names the thread that is put on the CPU. But on Linux 6.18 some threads have no
 events, such as the idle thread of one CPU: their switches to other threads are missing. Perf writes its own record in

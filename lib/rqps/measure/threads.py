@@ -22,16 +22,25 @@ from rqps.measure.stack_text import Stack
 from rqps.store.schemas import THREADS
 
 LOOKS_PER_S = 49
-WAITS: dict[str, tuple[int, ...]] = {
-    "network": (7, 23, 43, 44, 45, 46, 47, 232, 270, 271, 281, 288, 441),
-    "lock": (202, 220, 449),
-    "disk": (0, 1, 17, 18, 19, 20, 26, 74, 75, 208, 277, 285, 295, 296, 306, 333, 426),
-    "timer": (34, 35, 128, 230),
+WAITS: dict[str, dict[int, str]] = {
+    "network": {
+        **{7: "poll", 23: "select", 43: "accept", 44: "sendto", 45: "recvfrom", 46: "sendmsg", 47: "recvmsg"},
+        **{232: "epoll_wait", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait", 288: "accept4", 441: "epoll_pwait2"},
+    },
+    "lock": {202: "futex", 220: "semtimedop", 449: "futex_waitv"},
+    "disk": {
+        **{0: "read", 1: "write", 17: "pread64", 18: "pwrite64", 19: "readv", 20: "writev", 26: "msync", 74: "fsync"},
+        **{75: "fdatasync", 208: "io_getevents", 277: "sync_file_range", 285: "fallocate", 295: "preadv"},
+        **{296: "pwritev", 306: "syncfs", 333: "io_pgetevents", 426: "io_uring_enter"},
+    },
+    "timer": {34: "pause", 35: "nanosleep", 128: "rt_sigtimedwait", 230: "clock_nanosleep"},
 }
-"""Maps each kind of wait to the numbers on x86-64 of the system calls that wait in this way, such as poll and recv
-for the network, futex for a lock."""
-_KIND = {str(number).encode(): kind for kind, numbers in WAITS.items() for number in numbers}
+"""Maps each kind of wait to the system calls that wait in this way, by their numbers on x86-64."""
+CALLS = {str(number).encode(): name for calls in WAITS.values() for number, name in calls.items()}
+_KIND = {str(number).encode(): kind for kind, calls in WAITS.items() for number in calls}
 RUNNING, OTHER = "running", "other"
+RUNNING_NOW = b"running"
+"""The kernel's word in place of a system call for a thread that runs, or is ready to run."""
 KINDS = (RUNNING, *WAITS, OTHER)
 
 
@@ -62,16 +71,30 @@ def _of_all(pids: Iterable[int], file: str) -> Iterator[tuple[int, bytes]]:
 class ThreadLooks:
     """Samples the activity of each thread `per_s` times a second, from `begin` to `end`."""
 
-    def __init__(self, pids: Callable[[], Sequence[int]], per_s: int = LOOKS_PER_S) -> None:
-        """`pids` is a function that returns the processes that exist at the time of the call."""
+    def __init__(self, pids: Callable[[], Sequence[int]], per_s: int = LOOKS_PER_S, places: bool = False) -> None:
+        """`pids` is a function that returns the processes that exist at the time of the call. With `places`, each
+        look also reads the function of the kernel in which a thread waits."""
         self._pids, self._per_s = pids, per_s
+        self._read = ("syscall", "wchan") if places else ("syscall",)
         self.processes: dict[int, None] = {}
         """All processes that were seen, in the order in which they appeared."""
-        self.seen: dict[int, Counter[str]] = defaultdict(Counter)
-        """Maps each thread to the number of times that it was seen in each activity."""
-        self._files: dict[int, int] = {}
+        self.calls: dict[int, Counter[tuple[bytes, ...]]] = defaultdict(Counter)
+        """Maps each thread to the number of times that it was seen in each system call, or in each system call and
+        function of the kernel."""
+        self.number = 0
+        """The number of looks so far."""
+        self._files: dict[int, list[int]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rqps-looks", daemon=True)
+
+    @property
+    def seen(self) -> dict[int, Counter[str]]:
+        """Maps each thread to the number of times that it was seen in each kind of activity."""
+        seen: dict[int, Counter[str]] = defaultdict(Counter)
+        for thread, calls in list(self.calls.items()):
+            for (call, *_), times in list(calls.items()):
+                seen[thread][RUNNING if call == RUNNING_NOW else _KIND.get(call, OTHER)] += times
+        return seen
 
     def begin(self) -> None:
         self._thread.start()
@@ -83,22 +106,19 @@ class ThreadLooks:
             self._thread.join()
 
     def _run(self) -> None:
-        number = 0
         while not self._stopped.wait(1 / self._per_s):
-            if number % self._per_s == 0:  # look for new threads once a second
+            if self.number % self._per_s == 0:  # look for new threads once a second
                 self._open()
-            number += 1
-            for thread, file in list(self._files.items()):
-                try:
-                    call = os.pread(file, 256, 0).split(None, 1)[:1]  # "running", or the call's number and arguments
-                except OSError:  # the thread has ended
-                    os.close(self._files.pop(thread))
+            self.number += 1
+            for thread, files in list(self._files.items()):
+                try:  # the first word of `syscall` is "running" or the call's number
+                    call = tuple(b"".join(os.pread(file, 256, 0).split(None, 1)[:1]) for file in files)
+                except OSError:
+                    self._close(thread)  # it has ended
                     continue
-                kind = RUNNING if call == [b"running"] else _KIND.get(b"".join(call), OTHER)
-                self.seen[thread][kind] += 1
-        for file in self._files.values():
-            os.close(file)
-        self._files.clear()
+                self.calls[thread][call] += 1
+        for thread in list(self._files):
+            self._close(thread)
 
     def _open(self) -> None:
         for pid in self._pids():
@@ -106,7 +126,12 @@ class ThreadLooks:
             with suppress(OSError):  # the process has ended, or we may not read its files
                 for thread in thread_ids(pid):
                     if thread not in self._files:
-                        self._files[thread] = os.open(f"/proc/{pid}/task/{thread}/syscall", os.O_RDONLY)
+                        paths = [f"/proc/{pid}/task/{thread}/{name}" for name in self._read]
+                        self._files[thread] = [os.open(path, os.O_RDONLY) for path in paths]
+
+    def _close(self, thread: int) -> None:
+        for file in self._files.pop(thread):
+            os.close(file)
 
 
 def threads_table(

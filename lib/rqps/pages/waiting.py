@@ -9,7 +9,7 @@ from rqps import stats
 from rqps.numbers import formatted
 from rqps.pages import FirstPage
 from rqps.profile.pair import ASSUMED
-from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, left_out, time_of_clients
+from rqps.profile.waits import LEFT_OVER, NO_CPU, NOT_SEEN, idle_waits, left_out, sampling_note, time_of_clients
 from rqps.show import Claim, Clause, Nothing, Row, Sentences, few_rounds, finding, joined, listed, phrase, rounds_of
 from rqps.store import Study
 from rqps.store.schemas import RUNNING
@@ -31,7 +31,7 @@ def findings(study: Study, of: pl.DataFrame) -> Sentences:
         return Nothing([*_left_out(out, names)] or [f"No waits were recorded in this study. {advice}"])
     steps = [phrase("{}: {}", step, clause) for step, clause in _steps(of, study.card.base, names)]
     few = _left_out(out.join(of, on=["host", "step"], how="semi"), names)
-    return Sentences([*steps, _left(of, names), *few, *[ASSUMED] * (of["n"].min() == 1)])
+    return Sentences([*steps, _left(of, names), *few, *sampling_note(study), *[ASSUMED] * (of["n"].min() == 1)])
 
 
 def on_first_page(page: FirstPage) -> FirstPage:

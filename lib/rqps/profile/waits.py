@@ -13,7 +13,7 @@ from rqps.profile.connections import CONNECTION
 from rqps.profile.costs import COSTS, by_stack, named_stacks
 from rqps.stats.metrics import usable
 from rqps.store.read import Study, load
-from rqps.store.schemas import LOST, READY, RUNNING, UNSEEN, WAITING
+from rqps.store.schemas import LOST, READY, RUNNING, SYSTEM_CALL, UNSEEN, WAITING
 
 NO_CPU = "ready without a CPU"
 OTHER_WAIT = "something else"
@@ -21,12 +21,18 @@ NOT_SEEN = "not seen"
 """Time of a thread that was off the CPU before its first recorded event, and time in which its events were lost."""
 LEFT_OVER = "left over"
 """The clients' time minus the recorded time of the threads that serve them; it may be negative."""
+SAMPLED = (
+    "Waits were sampled from /proc, since switches of threads could not be recorded: a wait is known by its system "
+    "call, without the server's functions. A wait for another thread may be for a row lock, a latch or the log; a "
+    "wait for a socket may be for the client or for another session."
+)
 LEAST_RECORDED = 0.5
 """The waits of a round count only if perf recorded at least this share of the step, since the recorded waits are
 scaled up to the whole step."""
 _OF_EVENT = {RUNNING: "running", READY: NO_CPU, UNSEEN: NOT_SEEN, LOST: NOT_SEEN}
 WORK = "work"
 """The kind of wait of a background thread that has no work; all engines share this name."""
+DISK = "the disk"
 _FOR_WORK = ("a sleep", "another thread", "the system")
 _KEYS = ("host", "dbms", "round", "step")
 _ENOUGH = pl.col("share") >= LEAST_RECORDED
@@ -40,6 +46,8 @@ class Wait(NamedTuple):
     colour: str
     server: Sequence[str] = ()
     library: Sequence[str] = ()
+    calls: Sequence[str] = ()
+    """System calls in which a thread that serves a client waits in this way, for stacks without functions."""
     last_resort: bool = False
     """True if the wait is given only to stacks in which no function matches another wait."""
     counted: bool = True
@@ -78,21 +86,31 @@ def _patterns(engine: str) -> tuple[Patterns, ...]:
     )
 
 
+@cache
+def _of_calls(engine: str) -> dict[str, str]:
+    return {call: row.name for row in waits(engine) for call in row.calls}
+
+
 def wait_of(engine: str, stack: Sequence[str]) -> str:
     """The kind of wait of a thread with this stack. `stack` has the role of the thread, then readable names of
     functions, root first.
 
     The innermost function that matches a wait decides; waits of last resort count only if no other wait matches. A
-    background thread that only sleeps, or waits for another thread or the system, counts as waiting for work.
+    background thread that only sleeps, or waits for another thread or the system, counts as waiting for work. So does
+    a background thread that was sampled in any wait but for the disk.
 
     >>> [wait_of(ENGINES[0], [role, "clock_nanosleep"]) for role in ("connection", "io")]
     ['a sleep', 'work']
     """
+    is_sampled = len(stack) > 2 and stack[1] == SYSTEM_CALL
+    if is_sampled and stack[0] == CONNECTION and (wait := _of_calls(engine).get(stack[2])):
+        return wait
     of_engine, of_library = ([known.find(name) for name in reversed(stack[1:])] for known in _patterns(engine))
     if wait := next(filter(None, of_engine), None):
         return wait
     wait = next(filter(None, of_library), OTHER_WAIT)
-    return WORK if wait in _FOR_WORK and stack[0] != CONNECTION else wait
+    is_for_work = wait != DISK if is_sampled else wait in _FOR_WORK
+    return WORK if is_for_work and stack[0] != CONNECTION else wait
 
 
 def time_costs(
@@ -152,6 +170,11 @@ def time_of_threads(study: Study) -> pl.DataFrame:
     if recorded.runs.is_empty():
         return pl.DataFrame(schema=COSTS)
     return time_costs(recorded.stacks, recorded.threads, recorded.steps)
+
+
+def sampling_note(study: Study) -> list[str]:
+    """The sentence `SAMPLED` if waits of the study were sampled, otherwise nothing."""
+    return [SAMPLED] if time_of_threads(study)["stack"].list.contains(SYSTEM_CALL).any() else []
 
 
 def waiting(costs: pl.DataFrame) -> pl.DataFrame:

@@ -175,6 +175,10 @@ UNSEEN, LOST = "unseen", "lost"
 switches; together they cover all time of a thread. `ready` is time without a free CPU. `unseen` is time off the CPU
 that began before the recording. `lost` is time between switches that contradict each other. `ready` and `off-cpu`
 have the stacks at which threads left the CPU; the others have no stacks."""
+SYSTEM_CALL = "[system call]"
+"""The first frame of a stack that was sampled from /proc. The next frames are the thread's system call and, if the
+kernel shows it, the kernel's function that waits. Of such runs, `unseen` is time in waits whose system call could not
+be read, and `ready` has no stack."""
 
 STACKS: Columns = {
     **_STACK,
