@@ -499,7 +499,16 @@ def test_cmake_needs_the_compiler_of_cxx_too(project: Path, tmp_path: Path, monk
     for name in ("gcc", "cmake", "ninja"):
         (programs / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(programs))
-    assert making(project, "gcc o2", "cmake").recipe.missing() == {"g++": "g++"}
+    assert making(project, "gcc o2", "cmake").recipe.missing("8.0.99") == {"g++": "g++"}
+
+
+def test_later_releases_of_postgres_need_bison_and_flex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("gcc", "make", "perl"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    recipe = recipe_of("mine", "postgres", ["gcc", "o2"])
+    assert recipe.missing("16.10") == recipe.missing(None) == {}
+    assert recipe.missing("18.6") == {"bison": "bison", "flex": "flex"}
 
 
 def real(project: Path, **more: Any) -> BuildSpec:

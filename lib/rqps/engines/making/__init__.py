@@ -94,13 +94,13 @@ class Making:
         room = f"up to {megabytes(self.recipe.base.room_mb * 1_000_000)} in {cache_dir()}"
         lines = [f"{self.name}: {facts_of(self.spec.engine).title} from {state}", f"  {parts}"]
         lines += [f"  {self.recipe.version() or self.recipe.compiler}, {shlex.join(self.recipe.flags())}"]
-        if missing := self.recipe.missing():
+        if missing := self.recipe.missing(self.spec.version):
             lines.append(f"  missing: {', '.join(missing)}; apt install {' '.join(dict.fromkeys(missing.values()))}")
         return "\n".join([*lines, f"  {room}; the time left is known after the first steps"])
 
     def refuse_what_is_missing(self) -> None:
         """Refuses to begin if a program, a C header, disk space or the training is missing."""
-        if missing := self.recipe.missing():
+        if missing := self.recipe.missing(self.spec.version):
             what = f"builds.{self.name}: this machine lacks {', '.join(missing)}"
             raise RqpsError(what, fix=f"apt install {' '.join(dict.fromkeys(missing.values()))}")
         if self.recipe.profile and self.spec.training is None:
@@ -391,7 +391,7 @@ class _Maker:
         else:
             tool, merged = str(self._recipe.path("llvm-profdata")), f"{self._profile}/merged.profdata"
             shown = self._run([tool, "show", "--all-functions", merged], self._work, "reading the profile")
-            number, misfits = pgo.misfits_of_clang(shown, log)
+            number, misfits = pgo.misfits_of_clang(shown, log, self._work)
         what = f"{misfits:,} of {counted(number, 'function')} in the profile differ in this build"
         self._say(f"{self._name}: {what}")
         if misfits > MOST_MISFITS * number:

@@ -64,6 +64,8 @@ class Base(Strict):
     """Globs of the files in the source tree that a server needs."""
     programs: dict[str, str]
     """Maps each program that has to be on PATH to its Debian package."""
+    programs_from: dict[int, dict[str, str]] = Field(default_factory=dict)
+    """Further programs, as in `programs`, that releases from a major version on need."""
     headers: dict[str, str] = Field(default_factory=dict)
     """Maps each C header that has to be on this machine to its Debian package."""
     room_mb: int
@@ -177,7 +179,7 @@ class Recipe:
         them."""
         patches = [patch.read_text() for patch in self.patches]
         return [
-            self.base.model_dump(exclude={"collecting", "linked", "source_files", "headers"}),
+            self.base.model_dump(exclude={"collecting", "linked", "source_files", "headers", "programs_from"}),
             self.flags(),
             self.link(),
             self.options(),
@@ -191,9 +193,12 @@ class Recipe:
         path = compiler_path(self.compiler)
         return first_line(path) if path else ""
 
-    def missing(self) -> dict[str, str]:
-        """Maps each needed program and C header that is not on this machine to its Debian package."""
+    def missing(self, version: str | None) -> dict[str, str]:
+        """Maps each program and C header that this version needs and this machine lacks to its Debian package."""
         wanted = {**self.base.programs, self.compiler: PACKAGES[self.compiler]}
+        major = int((version or "0").partition(".")[0])
+        for first, programs in self.base.programs_from.items():
+            wanted |= programs if major >= first else {}
         headers = dict(self.base.headers)
         for part in self.parts.values():
             wanted |= {program: PACKAGES[program] for program in self._of(part).programs}
