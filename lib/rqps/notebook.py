@@ -69,8 +69,9 @@ LAST_LINES, LONGEST_WORDS = 5, 1000
 
 
 class SharedKernel:
-    """A Jupyter kernel that executes several read-only notebooks in turn: starting a kernel takes longer than many of
-    these notebooks. Before each notebook the kernel is reset. `variables` are added to its environment."""
+    """A Jupyter kernel that executes several notebooks in turn, which only read results: starting a kernel takes
+    longer than many of these notebooks. Before each further notebook the kernel's names and settings are reset.
+    `variables` are added to the environment of its process."""
 
     def __init__(self, log: Path, variables: Mapping[str, str]) -> None:
         self.log = log

@@ -438,7 +438,7 @@ class Facts:
     name: str
     """The engine's key in runs.yaml and the name of its folder."""
     title: str
-    """The engine's name for people."""
+    """The engine's name as readers see it; `name` is its key."""
     program: str
     """The file name of the engine's program. A `path` in runs.yaml that ends with this name is a build of the
     engine."""
@@ -549,8 +549,8 @@ def build_of(asked: str, builds: "Mapping[str, BuildSpec]", say: Say) -> "tuple[
 
 def build_in(tree: Path, say: Say) -> "tuple[str, BuildSpec]":
     """The build in a directory, and a name for the build. The build's engine is the one whose program is in the
-    directory. A directory without a version means the default engine, so the spec for another engine also has
-    the build's version, as in `postgres: "15.3"`."""
+    directory. A spec that has only a `path` stands for a build of the default engine; for another engine,
+    the spec also has the engine and the version that was found, as in `postgres: "15.3"`."""
     from rqps.engines.asked import BuildSpec
 
     name = re.sub(r"[^A-Za-z0-9_-]", "-", tree.name).lstrip("-") or "build"

@@ -22,8 +22,8 @@ class MachineState(NamedTuple):
     """The state of a study's machine, as medians over its steps."""
 
     room_mb: float
-    """The room in the cache: the size of the largest memory area in which a read takes less than half as long as in
-    the largest area that was read."""
+    """The part of the last-level cache that this machine can use. Reads from areas of several sizes are timed; the
+    room is the size of the largest area whose reads take less than half as long as those from the largest area."""
     cache_mb: float | None
     """The size of the last-level cache, as the CPU reports it."""
     clock_ghz: float

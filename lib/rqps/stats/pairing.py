@@ -8,7 +8,8 @@ from rqps.errors import RqpsError
 from rqps.study import SMALLEST_EFFECT
 
 SHARES_SECONDS = pl.col("host_cpu_user_s").is_null()
-"""True if several servers took turns under the load of a step, so that each has only a share of every second."""
+"""True for a step of a duet: its servers share every second, so the host's CPU time can't be divided among them and
+is null."""
 IN_DUET = pl.col("side").is_not_null()
 """True for a run of one server of a duet."""
 VERDICT_SETTINGS = {"looks": pl.lit(1, pl.Int32), "smallest_effect": pl.lit(SMALLEST_EFFECT)}

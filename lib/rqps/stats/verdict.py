@@ -132,7 +132,8 @@ def for_other_hours() -> pl.Expr:
 
 
 def holds_for(compared: pl.DataFrame) -> str:
-    """The period for which the intervals of comparisons hold, in words.
+    """Words for the hours to which the confidence intervals of comparisons apply: those of the measurement or, with
+    enough occasions for every comparison, other hours of this machine.
 
     >>> [holds_for(pl.DataFrame({"occasions": [occasions]})) for occasions in (1, 2, 3)]
     ['this hour', 'these 2 hours', 'other hours of this machine']

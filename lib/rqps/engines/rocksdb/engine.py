@@ -203,7 +203,8 @@ class Database:
         return RqpsError(f"{self.name}: RocksDB {self.version} does not open: {why.strip()}", fix=fix)
 
     def way_out(self, output: str) -> str:
-        """The fix to print with an error message of RocksDB; empty if the fix is to change the config."""
+        """The fix to print with an error message of RocksDB about a full disk or a missing O_DIRECT; empty for any
+        other message."""
         if no_room(output):
             return "make room on the disk, set RQPS_SCRATCH to a folder on a larger one, or ask for fewer keys"
         if "irect I/O" in output or "O_DIRECT" in output:

@@ -13,8 +13,8 @@ FIRST_ROWS = 1000
 VOLATILE = ("memory",)
 """Storage engines that lose their rows when the server ends."""
 ALONE = "heap"
-"""The storage engine of PostgreSQL, which has no other. Queries of PostgreSQL take no index hints, and mysqlslap
-can't run them."""
+"""The engine in the names of PostgreSQL's steps, which is its table access method. A study with it has no other
+engine, no query with an index hint, and no mysqlslap."""
 NAME = re.compile(r"(?P<engine>[a-z][a-z0-9_]*)\.(?P<kind>[a-z-]+)@(?P<clients>[1-9]\d*)")
 
 
