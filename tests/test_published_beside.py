@@ -136,7 +136,8 @@ def test_a_study_that_can_not_be_compared_is_reported_and_hides_no_other(numbers
     result = beside(numbers, "synthetic", data)
     assert not result.ours
     (text, nothing) = [*what_differs(result)]
-    assert text.startswith("The study synthetic is left out: here: runs with different placement can't be compared")
+    why = "here: runs with different placement can't be in one comparison"
+    assert text.startswith(f"The study synthetic is left out: {why}")
     assert nothing.startswith("No study of sysbench has been measured here")
 
 
