@@ -4,7 +4,7 @@ One sysbench loads one server; observing is switched on and off every few second
 that both sides of a pair are neighbours in time. The goal is a ratio of at least 0.99.
 
 The CPU's own counters are on while it is observed, as in a run. Where it has none, the kernel's clock stands in for
-each of them: the kernel counts it for every thread and reads it at every switch, too.
+each of them: the kernel counts it for every thread and reads it at every switch, too. `--as-here` leaves it out.
 """
 
 import os
@@ -23,10 +23,13 @@ from rqps.workloads.sysbench.steps import find
 options = choosing(__doc__)
 options.add_argument("--pairs", type=int, default=40)
 options.add_argument("--seconds", type=int, default=2, help="of each half of a pair")
+options.add_argument(
+    "--as-here", action="store_true", help="as a run on this machine: without stand-ins for counters"
+)
 asked = options.parse_args()
 with closing(EventCounters([os.getpid()])) as own:
     readable = None not in own.read().values()
-EVENTS = HARDWARE if readable else dict.fromkeys(HARDWARE, TASK_CLOCK)
+EVENTS = HARDWARE if readable or asked.as_here else dict.fromkeys(HARDWARE, TASK_CLOCK)
 parameters = SysbenchParameters(index_first=True, seconds=asked.pairs * 2 * asked.seconds, warmup_seconds=2)
 
 
