@@ -142,7 +142,7 @@ def _tree(pair: Pair, fold_below: float) -> pl.DataFrame:
 
 
 def _sums(values: list[float], parts: Iterable[list[slice]]) -> list[float]:
-    return [sum((sum(values[rows]) for rows in slices), 0.0) for slices in parts]
+    return [sum([sum(values[rows]) for rows in slices], 0.0) for slices in parts]
 
 
 def _as_words(pair: Pair) -> tuple[pl.DataFrame, dict[str, str]]:

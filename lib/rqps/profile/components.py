@@ -135,8 +135,12 @@ def component_of(engine: str, stack: Sequence[str]) -> str:
     if not stack:
         return OTHER
     in_kernel = stack[-1].endswith(KERNEL_MARK)
-    nearest_first = [name for name in reversed(stack) if name.endswith(KERNEL_MARK) == in_kernel]
-    claims = (claim(engine, name, last_resort) for last_resort in (False, True) for name in nearest_first)
+    claims = (
+        claim(engine, name, last_resort)
+        for last_resort in (False, True)
+        for name in reversed(stack)
+        if name.endswith(KERNEL_MARK) == in_kernel
+    )
     return next(filter(None, claims), OTHER)
 
 

@@ -58,8 +58,10 @@ def stack_costs(stacks: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.
 
 def instruction_costs(instructions: pl.DataFrame | pl.LazyFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Counted instructions per operation by stack; `steps` are the steps of the same runs."""
-    rows, named = named_stacks(instructions.lazy().filter(pl.col("instructions") > 0).collect())
-    counted = rows.join(_per_operation(steps, pl.lit(1.0)).drop("engine"), on=["run", *_KEYS], maintain_order="left")
+    columns = ["run", *_KEYS, "engine", "role", "frames", "modules", "instructions"]
+    rows, named = named_stacks(instructions.lazy().filter(pl.col("instructions") > 0).select(columns).collect())
+    per_operation = _per_operation(steps, pl.lit(1.0)).select("run", "step", "per_operation")
+    counted = rows.join(per_operation, on=["run", "step"], maintain_order="left")
     cost = pl.col("instructions") * pl.col("per_operation")
     return by_stack(counted.with_columns(cost=cost, samples=pl.lit(None, pl.Float64)), named)
 
@@ -124,11 +126,17 @@ def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     Most rows repeat the frames of other rows (96 % of the rows of counted instructions), so each distinct stack is
     parsed once.
     """
-    frames = ["role", "frames", "modules"]
+    frames = ["role", "frames", "in_kernel"]
     # Lists of numbers are grouped in half the time of lists of names.
-    numbered = rows.select("engine", "role", pl.col("frames", "modules").cast(pl.List(pl.Categorical)))
+    in_kernel = pl.element().str.starts_with(_KERNEL).fill_null(False)
+    numbered = rows.select(
+        "engine",
+        "role",
+        pl.col("frames").cast(pl.List(pl.Categorical)),
+        in_kernel=pl.col("modules").list.eval(in_kernel),
+    )
     groups = numbered.with_row_index("row").group_by("engine", *frames, maintain_order=True).agg("row")
-    different = groups.with_columns(pl.col("frames", "modules").cast(pl.List(pl.String)))
+    different = groups.with_columns(pl.col("frames").cast(pl.List(pl.String)))
     stacks = [pl.DataFrame(schema={"stack": COSTS["stack"], "component": pl.String, "row": different.schema["row"]})]
     # Each engine names functions in its own way.
     for of_engine in different.partition_by("engine", maintain_order=True):
@@ -136,32 +144,40 @@ def named_stacks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
             stacks.append(_stacks_of(part["engine"][0], part.select(frames)).hstack(part.select("row")))
     named = pl.concat(stacks).group_by("stack", "component", maintain_order=True).agg(pl.col("row").list.explode())
     numbers = named.with_row_index("number").select("number", "row").explode("row").drop_nulls().sort("row")
-    return rows.drop(frames).with_columns(numbers["number"]), named.drop("row")
+    return rows.drop("role", "frames", "modules").with_columns(numbers["number"]), named.drop("row")
 
 
 def by_stack(rows: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
+    """The costs of all operations by stack; `rows` has the number of each stack in `named`."""
+    # The rows of an operation follow one another, and a number is grouped and sorted faster than five names.
+    keys = [*_KEYS, "engine"]
+    is_first = rows.select(pl.any_horizontal(pl.col(key).ne_missing(pl.col(key).shift()) for key in keys)).to_series()
+    firsts = rows.filter(is_first).select(keys)
+    known = firsts.unique().sort(keys)
+    place = firsts.join(known.with_row_index("place"), on=keys, how="left", maintain_order="left")["place"]
+    numbered = rows.select("number", "samples", "cost", place[is_first.cum_sum() - 1])
     samples = pl.when(pl.col("samples").is_not_null().all()).then(pl.col("samples").sum())
-    costs = rows.group_by(*_KEYS, "engine", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
+    costs = numbered.group_by("place", "number", maintain_order=True).agg(samples, pl.col("cost").sum())
     # The order is fixed: the last digit of later sums depends on the order of rows, and ranks depend on the sums.
-    costs = costs.sort(*_KEYS, "cost", descending=[*(False for _ in _KEYS), True], maintain_order=True)
-    return costs.hstack(named[costs["number"]]).select(pl.col(name).cast(kind) for name, kind in COSTS.items())
+    costs = costs.sort("place", "cost", descending=[False, True], maintain_order=True)
+    named_costs = costs.hstack(known[costs["place"]]).hstack(named[costs["number"]])
+    return named_costs.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 
 
 def _stacks_of(engine: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """The readable `stack` of each row of `role, frames, modules`, root first, and its `component`.
+    """The readable `stack` of each row of `role, frames, in_kernel`, root first, and its `component`.
 
     A stack begins with the role of its thread. So that stacks of two releases can be compared, frames are left out
     that only some releases have: those that the engine's `renames.yaml` lists under `starts` or `layers`, and callers
     that have no name or are listed under `passed`.
     """
     numbered = frame.with_row_index("row")
-    long = numbered.select("row", "frames", "modules").explode("frames", "modules").drop_nulls("frames")
+    long = numbered.select("row", "frames", "in_kernel").explode("frames", "in_kernel").drop_nulls("frames")
     # Each name is looked up as a kernel function and as a program's function; then numbers replace the names.
     raw = long["frames"].unique()
-    in_kernel = pl.col("modules").str.starts_with(_KERNEL).fill_null(False).cast(pl.UInt32)
-    number = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32) * 2 + in_kernel
+    place = pl.col("frames").cast(pl.Enum(raw)).to_physical().cast(pl.UInt32)
     known = _known(engine, [(name, kernel) for name in raw for kernel in (False, True)])
-    long = long.select("row", number.alias("number"))
+    long = long.select("row", number=place * 2 + pl.col("in_kernel"))
     long = pl.concat([long, known[long["number"]]], how="horizontal").filter(~pl.col("left_out"))
     # Leaves out unnamed callers, and `passed` callers, which only some builds have in otherwise equal stacks.
     is_caller = pl.col("row") == pl.col("row").shift(-1)

@@ -158,7 +158,7 @@ def content_of(notebook: NotebookNode) -> Content:
         if cell.cell_type == "markdown":
             _add_prose(content, cell.source, FOLDED in cell.metadata.get("tags", ()))
         elif cell.cell_type == "code" and cell.source.strip():
-            html = Markup(_PLAIN.sub(r"\1", Highlight2HTML()(cell.source)))  # type: ignore[no-untyped-call]
+            html = _highlighted(cell.source)
             # If the code cell before had no output, both cells are shown as one.
             if content.parts and content.parts[-1].kind == "code":
                 html = content.parts.pop().html + html
@@ -171,6 +171,12 @@ def content_of(notebook: NotebookNode) -> Content:
         # One script serves all drawings of the page.
         content.parts.append(Part("drawing", html=Markup(script_element())))
     return content
+
+
+@cache
+def _highlighted(code: str) -> Markup:
+    """The HTML of a cell's code. The notebooks of a study's runs have the same cells."""
+    return Markup(_PLAIN.sub(r"\1", Highlight2HTML()(code)))  # type: ignore[no-untyped-call]
 
 
 def _without_programs(notebook: NotebookNode) -> NotebookNode:

@@ -108,23 +108,22 @@ def _amounts(study: Study, steps: pl.DataFrame, kinds: Sequence[str]) -> pl.Data
     """The amount of each run, step, kind and purpose. The kinds are names of fields of an engine's facts: `written`,
     `read`, `syncs` and `pages`."""
     value = pl.col("value").cast(pl.Float64, strict=False)
-    moments = study.status.select("run", "step", "moment", "name", "object", value=value).drop_nulls("value")
+    status = study.status.filter(pl.col("run").is_in(steps["run"].unique().implode()))
+    moments = status.select("run", "step", "moment", "name", "object", value=value).drop_nulls("value")
     moments = moments.join(steps.lazy().select("run", "step"), on=["run", "step"], how="semi")
     engines = {(run, step): engine for run, step, engine in steps.select("run", "step", "engine").iter_rows()}
     texts = dict.fromkeys(("run", "step", "kind", "purpose"), pl.String)
+    counts: dict[tuple[str, str], dict[str, dict[str | CountOf, float]]] = {}
+    for run, step, moment, name, of, count in moments.collect().iter_rows():
+        at = counts.setdefault((run, step), {}).setdefault(moment, {})
+        at[name if of is None else CountOf(name, of)] = count
     rows = []
-    for (run, step), status in moments.collect().group_by("run", "step", maintain_order=True):
-        at = {moment: _counts(of) for (moment,), of in status.group_by("moment")}
-        readings = (engines[run, step], at.get("before", {}), at.get("after", {}))
+    for (run, step), of_moment in counts.items():
+        readings = (engines[run, step], of_moment.get("before", {}), of_moment.get("after", {}))
         for kind in kinds:
             for purpose, amount in growth(*readings, kind).items():
                 rows.append({"run": run, "step": step, "kind": kind, "purpose": purpose, "amount": amount})
     return pl.DataFrame(rows, schema={**texts, "amount": pl.Float64})
-
-
-def _counts(status: pl.DataFrame) -> Counts:
-    rows = status.select("name", "object", "value").iter_rows()
-    return {name if of is None else CountOf(name, of): value for name, of, value in rows}
 
 
 def growth(engine: str, before: Counts, after: Counts, kind: str = "written") -> Mapping[str, float]:

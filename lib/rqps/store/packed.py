@@ -143,7 +143,9 @@ class Packed:
                 rows = scanned(source := self._as_packed(file))
                 height = self._height(name, source)
             for at in range(0, height, _ROWS_AT_ONCE):
-                yield rows.slice(at, _ROWS_AT_ONCE).with_columns(**newer)
+                # Of a slice, polars reads all rows; without one it leaves out those that a filter does not need.
+                part = rows.slice(at, _ROWS_AT_ONCE) if height > _ROWS_AT_ONCE else rows
+                yield part.with_columns(**newer)
 
         remote = "://" in self.place
         rows = scanned(f"{self.place}/{file}").with_columns(**newer) if remote else deferred(schema, parts)
