@@ -574,6 +574,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begins no further fault after these")
     parser.add_argument("--table", type=Path, help="the page that gets the table in place of the one that it has")
     asked = parser.parse_args(argv)
+    rqps.save_cpu()
     folder = asked.folder or Path(tempfile.gettempdir()) / f"rqps-campaign-{asked.seed}"
     campaign, saved = Campaign(folder), asked.outcomes or folder / f"outcomes-{asked.seed}.jsonl"
     stops = time.monotonic() + 60 * asked.minutes

@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from compilers import clang_in
 from hypothesis import HealthCheck, settings
 from releases import Site, served
 from rqps.engines.cache import cache_dir
+from rqps.measure.machine import STATE_MS
 from rqps.scratch import Scratch
 from rqps.show.renderer import PICTURES
 from synthetic import shape_of_many, write_study
@@ -63,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CACHE] = Scratch(users / "tests")
     os.environ["RQPS_CACHE"] = str(config.stash[CACHE].path)
     os.environ["RQPS_HOST_LOCK"] = ""  # so does each test that has a cache of its own
+    os.environ[STATE_MS] = "2"
     share_cache(config.stash[CACHE].path, users, "data")
 
 
@@ -164,6 +166,22 @@ def undrawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Notebooks leave their charts to another process, and nobody draws them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(PICTURES, str(tmp_path_factory.mktemp("pictures")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def reader_of_reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from rqps.report.site import reading
+
+    with reading(tmp_path_factory.mktemp("kernel") / "executed") as reader:
+        yield reader
+
+
+@pytest.fixture(scope="module")
+def one_kernel(reader_of_reports: Any) -> Iterator[None]:
+    """Reports share a kernel, and the process that draws their charts: these take 2 s of CPU to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rqps.report.site.reading", lambda _folder: nullcontext(reader_of_reports))
         yield
 
 

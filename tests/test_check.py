@@ -23,6 +23,8 @@ PAGE, ROUNDS, DATA = "relative_throughput.html", "rounds.html", "synthetic.rqps"
 RUN = "run=r02@my2.base@here"
 OF_A_RUN = "runs/r01@my1.base@here.html"
 
+pytestmark = pytest.mark.usefixtures("one_kernel")
+
 
 @pytest.fixture(scope="module")
 def notebooks(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -153,6 +153,7 @@ def test_the_rounds_of_a_number_lead_to_the_screen_of_its_host(
         assert tab.run("location.hash").endswith("&host=twin")
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_on_a_page_the_hosts_stand_below_each_other(browser: Browser, data: Path, tmp_path: Path) -> None:
     notebooks = only_relative_throughput(tmp_path / "notebooks/analysis")
     page = build("synthetic", data, tmp_path / "report", notebooks).parent / "relative_throughput.html"

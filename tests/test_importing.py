@@ -397,6 +397,7 @@ def test_four_rounds_have_verdicts_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.page
+@pytest.mark.usefixtures("one_kernel")
 def test_the_first_page_of_an_imported_study_answers_without_a_verdict(tmp_path: Path) -> None:
     root = tmp_path / "r"
     for build, speed in {"my5651": 1.0, "my8043": 0.70, "my8044": 0.714}.items():

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from rqps.published.insert_columns import PUBLISHED
 from rqps.report import build as build_report
 from test_importing import NEW, OLD, POINTS, imported, of, write_mytools
@@ -37,6 +38,7 @@ def write_clients(folder: Path, step: str, queries: Sequence[int], clients: int 
         (folder / step / f"o.ib.dop{clients}.{number}").write_text(text)
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_summaries_of_the_insert_benchmark_are_steps(tmp_path: Path) -> None:
     theirs = tmp_path / "apu.dop4"
     write_summary(theirs, "l.i0", {OLD: (50_000, 0), NEW: (40_000, 0)})

@@ -7,7 +7,7 @@ import synthetic_inserts as made_up
 from browser import DESKTOP, Browser, Tab, each_width, opened
 from rqps.report import build
 
-pytestmark = pytest.mark.page
+pytestmark = [pytest.mark.page, pytest.mark.usefixtures("one_kernel")]
 
 NOTEBOOK = Path(__file__).parent.parent / "notebooks/analysis/insert_benchmark_report.ipynb"
 PAGE = f"{NOTEBOOK.stem}.html"

@@ -93,7 +93,7 @@ def test_counts_are_per_operation_as_means_of_the_rounds() -> None:
 @pytest.mark.live
 @pytest.mark.parametrize("dbms", ["my5624.latches", "my5722.latches", "my8033.latches", "my97.latches"])
 def test_each_release_counts_the_waits_for_single_latches(dbms: str, short: Path) -> None:
-    few = SysbenchParameters(steps=("update-one",), table_rows=5000, seconds=3, warmup_seconds=1, threads=16)
+    few = SysbenchParameters(steps=("update-one",), table_rows=5000, seconds=2, warmup_seconds=0, threads=16)
     run = run_of(dbms, few, "busy-wait")
     prepared = prepare(run, print)
     copy_folder(loaded_data(run, prepared, print), short / "data")

@@ -88,6 +88,7 @@ def test_a_run_of_the_study_leaves_its_card_and_a_cell_may_run_again(
     assert (card.rounds, card.dbms) == (6, tuple(everyone))
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("notebook", "dbms", "parameters"),
     [

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from rqps.measure import machine
-from rqps.measure.machine import SIZES_KB, MachineStates, read_state
+from rqps.measure.machine import SIZES_KB, STATE_MS, MachineStates, read_state
 from rqps.store.manifest import Warning_
 
 
-def test_memory_is_farther_away_the_more_of_it_is_walked() -> None:
+def test_memory_is_farther_away_the_more_of_it_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STATE_MS)
     state = {row["kb"]: row["load_ns"] for row in read_state((0,))}
     assert tuple(state) == SIZES_KB
     assert 0 < state[0] < state[16] < state[65536]

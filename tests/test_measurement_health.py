@@ -208,6 +208,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("synthetic", data, data / "report", notebooks).parent
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_the_first_page_of_a_report_has_the_sentence(report: Path) -> None:
     index = (report / "index.html").read_text()
     assert 'class="nothing" title="This study is not reliable: the base is called different' in index

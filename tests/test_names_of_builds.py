@@ -128,6 +128,7 @@ def test_hosts_that_compile_otherwise_leave_the_names_of_builds(folder: Path) ->
     assert stats.names(both)["short"].to_list() == ["8.0.28 by gcc -O2", "8.0.28 (my1)"]
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_the_sample_has_its_builds_in_the_legend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (notebooks := tmp_path / "notebooks").mkdir()
     shutil.copy(NOTEBOOKS / "relative_throughput.ipynb", notebooks)

@@ -19,7 +19,7 @@ from synthetic_report import only_relative_throughput, write_report
 PAGE, DATA = "relative_throughput.html", "synthetic.rqps"
 FRAME = "document.querySelector('iframe')?.contentDocument"
 
-pytestmark = pytest.mark.page
+pytestmark = [pytest.mark.page, pytest.mark.usefixtures("one_kernel")]
 
 
 @pytest.fixture(scope="module")

@@ -106,6 +106,7 @@ def test_a_sample_takes_few_files_and_fewer_bytes(study: str, tmp_path: Path) ->
     same(rqps.load(made, mode=None), folders)
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_pages_are_the_same(tmp_path: Path) -> None:
     data = write_duets(tmp_path / "data", rounds=4)
     notebooks = small_analysis(tmp_path / "notebooks/analysis")

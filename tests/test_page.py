@@ -8,7 +8,7 @@ from rqps.report import build
 from synthetic import Shape, write_study
 from synthetic_report import HOSTILE, only_relative_throughput, write_report
 
-pytestmark = pytest.mark.page
+pytestmark = [pytest.mark.page, pytest.mark.usefixtures("one_kernel")]
 
 PAGES = ("index.html", "relative_throughput.html", "runs/r01@my1.base@here.html")
 

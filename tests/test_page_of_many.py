@@ -11,7 +11,7 @@ from rqps.report.one_file import one_file
 from synthetic import shape_of_many
 from synthetic_report import only_relative_throughput, write_report
 
-pytestmark = pytest.mark.page
+pytestmark = [pytest.mark.page, pytest.mark.usefixtures("one_kernel")]
 
 PAGE = "relative_throughput.html"
 HEATMAP, MULTIPLES = "all-steps-at-a-glance-chart", "over-the-releases-chart"

@@ -55,6 +55,7 @@ def test_a_study_with_measured_parts_gets_their_page(levels: int, tmp_path: Path
     assert ("perf_schema_instruments" in chosen(tmp_path, "apart")) == bool(levels)
 
 
+@pytest.mark.usefixtures("one_kernel")
 def test_steps_of_less_than_a_second_have_a_page_too(tmp_path: Path, samples: Path) -> None:
     """A scan of the MEMORY engine is over before vmstat would show a line of it."""
     (tmp_path / "notebooks").mkdir()

@@ -35,7 +35,9 @@ NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.ENOSYS)
 SIZES_KB = (0, 16, *(256 << power for power in range(9)))
 """Sizes, in KB, of the working sets from which reads are timed. For size 0, an add instruction, which takes one CPU
 cycle, is timed in place of a read; 16 KB fit into every CPU's first-level cache."""
-MS_A_SIZE = 10
+MS_A_SIZE, STATE_MS = "10", "RQPS_STATE_MS"
+"""The milliseconds for each size, and the environment variable with other milliseconds for tests of rqps, which
+measure hundreds of states and compare none."""
 PATIENCE_S = 60
 
 
@@ -279,7 +281,8 @@ def read_state(cpus: Sequence[int]) -> list[dict[str, Any]]:
     """Measures the latency of a read from memory on one of these CPUs, for each working set in SIZES_KB. Returns rows
     of `kb` and `load_ns`; takes a fifth of a second."""
     program = compiled(Path(__file__).with_name("chase.c"))
-    command = keeper.command("exec", [str(program), *map(str, (MS_A_SIZE, *SIZES_KB))], cpus=tuple(cpus))
+    words = [str(program), os.environ.get(STATE_MS, MS_A_SIZE), *map(str, SIZES_KB)]
+    command = keeper.command("exec", words, cpus=tuple(cpus))
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired) as error:
