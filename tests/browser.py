@@ -215,10 +215,13 @@ class Tab:
         """Loads an address in place of the present page, on a screen of this width."""
         self.call("Page.navigate", url="about:blank")  # or the present page would draw its charts for that width
         self.wait_for("location.protocol === 'about:'")
-        phone = width < 600
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
+        self.resize(width)
         self.call("Page.navigate", url=address)
         self.wait_for("document.readyState === 'complete' && location.protocol !== 'about:'")
+
+    def resize(self, width: int) -> None:
+        phone = width < 600
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=phone)
 
     def wait_for_charts(self) -> int:
         """The number of charts, once each is a drawing and no picture stands in for one."""
