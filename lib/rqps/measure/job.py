@@ -24,7 +24,6 @@ from rqps.measure import placement
 from rqps.measure.machine import nearest_existing
 from rqps.measure.notes import Notes
 from rqps.measure.recording import sampled_event
-from rqps.measure.sampled_waits import waits_are_sampled
 from rqps.notebook import LOGS, SOCKET
 from rqps.numbers import counted, gigabytes, megabytes
 from rqps.scratch import refuse_long, socket_of_any
@@ -164,8 +163,11 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     if "stacks" in modes:
         perf(say)
         sampled_event()
-    if "waits" in modes and not waits_are_sampled():
-        perf(say)
+    if "waits" in modes:
+        from rqps.measure.sampled_waits import waits_are_sampled  # imports polars, which other runs do not need yet
+
+        if not waits_are_sampled():
+            perf(say)
     if "instructions" in modes:
         valgrind(say)
     refuse_uncountable(runs)
