@@ -45,9 +45,9 @@ bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.m
 	@for benchmark in observation generator starting profiling inlining relating packing differing counting hosts scenario folding flame_page one_file refusing insert_benchmark rocksdb writes spinning wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done; $(BIN)/python benchmarks/profiling.py --waits
 
 SAMPLES := $(or $(STUDY),releases sysbench-releases point-lookups where-did-it-go ps-by-release ps-scenarios \
-  ps-statements ps-statements-as-text ps-instruments ps-cost-insert ps-index-creation-counts insert-releases-cpu insert-releases-io sysbench-releases-io rocksdb-io writes-of-inserts waits-of-updates \
+  ps-statements ps-statements-as-text ps-instruments ps-cost-insert ps-index-creation ps-index-creation-counts insert-releases-cpu insert-releases-io sysbench-releases-io rocksdb-io writes-of-inserts waits-of-updates \
   rocksdb-releases rocksdb-reads \
-  rocksdb-variations rocksdb-history rocksdb-history-timed rocksdb-history-writes pg-releases pg-releases-since-16 pg-insert pg-lookups mysql-history mysql-history-timed pg-history \
+  rocksdb-variations rocksdb-history rocksdb-history-timed rocksdb-history-writes pg-releases pg-releases-since-16 pg-insert pg-insert-since-16 pg-lookups mysql-history mysql-history-timed pg-history \
   pg-compiler-builds pg-compiler-builds-insert pg-layouts)
 
 sample: measure keep  ## measure the studies in data/sample again, or STUDY=NAME alone, and keep them there

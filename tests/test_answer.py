@@ -155,7 +155,7 @@ def test_the_kind_of_question_follows_from_what_differs(study: str, kind: str, s
             "writes_explained",
             "Written per operation by 5.7.22 (4 rounds, which differ ",
         ),
-        ("waits-of-updates", "waits", "waiting", "insert: 5.6.24 waits longest, "),
+        ("waits-of-updates", "waits", "waiting", "insert: 8.0.33 waits longest, "),
     ],
 )
 def test_a_study_of_bytes_or_waits_answers_with_them(
