@@ -42,7 +42,7 @@ lab: $(STAMP)  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --LabApp.expose_app_in_browser=True $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 bench: $(STAMP)  ## rerun the benchmarks of rqps itself, see benchmarks/README.md
-	@for benchmark in observation generator starting profiling inlining relating packing differing counting hosts scenario folding flame_page one_file refusing insert_benchmark rocksdb writes spinning wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done; $(BIN)/python benchmarks/profiling.py --waits
+	@for benchmark in observation generator starting profiling inlining relating packing differing counting hosts scenario folding flame_page one_file refusing insert_benchmark rocksdb writes spinning wall_time; do $(BIN)/python benchmarks/$$benchmark.py; done; for observed in --waits --sampled; do $(BIN)/python benchmarks/profiling.py $$observed; done
 
 SAMPLES := $(or $(STUDY),releases sysbench-releases point-lookups where-did-it-go ps-by-release ps-scenarios \
   ps-statements ps-statements-as-text ps-instruments ps-cost-insert ps-index-creation ps-index-creation-counts insert-releases-cpu insert-releases-io sysbench-releases-io rocksdb-io writes-of-inserts waits-of-updates \

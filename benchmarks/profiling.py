@@ -29,7 +29,7 @@ options.add_argument("--seconds", type=int, default=2, help="of each half of a p
 options.add_argument("--step", default="point-query")
 options.add_argument("--threads", type=int, default=1)
 options.add_argument("--waits", action="store_true", help="record waits instead of sampling stacks")
-options.add_argument("--sampled", action="store_true", help="sample waits from /proc, as without perf")
+options.add_argument("--sampled", action="store_true", help="sample waits from /proc: what runs do without perf")
 asked = options.parse_args()
 seconds = asked.pairs * 2 * asked.seconds
 parameters = SysbenchParameters(index_first=True, seconds=seconds, warmup_seconds=2, threads=asked.threads)
