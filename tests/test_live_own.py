@@ -16,9 +16,12 @@ from child import rqps as command
 from live_server import House, run_of, server_of
 from live_study import Place
 from rqps.errors import RqpsError
+from rqps.measure.job import read_job
 from rqps.report.site import WITHOUT_STATEMENTS
 from rqps.store import packing
 from rqps.store.read import load as read
+from rqps.store.schemas import TABLES
+from rqps.study.reading import beside_runs_yaml, look_beside
 from rqps.workloads.own import tables_file
 from rqps.workloads.own.parameters import OwnParameters
 from rqps.workloads.own.workload import Own
@@ -198,6 +201,26 @@ def test_rows_of_a_million_come_back(shop: Shop) -> None:
     assert answer.columns["transactions"] == 2
 
 
+def test_texts_of_digits_and_bytes_stay_what_they_are(shop: Shop) -> None:
+    table = "CREATE TABLE phones (phone VARCHAR(20) PRIMARY KEY, tag VARBINARY(9), area INT)"
+    rows = "INSERT INTO phones VALUES ('4930123', 'a1', 30), ('4930124', 'b2', 30)"
+    shop.ask("DROP TABLE IF EXISTS phones", table, rows, database="rqps")
+    values: dict[str, Any] = {"phone": "phones.phone"}
+    values |= {name: {"column": f"phones.{name}", "same_row_as": "phone"} for name in ("tag", "area")}
+    sql = "SELECT 1 FROM phones WHERE phone = {phone} AND tag = {tag} AND area = {area}"
+    _, done = shop.do({"sql": sql, "values": values, "rows": 1})
+    where = "SELECT 1 FROM phones WHERE phone = "
+    rest = {text.removeprefix(where) for text in done if text.startswith(where)}
+    assert rest == {"'4930123' AND tag = 'a1' AND area = 30", "'4930124' AND tag = 'b2' AND area = 30"}
+
+
+def test_a_statement_with_other_bytes_than_text_has_its_plan(shop: Shop, tmp_path: Path) -> None:
+    (log := tmp_path / "log.sql").write_bytes("SELECT HEX('größer') FROM orders WHERE id = 1;\n".encode("latin1"))
+    plans = Own().check(shop.server, "step", asked({"step": {"file": str(log)}})).plans
+    (statement,) = pl.DataFrame([*plans], schema=TABLES["plans"])["statement"]
+    assert statement == "SELECT HEX('gr\ufffd\ufffder') FROM orders WHERE id = 1"
+
+
 def test_binary_and_multi_byte_text_reach_the_server_as_they_are(shop: Shop) -> None:
     step = {"sql": "SELECT HEX(?), CHAR_LENGTH('größer ☃'), HEX(x'00ff')", "values": {"a": ["ü☃", "a\0b"]}, "rows": 1}
     _, done = shop.do(step)
@@ -301,19 +324,25 @@ studies:
       warmup_seconds: 0
       steps:
         one: {sql: "SELECT id FROM secret_table WHERE id IN (?, ?)", values: {a: [1, 47110815], b: 1..2}}
+        two: {file: secret_log.sql}
 """
 
 
 def test_a_packed_study_without_statements_has_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = "CREATE TABLE secret_table (id INT PRIMARY KEY);\nINSERT INTO secret_table VALUES (1),(2);\n"
     (tmp_path / "t.sql").write_text(tables)
+    (tmp_path / "secret_log.sql").write_text("SELECT 1;\n")
     place = Place(tmp_path, SMALL_STUDY)
     place.run()
+    job, *_ = (tmp_path / "data/raw/study=small").glob("run=*/logs/job.json")
+    look_beside(Path("/"))
+    assert read_job(job).run.study == "small"
+    assert beside_runs_yaml("t.sql") == tmp_path / "t.sql", "wherever the notebook of the run is"
     packed = packing.pack("small", tmp_path / "small.rqps", tmp_path / "data", with_statements=False)
     with zipfile.ZipFile(packed[0]) as archive:
         contents = [archive.read(name) for name in archive.namelist()]
         rows = [repr(pl.read_parquet(BytesIO(part)).to_dicts()).encode() for part in contents if part[:4] == b"PAR1"]
-    assert not [part[:80] for part in (*contents, *rows) if b"secret_table" in part or b"47110815" in part]
+    assert not [part[:80] for part in (*contents, *rows) if re.search(rb"secret_|47110815", part)]
     study = read(tmp_path / "small.rqps")
     assert study.card.parameters["steps"]["one"]["sql"].startswith("left out (SHA-256 ")
     assert study.steps["operations"].sum() == read("small", tmp_path / "data").steps["operations"].sum()

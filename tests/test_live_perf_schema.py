@@ -14,7 +14,7 @@ from live_server import run_of
 from rqps.engines import CountOf, Start, Status
 from rqps.engines.cache import copy_folder
 from rqps.engines.mysql.engine import MeasuredServer, prepare
-from rqps.engines.mysql.events import by_kind, stop_recording, verify
+from rqps.engines.mysql.events import StepWatch, by_kind, stop_recording, verify
 from rqps.engines.mysql.instance import query
 from rqps.engines.mysql.perf_schema import EVENTS, Scenario, ScenarioSpec, absent, named, names, scenario
 from rqps.engines.mysql.reports import check_connections, read_setup, schema_rows
@@ -190,6 +190,8 @@ def test_a_connection_that_closes_late_has_its_events_in_the_step(started: Measu
         late.start()
         watch.end(transactions=100)
         late.join()
+        assert isinstance(watch, StepWatch)
+        assert watch._grew("connections") >= 1, "so many may have had events of their sockets"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from child import wait_for_end
 from live_load import LABELS, Sysbenched, asked, done, shape
-from live_server import every_release, run_of, running
+from live_server import every_release, run_of, running, server_of
 from published_statements import EXPECTED
 from rqps.engines import Start
 from rqps.engines.cache import copy_folder
@@ -26,6 +27,7 @@ from rqps.errors import RqpsError
 from rqps.measure.job import loaded_data
 from rqps.measure.step_counters import read_counters, used_between
 from rqps.scratch import PREFIX
+from rqps.study import Option
 from rqps.workloads.answers import total
 from rqps.workloads.sysbench import generator
 from rqps.workloads.sysbench.parameters import SysbenchParameters
@@ -112,6 +114,19 @@ def statements(connection: instance.Connection) -> int:
     wait_for_closing(connection)
     facts = dict(query(connection, "SHOW GLOBAL STATUS LIKE 'Com\\_%'"))
     return sum(int(facts[name]) for name in names)
+
+
+@pytest.mark.parametrize("dbms", ["my5614.common", "my5722.common", "my8033.common"])
+def test_options_that_shape_tables_shape_those_that_are_loaded(dbms: str, short: Path) -> None:
+    small = SysbenchParameters(steps=("point-query",), table_rows=100)
+    run = run_of(dbms, small)
+    options = {"innodb_page_size": Option("4k"), "innodb_default_row_format": Option("compact", optional=True)}
+    options = {**run.options, **options}
+    with server_of(replace(run, options=options), short) as server:
+        connection = server.connect()
+        assert query(connection, "SELECT @@innodb_page_size")[0][0] == 4096
+        formats = query(connection, "SELECT row_format FROM information_schema.tables WHERE table_name = 'sbtest1'")
+        assert formats[0][0].lower() == "compact"
 
 
 def test_a_round_starts_from_the_same_bytes(short: Path) -> None:

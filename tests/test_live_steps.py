@@ -89,6 +89,12 @@ def test_a_flush_and_a_warm_up_come_before_the_step_and_leave_no_number(house: S
     assert (house.folder / "scan.before1.log").exists()
 
 
+def test_a_flush_comes_before_a_step_of_several_numbers_of_clients(house: Sysbenched) -> None:
+    parameters = asked("update-index", "flush", "point-query", threads=(1, 2))
+    answer, _ = house.done("point-query@2", parameters)
+    assert answer.columns["operations"] > 0
+
+
 def test_a_flush_that_can_not_end_fails_and_sets_the_options_back(house: Sysbenched) -> None:
     parameters = asked("insert", flush_seconds=1)
     reading, control = house.server.connect("rqps"), house.server.connect()

@@ -175,6 +175,12 @@ def test_a_my_cnf_is_a_file_beside_runs_yaml(value: str, problem: str, tmp_path:
     assert str(caught.value) == f"{tmp_path}/runs.yaml:5: configs.common.my_cnf: {problem}"
 
 
+def test_an_option_without_a_value_may_have_a_comment_behind_it() -> None:
+    options = lines_of("[mysqld]\nskip-name-resolve   # faster\nskip-slave-start\n")
+    assert options["skip_name_resolve"].value == "ON"
+    assert options["skip_slave_start"].value == "ON"
+
+
 def test_values_lose_quotes_comments_and_escapes() -> None:
     options = ("init_connect=\"SET NAMES 'x' # no comment\" # one", "ft_stopword_file=a\\sb # c", "port=3306")
     lines = lines_of("\n".join(["[mysqld]", *options]))

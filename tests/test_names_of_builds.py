@@ -14,6 +14,7 @@ from rqps import stats
 from rqps.cli import main
 from rqps.report import build
 from rqps.report.site import NOTEBOOKS
+from synthetic import Shape, write_study
 from test_bad_input import sentences, write
 
 SAMPLES = Path(__file__).parent.parent / "data/sample"
@@ -139,3 +140,12 @@ def test_the_sample_has_its_builds_in_the_legend(tmp_path: Path, capsys: pytest.
     shows = partial(main, ["show", str(SAMPLES / "study=pg-compiler-builds")])
     assert shows() == 0
     assert "pg15_gcc_o2.pg-built         PostgreSQL 15.18 by gcc -O2" in capsys.readouterr().out
+
+
+def test_a_base_without_runs_keeps_its_own_name(tmp_path: Path) -> None:
+    data = write_study(tmp_path, Shape(dbms=("my2.base", "my2.ps0")))
+    for run in (data / "raw/study=synthetic").glob("run=*@my2.base@*"):
+        shutil.rmtree(run)
+    names = stats.short_names(rqps.load("synthetic", data))
+    assert names["my2.base"] == "my2.base"
+    assert names.keys() == {"my2.base", "my2.ps0"}

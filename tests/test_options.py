@@ -82,3 +82,9 @@ def test_a_size_is_the_same_with_and_without_its_suffix(number: int, suffix: str
 @given(st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()))
 def test_one_spelling_is_its_own(value: bool | int | float | str) -> None:
     assert canonical(canonical(value)) == canonical(value)
+
+
+def test_of_flags_the_server_reports_all_and_a_config_names_some() -> None:
+    reported = {"optimizer_switch": "index_merge=on,hash_join=off,mrr=on"}
+    assert mismatches({"optimizer_switch": "hash_join=off"}, reported) == []
+    assert mismatches({"optimizer_switch": "hash_join=on"}, reported) != []

@@ -11,7 +11,8 @@ from rqps import show, stats
 from rqps.errors import RqpsError
 from rqps.schedule.tries import StatementTry, study_of_statement
 from rqps.show.claims import wrong
-from rqps.study import read_runs_file
+from rqps.study import Option, read_runs_file
+from rqps.study.runs_file import resolve
 from rqps.workloads import PARAMETERS, does
 from rqps.workloads.own import tables_file
 from rqps.workloads.own.sql_text import Scanner, Statement, parse, statements
@@ -128,6 +129,14 @@ def test_a_dump_comes_apart_where_its_server_would_take_it_apart() -> None:
         "INSERT INTO t VALUES ('a;\nb'),('\\';')",
         "SELECT 1",
     ]
+    assert texts('INSERT INTO t VALUES (1,"5\\" pipe; of steel");SELECT 2') == [
+        'INSERT INTO t VALUES (1,"5\\" pipe; of steel")',
+        "SELECT 2",
+    ]
+    assert texts("SELECT E'it\\'s; one'; SELECT 'C:\\';", backslash=False) == [
+        "SELECT E'it\\'s; one'",
+        "SELECT 'C:\\'",
+    ]
     assert texts("INSERT INTO t VALUES ('C:\\');SELECT 2", backslash=False) == [
         "INSERT INTO t VALUES ('C:\\')",
         "SELECT 2",
@@ -226,6 +235,16 @@ def test_a_try_of_a_statement_writes_a_study_that_repeats_it(tmp_path: Path) -> 
     assert spec.parameters.steps["statement"].values["s"].list == ("open", "it's", 3)  # type: ignore[attr-defined]
     (tmp_path / "again.yaml").write_text(BUILDS + entry)
     assert read_runs_file(tmp_path / "again.yaml", PARAMETERS).studies[study] == spec
+
+
+def test_a_try_takes_the_my_cnf_that_stands_beside_runs_yaml(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/my.cnf").write_text("[mysqld]\nsync_binlog=0\n")
+    (tmp_path / "runs.yaml").write_text(f"{BUILDS}  theirs: {{my_cnf: etc/my.cnf}}\n")
+    (tmp_path / "t.sql").write_text("CREATE TABLE t (id INT PRIMARY KEY);\n")
+    asked = StatementTry("SELECT 1", tmp_path / "t.sql", ("old.theirs", "new.theirs"))
+    runs_file, *_ = study_of_statement(asked, tmp_path / "runs.yaml", tmp_path / "data")
+    assert resolve(runs_file.configs, "theirs", "8.0.33") == {"sync_binlog": Option("0")}
 
 
 @pytest.mark.parametrize(

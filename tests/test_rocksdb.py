@@ -3,9 +3,11 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from rqps.engines.rocksdb import build, flags
+from rqps.engines.rocksdb import build, engine, flags
 from rqps.engines.rocksdb.build import Build, source
 from rqps.engines.sources import catalogue
 from rqps.errors import RqpsError
@@ -68,6 +70,20 @@ def test_an_unknown_value_of_a_flag_names_those_there_are() -> None:
         flags.checked({"compression_type": Option("zst")}, a_build("9.7.3"), "my.small", db_bench=False)
 
 
+@pytest.mark.parametrize("name", ["threads", "duration", "num", "writes", "seed"])
+def test_what_the_study_sets_no_config_can_set(name: str) -> None:
+    with pytest.raises(RqpsError, match=f"{name} can't be set by a config"):
+        flags.checked({name: Option(4)}, a_build("9.7.3"), "my.small", db_bench=False)
+
+
+@pytest.mark.parametrize("size", ["64m", "64MB", "0.5G"])
+def test_a_size_of_the_cache_that_is_no_number_is_refused(size: str) -> None:
+    with pytest.raises(RqpsError, match=f"cache_size: '{size}' is not a size"):
+        flags.checked({"cache_size": Option(size)}, a_build("9.7.3"), "my.small", db_bench=False)
+    asked: Any = SimpleNamespace(options={"cache_size": Option(size)})
+    assert engine.memory_bytes(asked) == engine.BESIDE_THE_CACHE_BYTES
+
+
 def test_a_flag_that_a_db_bench_lacks_is_an_error_unless_it_is_optional_or_the_default() -> None:
     old, asked = a_build("6.11.4", "db_bench"), Option("auto_hyper_clock_cache")
     with pytest.raises(RqpsError, match=r"db_bench of 6\.11\.4 does not have cache_type, which exists since 7\.4"):
@@ -105,6 +121,13 @@ def test_results_of_old_and_new_releases() -> None:
     assert (new["operations"], new["elapsed_s"], new["latency_p99_9_us"]) == (229176999, 1800.001, 96.96)
 
 
+def test_a_batch_of_an_old_release_is_as_many_operations_as_it_has_keys() -> None:
+    output = OLD.replace("readrandom   :", "multireadrandom :")
+    batched = read_output(output.splitlines(), "multireadrandom", batch=10)
+    assert (batched["operations"], batched["transactions"]) == (4893320, 489332)
+    assert batched["elapsed_s"] == pytest.approx(50.0, rel=0.001)
+
+
 def test_stalls_of_old_and_new_releases() -> None:
     old = (
         "Stalls(count): 2 level0_slowdown, 2 level0_slowdown_with_compaction, 0 level0_numfiles, "
@@ -117,6 +140,12 @@ def test_stalls_of_old_and_new_releases() -> None:
     assert read_stats([old])["stalls"] == "5"
     of_all = "Write Stall (count): write-buffer-manager-limit-stops: 0"
     assert read_stats([new, of_all])["stalls"] == "2"
+
+
+def test_of_statistics_that_are_printed_more_than_once_the_last_count() -> None:
+    head = "Level    Files   Size     Score Comp(sec) CompMergeCPU(sec) Comp(cnt)"
+    prints = [[head, f" Sum      3/0    1.00 GB   0.0 {seconds} {seconds} {seconds}"] for seconds in (2, 9)]
+    assert read_stats([line for lines in prints for line in lines])["compaction_s"] == "9"
 
 
 def test_bytes_and_syncs_of_the_log() -> None:

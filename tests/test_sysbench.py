@@ -197,7 +197,7 @@ def test_a_pre_step_does_the_same_work_as_the_later_one() -> None:
 
 def test_a_list_of_threads_makes_every_step_once_with_each() -> None:
     asked = SysbenchParameters.model_validate({"steps": ["read-write", "flush", "scan"], "threads": [1, 4, 64]})
-    assert asked.sweep == ("read-write@1", "scan@1", "read-write@4", "scan@4", "read-write@64", "scan@64")
+    assert asked.sweep == ("read-write@1", "read-write@4", "read-write@64", "scan@1", "scan@4", "scan@64")
     assert asked.clients == 64
     step, alone = asked.alone("scan@4")
     assert (step.name, alone.threads, alone.steps) == ("scan", 4, asked.steps)
@@ -287,3 +287,9 @@ def test_a_percentile_is_as_near_as_a_bucket_is_wide(latencies: list[float]) -> 
         buckets[bucket] = buckets.get(bucket, 0) + 1
     exact = sorted(latencies)[math.ceil(0.95 * len(latencies)) - 1]
     assert percentile_us(buckets, 0.95, max(latencies)) == pytest.approx(exact, rel=2 ** (1 / 32) - 1 + 1e-9)
+
+
+def test_one_step_of_several_numbers_of_clients_keeps_its_name() -> None:
+    asked = SysbenchParameters(steps=("read-write", "scan"), threads=(1, 4))
+    assert asked.only("scan@4").sweep == ("scan@4",)
+    assert SysbenchParameters(steps=("scan",), threads=4).only("scan").sweep == ("scan",)

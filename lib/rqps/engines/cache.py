@@ -30,6 +30,11 @@ def cache_dir() -> Path:
     return folder
 
 
+def scratch_dir() -> Path:
+    """The folder for the copies of tables that are measured: `RQPS_SCRATCH`, or the cache directory."""
+    return Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
+
+
 def short_key(*described: object) -> str:
     """A short hash of the given values, for the name of a file or folder."""
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:12]

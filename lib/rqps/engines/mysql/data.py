@@ -20,7 +20,8 @@ from rqps.errors import RqpsError
 
 SHAPING = (
     *("character_set_server", "collation_server", "innodb_checksum_algorithm", "innodb_data_file_path"),
-    *("innodb_file_per_table", "innodb_page_size", "innodb_undo_tablespaces", "lower_case_table_names"),
+    *("innodb_default_row_format", "innodb_file_per_table", "innodb_fill_factor", "innodb_page_size"),
+    *("innodb_undo_tablespaces", "lower_case_table_names"),
 )
 """Options that change the files of a table when it is made. Only configs with the same values of these options share
 data directories."""
@@ -52,11 +53,11 @@ class Origin(preparation.Origin[Known]):
         if self.build.empty_data:
             copy_folder(self.build.empty_data, data)
         elif self.build.number >= (5, 7, 6):
-            self.mysqld(data, *_arguments(self.shape), "--initialize-insecure")
+            self.mysqld(data, *_arguments(self.shape, "loose-"), "--initialize-insecure")
         else:
             for schema in ("mysql", "test"):
                 (data / schema).mkdir(parents=True)
-            self.mysqld(data, "--bootstrap", sql=_system_tables(self.build))
+            self.mysqld(data, *_arguments(self.shape, "loose-"), "--bootstrap", sql=_system_tables(self.build))
 
     def mysqld(self, data: Path, *arguments: str, sql: bytes = b"") -> None:
         """Runs mysqld once, to initialise a data directory."""
@@ -64,7 +65,8 @@ class Origin(preparation.Origin[Known]):
 
     def start(self, data: Path, log: Path, known: Known | None) -> Server:
         if known is None:
-            return start(self.build, data, Start(log), ("--loose-performance-schema=ON",))
+            shape = _arguments(self.shape, "loose-")
+            return start(self.build, data, Start(log), (*shape, "--loose-performance-schema=ON"))
         quick = {key: value for key, value in {**QUICK, **self.shape}.items() if key in known.variables}
         return start(self.build, data, Start(log), (*_arguments(quick), "--skip-log-bin"))
 
@@ -103,8 +105,9 @@ def origin_of(build: Build, asked: Mapping[str, Option]) -> Origin:
     return Origin(build, {name: argument(asked[name].value, build.version) for name in SHAPING if name in asked})
 
 
-def _arguments(options: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"--{name.replace('_', '-')}={value}" for name, value in options.items())
+def _arguments(options: Mapping[str, str], prefix: str = "") -> tuple[str, ...]:
+    """Options as words of a command line. With the prefix `loose-`, releases that lack an option ignore it."""
+    return tuple(f"--{prefix}{name.replace('_', '-')}={value}" for name, value in options.items())
 
 
 def _system_tables(build: Build) -> bytes:

@@ -105,7 +105,7 @@ class StepWatch:
         counts = (key for key in self._after if isinstance(key, CountOf) and key.name == EVENTS)
         events = {key.object: self._grew(key) for key in counts}
         texts = sum(count for name, count in events.items() if name.startswith("statement/sql/"))
-        work = {"transactions": transactions, "connections": self._grew("Connections"), "texts": texts}
+        work = {"transactions": transactions, "connections": self._grew("connections"), "texts": texts}
         if wrong := list(mistaken(asked, by_kind(events), **work)):
             raise RqpsError(
                 f"{self._step}: the performance schema did not record what was asked for:\n  " + "\n  ".join(wrong),

@@ -47,7 +47,9 @@ class _ConnectionForControl(pymysql.Connection):
 
     def query(self, sql: str | bytes, unbuffered: bool = False) -> int:
         with self._in_time(sql if isinstance(sql, str) else sql.decode(errors="replace")):
-            return super().query(sql, unbuffered)
+            # A statement of a log may have bytes that are not UTF-8.
+            text = sql.encode(self.encoding, "surrogateescape") if isinstance(sql, str) else sql
+            return super().query(text, unbuffered)
 
     @contextmanager
     def _in_time(self, what: str) -> Iterator[None]:

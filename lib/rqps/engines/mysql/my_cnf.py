@@ -14,14 +14,15 @@ KEY = "my_cnf"
 ABOUT = "An option file beside runs.yaml, such as etc/my.cnf. The config's own options override those of the file."
 WRAPPER = "mysqld_safe"
 NAMED_SKIP = frozenset(
-    f"skip_{name}" for name in ("external_locking", "name_resolve", "networking", "replica_start", "show_database")
+    f"skip_{name}"
+    for name in ("external_locking", "name_resolve", "networking", "replica_start", "show_database", "slave_start")
 )
 """Options whose own names begin with `skip_`. In all other names, the prefix `skip_` switches the option off."""
-NOT_EVERYWHERE = frozenset(("default_authentication_plugin",))
-"""Options that some versions accept but do not report, and that others lack. They decide how clients log in; rqps
-connects without them, so they are optional."""
+NOT_EVERYWHERE = frozenset(("default_authentication_plugin", "skip_slave_start"))
+"""Options that some versions accept but do not report, and that others lack. They decide how clients log in, and
+whether replication starts; rqps needs neither, so they are optional."""
 _GROUP = re.compile(r"\[\s*([^\]\s]+)\s*\]\s*(?:[#;].*)?")
-_OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)\s*(?:(=)\s*(.*))?")
+_OPTION = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)\s*(?:(=)\s*(.*)|#.*)?")
 _QUOTED = re.compile(r"""(['"])(.*)\1\s*(?:#.*)?""")
 _SERIES = re.compile(r"mysqld-(\d+\.\d+)")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\"}

@@ -3,6 +3,7 @@
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,13 @@ def locate(name: str, spec: BuildSpec, say: Say) -> Build:
 
 def server_in(tree: Path) -> Path | None:
     """The program `postgres` of a tree, if initdb is in the same folder as the program; else None."""
-    for place in (program for folder in BINARIES for program in sorted(tree.glob(f"{folder}/postgres"))):
-        if place.is_file() and place.stat().st_mode & 0o111 and place.with_name("initdb").is_file():
-            return place
+    inside = [path for path in tree.iterdir() if path.is_dir()]
+    # An archive may have all its files in one folder, such as postgresql-16.4.
+    for root in (tree, *(inside if len(inside) == 1 else ())):
+        programs: Iterator[Path] = (
+            program for folder in BINARIES for program in sorted(root.glob(f"{folder}/postgres"))
+        )
+        for place in programs:
+            if place.is_file() and place.stat().st_mode & 0o111 and place.with_name("initdb").is_file():
+                return place
     return None

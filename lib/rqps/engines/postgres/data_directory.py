@@ -22,6 +22,8 @@ SHAPING = {
 }
 """The options that decide what initdb writes, with their values for configs that do not set them. Configs with
 the same values share data directories. None means that an option counts for this only if a config sets it."""
+LOADING = ("default_toast_compression",)
+"""Options of the server that decide how it stores rows, if the release has them."""
 QUICK = ("-c", "fsync=off", "-c", "autovacuum=off")
 """Server options for loading tables; they have no effect on the loaded data. Commits stay synchronous: right after
 asynchronous commits, a vacuum could not mark their rows as visible to all, and index-only scans would read the table,
@@ -57,8 +59,10 @@ class Origin(preparation.Origin[dict[str, Setting]]):
             raise RqpsError(asked, fix=error.fix) from error
         shutil.rmtree(folder, ignore_errors=True)
 
-    def start(self, data: Path, log: Path, known: dict[str, Setting] | None) -> Server:  # noqa: ARG002
-        return start(self.build, data, Start(log), QUICK)
+    def start(self, data: Path, log: Path, known: dict[str, Setting] | None) -> Server:
+        own = {name: value for name, value in self.shape.items() if name in LOADING and name in (known or {})}
+        words = [word for name, value in own.items() for word in ("-c", f"{name}={value}")]
+        return start(self.build, data, Start(log), (*QUICK, *words))
 
     def report(self, server: Server) -> dict[str, Setting]:
         """Creates the database of rqps, then reads the server's settings."""
@@ -75,6 +79,8 @@ class Origin(preparation.Origin[dict[str, Setting]]):
         """The options of initdb. Fails if the release lacks one that the config asks for. An option to disable
         checksums exists only from 18 on, where initdb enables checksums by default."""
         for name, value in self.shape.items():
+            if name in LOADING:
+                continue
             option = f"--{name.replace('_', '-')}"
             if name == "data_checksums":
                 if value.lower() in OFF:
@@ -92,5 +98,5 @@ class Origin(preparation.Origin[dict[str, Setting]]):
 
 
 def origin_of(build: Build, asked: Mapping[str, Option]) -> Origin:
-    shape = SHAPING | {name: plain(asked[name].value) for name in SHAPING if name in asked}
+    shape = SHAPING | {name: plain(asked[name].value) for name in (*SHAPING, *LOADING) if name in asked}
     return Origin(build, {name: value for name, value in shape.items() if value is not None})

@@ -27,7 +27,8 @@ counted = Counted("PostgresMain", "connection", marker="pg_sleep")
 in some builds."""
 BESIDE_IT_BYTES = 200 << 20
 USUAL_BUFFERS = "128MB"
-_BYTES = Setting("0", "B", "integer")
+PAGE_BYTES = 8192
+_PAGES = Setting("0", "8kB", "integer")
 OUR_SOURCES = (
     *("default", "override", "client", "session", "command line"),
     *("configuration file", "environment variable", "dynamic default"),
@@ -61,7 +62,7 @@ AUTOVACUUM = "SELECT sum(autovacuum_count), sum(autoanalyze_count), sum(n_dead_t
 def memory_bytes(asked: Asked) -> int:
     option = asked.options.get("shared_buffers")
     try:
-        buffers = int(canonical(plain(option.value) if option else USUAL_BUFFERS, _BYTES))
+        buffers = PAGE_BYTES * int(canonical(plain(option.value) if option else USUAL_BUFFERS, _PAGES))
     except ValueError:  # `prepare` refuses this value
         buffers = 0
     return BESIDE_IT_BYTES + buffers

@@ -39,7 +39,9 @@ _SECTION = re.compile(r'\[(\S+)(?: "(.*)")?\]')
 
 def memory_bytes(asked: Asked) -> int:
     option = asked.options.get("cache_size")
-    return BESIDE_THE_CACHE_BYTES + (int(plain(option.value)) if option else USUAL_CACHE_BYTES)
+    size = plain(option.value) if option else str(USUAL_CACHE_BYTES)
+    # `prepare` refuses a size that is no number.
+    return BESIDE_THE_CACHE_BYTES + (int(size) if size.isdecimal() else 0)
 
 
 def foresee(asked: Asked) -> None:

@@ -9,6 +9,10 @@ from rqps.engines import Build, Option, table
 from rqps.errors import RqpsError, instead
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
+OF_THE_STUDY = {"num": "keys", "writes": "keys", "threads": "threads", "duration": "seconds"}
+OF_THE_STUDY = {flag: f"{name} in the study's parameters" for flag, name in OF_THE_STUDY.items()}
+OF_THE_STUDY["seed"] = "the study's seed"
+"""Maps the flags that no config can set to the key of the study that sets them."""
 _DIGITS = {"true": "1", "false": "0"}
 _SIZE = re.compile(r"(\d+)([KMGT])")
 Flags = Mapping[str, str]
@@ -72,6 +76,12 @@ def checked(asked: Mapping[str, Option], build: Build, dbms: str, db_bench: bool
     flags, left_out = {}, []
     for name, option in asked.items():
         flag, value = flag_of(name, dbms), plain(option.value)
+        if name in OF_THE_STUDY:
+            fix = f"take it out of the config, and set {OF_THE_STUDY[name]}"
+            raise RqpsError(f"{dbms}: {name} can't be set by a config", fix=fix)
+        if name == "cache_size" and not value.isdecimal():
+            fix = "write bytes, or a whole number with K, M, G or T, such as 64M"
+            raise RqpsError(f"{dbms}: cache_size: {option.value!r} is not a size", fix=fix)
         if flag.words and value not in flag.words:
             fix = "take one of these"
             raise RqpsError(f"{dbms}: {name}: {instead(value, flag.words, 'values')}, not {value!r}", fix=fix)

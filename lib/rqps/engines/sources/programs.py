@@ -206,7 +206,9 @@ def missing_libraries(program: Path, environment: Mapping[str, str]) -> list[str
     """The libraries that a program needs and the system's loader does not find. The loader lists them without
     running the program."""
     try:
-        listed = ask([SYSTEM_LOADER, str(program)], {**environment, "LD_TRACE_LOADED_OBJECTS": "1"}).stdout
+        # A server does not inherit the LD_LIBRARY_PATH of the user.
+        alone = {"LD_LIBRARY_PATH": "", **environment, "LD_TRACE_LOADED_OBJECTS": "1"}
+        listed = ask([SYSTEM_LOADER, str(program)], alone).stdout
     except FileNotFoundError:  # the loader is elsewhere: missing libraries show when the program starts
         return []
     return [line.split()[0] for line in listed.splitlines() if line.endswith("=> not found")]
@@ -284,11 +286,17 @@ def _beside(program: Path) -> list[Path]:
 
 
 def library_environment(name: str, program: Path, say: Say) -> dict[str, str]:
-    """The environment in which a build's program finds its libraries; missing libraries are fetched."""
+    """The environment in which a build's program finds its libraries. Missing libraries are taken from the folders in
+    the user's LD_LIBRARY_PATH, or else fetched."""
     beside = _beside(program)
     environment = _search(beside)
     if lacking := missing_libraries(program, environment):
-        given = {folder_with(f"builds.{name}: its program", library, say) for library in lacking}
+        users = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+        given = {
+            next((folder for folder in users if (folder / library).exists()), None)
+            or folder_with(f"builds.{name}: its program", library, say)
+            for library in lacking
+        }
         environment = _search([*beside, *sorted(given)])
     return environment
 

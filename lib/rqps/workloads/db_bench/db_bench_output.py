@@ -25,9 +25,9 @@ OF_THE_TABLE = {"Comp(sec)": "compaction_s", "CompMergeCPU(sec)": "compaction_cp
 OF_THE_TABLE |= {"W-Amp": "compaction_write_amplification"}
 
 
-def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
+def read_output(lines: Iterable[str], name: str, batch: int = 1) -> dict[str, Any]:
     """The columns of `steps` for a benchmark. Releases up to 7.2 report neither duration nor operations; both are
-    computed from the histogram.
+    computed from the histogram, which counts a `batch` of operations once.
 
     >>> result = "readrandom   :  10.218 micros/op 97866 ops/sec; 1254.3 MB/s (9 of 9 found)"
     >>> found = read_output([result, "Count: 9 Average: 10.0  StdDev: 1"], "readrandom")
@@ -50,7 +50,7 @@ def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
             for percent, column in (("50", "p50"), ("95", "p95"), ("99", "p99"), ("99.9", "p99_9")):
                 columns.setdefault(f"latency_{column}_us", float(by_name[percent]) if percent in by_name else None)
     if "operations_per_s" in columns and "operations" not in columns and "transactions" in columns:
-        columns["operations"] = columns["transactions"]
+        columns["operations"] = columns["transactions"] * batch
     if columns.get("operations_per_s") and "elapsed_s" not in columns and "operations" in columns:
         columns["elapsed_s"] = columns["operations"] / columns["operations_per_s"]
     columns.setdefault("transactions", columns.get("operations"))
@@ -58,7 +58,8 @@ def read_output(lines: Iterable[str], name: str) -> dict[str, Any]:
 
 
 def answer(step: str, columns: dict[str, Any], load: DbBench) -> Answer:
-    output = read_output(load.lines, load.step.benchmarks.partition(",")[0])
+    batch = int(load.step.flags.get("batch_size", 1))
+    output = read_output(load.lines, load.step.benchmarks.partition(",")[0], batch)
     if "operations" not in output:
         raise RqpsError(
             f"{step}: db_bench has no line with its result: {''.join(load.lines[-3:]).strip()}",
@@ -88,7 +89,8 @@ def read_stats(lines: Iterable[str]) -> dict[str, str]:
     for line in lines:
         words = line.split()
         if words[:2] == ["Level", "Files"]:
-            head = words
+            # Releases before 7.6 print the statistics every 20 s and at the end: the last ones count.
+            head, stats = words, {}
         elif words[:1] == ["Sum"] and head and "compaction_s" not in stats:
             row = dict(zip(head, [*words[:2], " ".join(words[2:4]), *words[4:]], strict=False))
             stats |= {name: row[title] for title, name in OF_THE_TABLE.items() if title in row}

@@ -154,6 +154,8 @@ class DbBench(_Process):
         if database.build.number < WITH_WAITING and "waitforcompaction" in benchmarks:
             benchmarks = "overwrite,stats" if step.writes else "stats"
         flags = parameters.flags_of(setup, step) | OF_DB_BENCH
+        if step.lasts == "writes":
+            flags["writes"] = int(flags["writes"]) // parameters.threads  # db_bench's --writes is for each thread
         flags |= {"seed": how["seed"], "use_existing_db": step.load != "fill"}
         own = {"benchmarks": benchmarks, "db": folder, "wal_dir": folder, "report_file": self.intervals}
         texts = {name: plain(value) for name, value in flags.items()}

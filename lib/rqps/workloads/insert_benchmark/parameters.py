@@ -109,6 +109,9 @@ class InsertBenchmarkParameters(Parameters):
         return self
 
     def refused(self, builds: Mapping[str, BuildSpec], duet: bool) -> str | None:
+        if duet and self.wait == "published":
+            exact = "wait: published is an exact time, and the servers of a duet wait one after the other"
+            return f"{exact}; write `method: rounds`"
         unstoppable: dict[str, list[str]] = {}
         for name, spec in builds.items():
             if (known := facts_of(spec.engine).unstoppable) and re.match(known[0], spec.version or ""):

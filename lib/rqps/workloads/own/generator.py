@@ -1,5 +1,6 @@
 """Runs the load of a user's own step: writes its statements and values into a Lua file that sysbench executes."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -26,6 +27,8 @@ MOST_EXPLAINED = 100
 """Maximum number of statement shapes of a log that are explained. Statements of one shape differ only in values."""
 ITEMS_AT_ONCE = 10_000
 """Maximum number of items in one function of the Lua file: LuaJIT allows 65,536 constants per function."""
+_INTEGER = re.compile(r"(?:tiny|small|medium|big)?int\b")
+"""Matches the type of a column of whole numbers."""
 
 
 class Generator(sysbench.Generator):
@@ -148,8 +151,8 @@ def items_of(connection: Any, step: StepSpec) -> dict[str, list[Scalar]]:
 
 def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar, ...]]:
     """Rows of these columns of one table, at most MOST_VALUES, without rows in which a column is null."""
-    sql = connection.dialect
-    table = sql.quoted(columns[0].split(".")[0])
+    sql, name = connection.dialect, columns[0].split(".")[0]
+    table = sql.quoted(name)
     named = ", ".join(sql.quoted(column.split(".")[1]) for column in columns)
     some = " AND ".join(f"{sql.quoted(column.split('.')[1])} IS NOT NULL" for column in columns)
     try:
@@ -162,14 +165,20 @@ def column_values(connection: Any, columns: Sequence[str]) -> list[tuple[Scalar,
         ) from None
     if not rows:
         raise RqpsError(f"values: column {', '.join(columns)}: has no value", fix="name one that is not empty")
+    described = (sql.described(connection, schema, name)[1] for schema in sql.schemas(connection, DATABASE))
+    types: Mapping[str, str] = next(filter(None, described), {})
+    are_integers = [bool(_INTEGER.match(types.get(column.split(".")[1], ""))) for column in columns]
     apart = max(1, -(-int(count) // MOST_VALUES))
-    return [tuple(map(_scalar, row)) for row in rows[::apart]]
+    return [tuple(map(_scalar, row, are_integers)) for row in rows[::apart]]
 
 
-def _scalar(value: Any) -> Scalar:
-    """Converts a value, as a control connection returns it, to a number or a text."""
-    if isinstance(value, str) and value.lstrip("-").isdecimal() and value == str(int(value)):
+def _scalar(value: Any, is_integer: bool) -> Scalar:
+    """Converts a value, as a control connection returns it, to a number or a text. Some connections return integers
+    as texts. A text of digits stays a text: compared with a number, it could use no index."""
+    if is_integer:
         return int(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
 
 

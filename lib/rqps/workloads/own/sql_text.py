@@ -4,8 +4,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-_ENDS = {'"': re.compile(r'[^"]*"'), "`": re.compile(r"[^`]*`"), "/*": re.compile(r".*?\*/", re.DOTALL)}
-_TEXT_ENDS = {True: re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL), False: re.compile(r"[^']*'")}
+_ENDS = {"`": re.compile(r"[^`]*`"), "/*": re.compile(r".*?\*/", re.DOTALL)}
+_TEXT_ENDS = {
+    True: {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*)*{quote}", re.DOTALL) for quote in "'\""},
+    False: {quote: re.compile(f"[^{quote}]*{quote}") for quote in "'\""},
+}
 _DELIMITER = re.compile(r"\s*DELIMITER\s+(\S+)\s*$", re.IGNORECASE)
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}|\?")
 READS = re.compile(r"[\s(]*(?:SELECT|WITH|VALUES|TABLE|SHOW)\b", re.IGNORECASE)
@@ -37,7 +40,7 @@ class Scanner:
     @delimiter.setter
     def delimiter(self, text: str) -> None:
         self._delimiter = text
-        begins = rf"['\"`]|--(?=\s|$){self._hash}|/\*|\$(?:[A-Za-z_]\w*)?\$"
+        begins = rf"\b[eE]'|['\"`]|--(?=\s|$){self._hash}|/\*|\$(?:[A-Za-z_]\w*)?\$"
         self._begins = re.compile(f"{re.escape(text)}|{begins}")
 
     def pieces(self, line: str) -> Iterator[Piece]:
@@ -67,9 +70,13 @@ class Scanner:
                 self.open = begin[0]
 
     def _end_of(self, begin: str) -> "re.Pattern[str]":
-        if begin == "'":
-            return _TEXT_ENDS[self.backslash]
-        return _ENDS.get(begin) or re.compile(rf".*?{re.escape(begin)}", re.DOTALL)
+        if begin in ("e'", "E'"):  # a text whose backslashes escape, whatever those of other texts do
+            return _TEXT_ENDS[True]["'"]
+        return (
+            _TEXT_ENDS[self.backslash].get(begin)
+            or _ENDS.get(begin)
+            or re.compile(rf".*?{re.escape(begin)}", re.DOTALL)
+        )
 
 
 class Line(NamedTuple):

@@ -192,7 +192,9 @@ def _of_postgres(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         if match[1] != "DETAIL" and statement:
             without_texts = _TOKENS[True].sub(lambda token: token["name"] or " ", statement)
             has_values = not _PLACE.search(without_texts)
-            yield from ((text, is_whole and has_values) for text, is_whole in _one(statement, Scanner()))
+            yield from (
+                (text, is_whole and has_values) for text, is_whole in _one(statement, Scanner(backslash=False))
+            )
             statement = ""
         kind, entry = match[1], match[2]
 

@@ -56,7 +56,10 @@ class Own(Workload):
                     try:
                         # Means leave out a step if its plan uses none of its possible keys. For the user's own
                         # statements a full scan may be right: `possible_keys` is null, so means include the step.
-                        plans += [row | {"possible_keys": None} for row in sql.plan(connection, step, statement)]
+                        rows = sql.plan(connection, step, statement)
+                        plans += [
+                            row | {"possible_keys": None, "statement": _readable(row["statement"])} for row in rows
+                        ]
                     except sql.REFUSALS as error:
                         words = ": ".join(map(str, error.args))[:300]
                         of_log = parameters.step(step).file
@@ -87,6 +90,11 @@ class Own(Workload):
 
     def tools(self, parameters: OwnParameters, servers: int) -> dict[str, str]:  # noqa: ARG002 always sysbench
         return {"sysbench": sysbench().version}
+
+
+def _readable(text: str) -> str:
+    """The text with a question mark in a diamond for each byte of a log that is not UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 WORKLOAD = Own

@@ -158,7 +158,8 @@ class SysbenchParameters(Parameters):
         """The full names of the measured steps, one for each number of clients if `threads` is a list."""
         if isinstance(self.threads, int):
             return self.measured
-        return tuple(called(name, count) for count in self.threads for name in self.measured)
+        # No step finds what a later step has written or deleted with fewer clients.
+        return tuple(called(name, count) for name in self.measured for count in self.threads)
 
     @property
     def in_tables(self) -> tuple[str, ...]:
@@ -178,7 +179,9 @@ class SysbenchParameters(Parameters):
 
     def only(self, step: str) -> "SysbenchParameters":
         described, alone = self.alone(step)
-        return alone.model_copy(update={"steps": (described.name,)})
+        # A list of numbers of clients stays a list, so that the step keeps its name, such as `point-query@4`.
+        threads = alone.threads if isinstance(self.threads, int) else (alone.threads,)
+        return alone.model_copy(update={"steps": (described.name,), "threads": threads})
 
     @property
     def clients(self) -> int:

@@ -74,7 +74,7 @@ class Sysbench(Workload):
         if FLUSH in preceding:
             for server in servers:
                 # Checks the plans again: flush() also runs ANALYZE, and a plan may change with the new statistics.
-                self.check(server, step, asked)
+                self.check(server, step, parameters)
         with Generator(servers, described, asked, **how) as load:
             yield load
 
