@@ -244,6 +244,27 @@ def test_one_line_says_what_it_was_measured_on(tmp_path: Path) -> None:
     )
 
 
+def test_runs_of_all_occasions_are_planned(tmp_path: Path) -> None:
+    synthetic.write_study(tmp_path)
+    write_study_card(tmp_path / "raw/study=synthetic", synthetic.card(occasions=2))
+    study = rqps.load("synthetic", tmp_path)
+    planned = "6 rounds on each of 2 occasions planned; 18 of 36 runs finished"
+    assert dict(facts_of(study, study.runs))["runs"] == planned
+
+
+def test_a_mean_says_over_how_many_steps_it_is_where_a_dbms_lacks_one(tmp_path: Path) -> None:
+    shape = synthetic.Shape(steps=("point-query", "update-index", "insert"))
+    folder = tmp_path / "raw/study=synthetic"
+    write_study_card(folder, synthetic.card(shape))
+    for number in range(1, shape.rounds + 1):
+        for dbms in shape.dbms:
+            facts = synthetic.manifest(dbms, number, shape)
+            rows = synthetic.tables(facts, shape)
+            rows["steps"] = [row for row in rows["steps"] if (dbms, row["step"]) != ("my2.base", "insert")]
+            synthetic.write_rows(folder, facts, rows)
+    assert answer_of(tmp_path).sentences[0].startswith("Over 2 of 3 single-client steps MySQL 2.0.0 delivers ")
+
+
 VERDICTS = {"slower": "(?:regressed|are slower)", "faster": "(?:improved|are faster)"}
 VERDICTS |= {"same": r"(?:is|are) unchanged \(within 2 %\)", "unsure": "(?:is|are) inconclusive"}
 

@@ -8,6 +8,7 @@ from rqps import show
 from rqps.report.index import facts_of
 from rqps.show import sections
 from rqps.stats import options_of_some, throughput_over_time
+from rqps.stats.conditions import config_changes
 from rqps.store import Study
 from synthetic import write_study
 
@@ -64,3 +65,14 @@ def test_the_first_page_counts_the_runs_that_it_lists(study: Study) -> None:
     assert facts["when"].endswith(f", {both.height} runs.")
     one, beside = study.runs.height, "2 more of the base against itself"
     assert facts["runs"].endswith(f"{one} of {one} runs finished; {beside}")
+
+
+def test_a_config_without_options_differs_from_one_that_has_some() -> None:
+    rows = [("my8.ps0", "option", "performance_schema", "OFF")]
+    rows += [(dbms, "machine", "cpus", "2") for dbms in ("my8.defaults", "my8.ps0")]
+    conditions = pl.DataFrame(rows, schema=["dbms", "kind", "name", "value"], orient="row")
+    changes = config_changes(conditions.with_columns(build=pl.lit("my8")))
+    assert changes.rows() == [
+        ("my8.defaults", "my8.ps0", "performance_schema=not set"),
+        ("my8.ps0", "my8.defaults", "performance_schema=OFF"),
+    ]

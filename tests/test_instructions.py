@@ -1,5 +1,7 @@
 """Instructions per operation: their ratio to the base's, and whether CPU time grew alike."""
 
+import shutil
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from rqps import stats
 from rqps.errors import RqpsError
 from rqps.profile import instructions_per_operation, most_expensive_functions
+from rqps.report.profiles import Links
+from rqps.report.rounds import numbers
 from rqps.show.table import absolute_table
 from rqps.stats import absolute, measured
 from rqps.stats.metrics import INSTRUCTIONS, THROUGHPUT
@@ -180,3 +184,19 @@ def test_the_cpu_s_counters_stand_beside_throughput_where_there_are_any(tmp_path
     assert "instructions/o" in html
     assert "41,000" in html
     assert "cycles/o" not in html
+
+
+def test_rounds_that_count_are_rows_of_their_own_with_their_runs(tmp_path: Path) -> None:
+    """Also where the timed run of a round is missing."""
+    folder = write_study(tmp_path, SHAPE) / "raw/study=synthetic"
+    count_runs(folder, rounds=3)
+    shutil.rmtree(folder / "run=r02@my2.base@here")
+    study = rqps.load("synthetic", data=tmp_path)
+    rounds, compared = stats.relate(study)
+    files: dict[str, str | None] = defaultdict(lambda: None)
+    rows = next(one for one in numbers(study, rounds, compared, files, Links()) if "my2.base" in one["title"])[
+        "rounds"
+    ]
+    runs = {(row["round"], run["raw"]) for row in rows for run in row["runs"]}
+    assert {(2, "run=i02@my2.base@here/instructions.parquet"), (1, "run=r01@my2.base@here/steps.parquet")} <= runs
+    assert len(rows) == 5 + 3

@@ -264,7 +264,7 @@ def job_of(folder: Path, runs_yaml: str) -> Job:
     run, *_ = unfold(read_runs_file(file, PARAMETERS), "small", "test")
     ready = make_ready([run], print)
     partial = begin(StudyFolder(folder / "study"), run)
-    jobs = [ready[member.dbms].job(member, partial, None) for member in run.members]
+    jobs = [ready[member.dbms].job(member, partial, None, len(run.members)) for member in run.members]
     job = jobs[0].model_copy(update={"beside": tuple(jobs[1:])})
     job.write()
     return job

@@ -201,6 +201,20 @@ def test_the_interval_of_three_occasions_holds_what_a_fourth_finds_and_that_of_o
     assert set(of_three["verdict"]) <= {"same", "unsure"}
 
 
+@pytest.mark.parametrize("with_error", [True, False])
+def test_an_occasion_of_one_round_is_a_value_like_the_others(with_error: bool) -> None:
+    rounds = of_occasions(4, 6, between=0.03)
+    rounds = rounds if with_error else rounds.drop("error")
+    first = rounds.filter(pl.int_range(pl.len()).over("step", "occasion") == 0)
+    for some in (first, pl.concat([rounds.filter(pl.col("occasion") < 4), first.filter(occasion=4)])):
+        compared, means = compare(some), some.group_by("step", "occasion").agg(pl.col("ratio").log().mean())
+        means = means.group_by("step").agg(mean=pl.col("ratio").mean().exp())
+        both = compared.join(means, on="step")
+        assert both.select((pl.col("estimate") - pl.col("mean")).abs().max()).item() < 0.005
+        assert (compared["low"] < compared["estimate"]).all()
+        assert compared.filter(pl.col("verdict").is_in(["slower", "faster"])).height < 0.05 * compared.height
+
+
 def test_a_mean_over_occasions_has_an_estimate_though_some_of_its_keys_are_null() -> None:
     rounds = of_occasions(3, 4, between=0.01).with_columns(round=pl.int_range(pl.len()).over("step"))
     rounds = rounds.with_columns(looks=pl.lit(1), smallest_effect=pl.lit(0.02))

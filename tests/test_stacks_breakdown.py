@@ -233,6 +233,17 @@ def test_only_rounds_that_both_have_are_compared() -> None:
     assert set(parts["n"]) == {2}
 
 
+def test_parts_add_up_to_the_operation_where_a_round_of_me_is_missing() -> None:
+    compared = pl.DataFrame([COMPARED])
+    profiled = both().with_columns(cost=pl.col("cost") * (1 + 0.1 * pl.col("round")))  # rounds differ
+    missing = (pl.col("dbms") == "my2.base") & (pl.col("round") > 3)
+    costs = as_measured(profiled.filter(~missing), measured_costs(compared))
+    for by in ("component", "function"):
+        parts = breakdown(costs, "my1.base", by, compared=compared)
+        assert parts["base_estimate"].sum() == pytest.approx(20.0)
+        assert parts["me_estimate"].sum() == pytest.approx(22.0)
+
+
 def test_an_unknown_base_lists_those_that_there_are() -> None:
     with pytest.raises(RqpsError, match=r"base 'my9\.base'") as caught:
         breakdown(both(1), "my9.base")

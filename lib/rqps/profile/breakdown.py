@@ -8,7 +8,7 @@ import polars as pl
 
 from rqps.profile.components import OTHER
 from rqps.profile.costs import COSTS, as_measured, instruction_costs, stack_costs
-from rqps.profile.pair import BASE, ME, Pair, pairs
+from rqps.profile.pair import BASE, ME, SIDES, Pair, pairs
 from rqps.stats.comparison import compare, relate
 from rqps.stats.metrics import CPU, with_groups
 from rqps.stats.metrics import INSTRUCTIONS as COUNTS
@@ -22,8 +22,9 @@ MICROSECONDS, INSTRUCTIONS = "µs/operation", "instructions/operation"
 METRIC_OF = {MICROSECONDS: CPU, INSTRUCTIONS: COUNTS}
 """Maps a unit to the metric that measures the whole operation in that unit."""
 SMALL_FUNCTION = 0.01
-"""Functions with a smaller share of the operation's cost in both base and me are pooled into one part: verdicts are
-corrected for the number of comparisons, so each further part would widen the intervals of all others."""
+"""Functions that cost less, in both base and me, than this share of the more expensive of the two operations are
+pooled into one part: verdicts are corrected for the number of comparisons, so each further part would widen the
+intervals of all others."""
 
 _OPERATION = ("host", "step", "base", "dbms", "unit")
 # Numbers are arithmetic means of the rounds, so that the means of parts add up. `estimate`, `low` and `high` describe
@@ -125,7 +126,7 @@ def breakdown(
     together with the verdicts in `compared`, the study's compared frame.
     """
     kinds: Sequence[By] = [by] if isinstance(by, str) else by
-    every = _rounds(costs, base, [*kinds, "operation"])
+    every = _rounds(costs, base, [*kinds, "operation"], compared)
     if every.is_empty():
         return pl.DataFrame(schema=BREAKDOWN)
     is_whole = pl.col("by") == "operation"
@@ -186,12 +187,20 @@ def _operations(wholes: pl.DataFrame, smallest_effect: float, compared: pl.DataF
     return own if compared is None else own.update(measured_costs(compared), on=_OPERATION)
 
 
-def _rounds(costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole]) -> pl.DataFrame:
-    """One row per round, part and pair of base and me, for the given kinds of parts."""
+def _rounds(
+    costs: pl.DataFrame, base: str, kinds: Sequence[By | Whole], compared: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """One row per round, part and pair of base and me, for the given kinds of parts. The parts of an operation add up
+    to its cost in `compared`, if it has that; a pair may lack some of the profiled rounds of base or me."""
+    known = () if compared is None else measured_costs(compared).iter_rows(named=True)
+    measured = {tuple(row[name] for name in _OPERATION): row for row in known}
     frames = [pl.DataFrame()]
     for host, step, dbms, pair in pairs(costs, base):
         unit = INSTRUCTIONS if pair.counted else MICROSECONDS
         names = dict(zip(_OPERATION, (host, step, base, dbms, unit), strict=True))
+        row = measured.get(tuple(names.values()))
+        if row and row["base_estimate"] and row["me_estimate"]:
+            pair = pair.scaled({side: row[f"{side}_estimate"] for side in SIDES})
         for by in kinds:
             identity = [pl.lit(value).alias(name) for name, value in {**names, "by": by}.items()]
             frames.append(pair.by_round(_grouped(pair, by), ["part", "component"]).with_columns(identity))
@@ -223,7 +232,7 @@ def _grouped(pair: Pair, by: By | Whole) -> pl.DataFrame:
 
 def _without_small(rows: pl.DataFrame, pair: Pair) -> pl.DataFrame:
     """Replaces the `part` of functions that are small in both base and me by `(N smaller functions)`, without a
-    component."""
+    component. Small is relative to the more expensive of the two operations."""
     least = SMALL_FUNCTION * max(pair.measured(BASE), pair.measured(ME))
     is_small = pl.max_horizontal(pair.mean(side).sum().over("part") for side in (BASE, ME)) < least
     small = pl.format("({} smaller functions)", pl.col("part").filter(is_small).n_unique())

@@ -6,6 +6,8 @@ from rqps.stats.metrics import usable
 
 CONNECTION = "connection"
 """The role of a thread that serves a client."""
+SERVING = (CONNECTION, "client")
+"""The roles of threads that execute the operations of clients; it is `client` for an embedded engine."""
 RUNNING, NO_CPU, BLOCKED = "running", "waiting for a CPU", "waiting"
 _SEEN = {
     "waiting for the client": "seen_network",

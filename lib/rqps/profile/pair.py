@@ -5,8 +5,8 @@ multinomial error, which is computed with n + 1, since 0 samples do not prove a 
 differs between starts of a server, even if it is counted exactly.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -45,6 +45,17 @@ class Pair:
     def measured(self, side: str) -> float:
         """The cost of the whole operation, the mean of the rounds."""
         return sum(self.totals[side]) / self.rounds
+
+    def scaled(self, costs: Mapping[str, float]) -> "Pair":
+        """The pair with its costs scaled, so that the mean of its rounds is `costs`, by side."""
+        factors = {side: cost / (self.measured(side) or cost or 1.0) for side, cost in costs.items()}
+        columns = [
+            pl.col(_column(side, "cost", round_)) * factor
+            for side, factor in factors.items()
+            for round_ in range(self.rounds)
+        ]
+        totals = {side: [cost * factors[side] for cost in of_side] for side, of_side in self.totals.items()}
+        return replace(self, rows=self.rows.with_columns(columns), totals=totals)
 
     def mean(self, side: str) -> pl.Expr:
         return pl.mean_horizontal(_column(side, "cost", round_) for round_ in range(self.rounds))

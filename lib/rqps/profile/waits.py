@@ -9,7 +9,7 @@ import polars as pl
 from rqps.engines import ENGINES, facts_of, table
 from rqps.profile.broken_stacks import repaired
 from rqps.profile.components import Patterns
-from rqps.profile.connections import CONNECTION
+from rqps.profile.connections import SERVING
 from rqps.profile.costs import COSTS, by_stack, named_stacks
 from rqps.stats.metrics import usable
 from rqps.store.read import Study, load
@@ -103,14 +103,14 @@ def wait_of(engine: str, stack: Sequence[str]) -> str:
     ['a sleep', 'work']
     """
     is_sampled = len(stack) > 2 and stack[1] == SYSTEM_CALL
-    if is_sampled and stack[0] == CONNECTION and (wait := _of_calls(engine).get(stack[2])):
+    if is_sampled and stack[0] in SERVING and (wait := _of_calls(engine).get(stack[2])):
         return wait
     of_engine, of_library = ([known.find(name) for name in reversed(stack[1:])] for known in _patterns(engine))
     if wait := next(filter(None, of_engine), None):
         return wait
     wait = next(filter(None, of_library), OTHER_WAIT)
     is_for_work = wait != DISK if is_sampled else wait in _FOR_WORK
-    return WORK if is_for_work and stack[0] != CONNECTION else wait
+    return WORK if is_for_work and stack[0] not in SERVING else wait
 
 
 def time_costs(
@@ -190,7 +190,7 @@ def time_of_clients(study: Study) -> pl.DataFrame:
     The kinds of one step and dbms sum to elapsed time * clients / operations. The kind `left over` is the difference
     between this sum and the recorded time.
     """
-    costs = time_of_threads(study).filter(pl.col("stack").list.first() == CONNECTION)
+    costs = time_of_threads(study).filter(pl.col("stack").list.first().is_in(SERVING))
     cells = list(_KEYS)
     by_kind = costs.group_by(*cells, kind="component").agg(us=pl.col("cost").sum())
     steps = usable(load(study.place, mode="waits").steps)

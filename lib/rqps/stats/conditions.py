@@ -97,7 +97,8 @@ def _compiled_otherwise(study: Study, base: str) -> pl.DataFrame:
 
 def missing_rounds(study: Study) -> pl.DataFrame:
     """One warning for each dbms that has finished fewer rounds than the study plans, or that can't be measured
-    because its version lacks the scenario of its config.
+    because its version lacks the scenario of its config. The versions of a rebuilt build are measured only on some
+    occasions.
 
     A study that has only profiled runs gets no such warning, since the planned number of such runs is not stored.
     """
@@ -105,6 +106,10 @@ def missing_rounds(study: Study) -> pl.DataFrame:
         return study.warnings.clear()
     card, finished = study.card, Counter(study.runs.select("host", "dbms").rows())
     builds = dict(study.runs.select("dbms", "build").iter_rows())
+    rebuilt = {version.build for version in card.builds if version.number > 1}
+    versions = {version.name for version in card.builds if version.build in rebuilt}
+    took_part = study.runs.group_by("host", "dbms").agg(pl.col("occasion").n_unique())
+    occasions = {(host, dbms): number for host, dbms, number in took_part.iter_rows() if builds[dbms] in versions}
     rows = []
     for host in study.runs["host"].unique().sort():
         for dbms in card.dbms:
@@ -112,7 +117,9 @@ def missing_rounds(study: Study) -> pl.DataFrame:
             whose = {"study": card.study, "host": host, "dbms": dbms, **own}
             if dbms in card.absent:
                 rows.append({**whose, "kind": "absent", "text": f"not in this version: {card.absent[dbms]}"})
-            elif (done := finished[host, dbms]) < (planned := (card.rounds or 1) * card.occasions):
+                continue
+            planned = (card.rounds or 1) * occasions.get((host, dbms), card.occasions)
+            if (done := finished[host, dbms]) < planned:
                 text = f"{done} of {planned} rounds have finished" if card.rounds else "no round has finished"
                 rows.append({**whose, "kind": "rounds", "text": text})
     return pl.DataFrame(rows, schema=study.warnings.schema)
@@ -212,7 +219,8 @@ def config_changes(conditions: pl.DataFrame) -> pl.DataFrame:
     `dbms` in words."""
     options = asked_options(conditions)
     of_base = options.select("build", "name", instead_of="dbms", instead="value")
-    pairs = options.join(of_base, on="build").select("build", "dbms", "instead_of").unique()
+    every = conditions.select("build", "dbms").unique()  # a config may have no options
+    pairs = every.join(every.rename({"dbms": "instead_of"}), on="build")
     mine, theirs = pairs.join(options, on=["build", "dbms"]), pairs.join(of_base, on=["build", "instead_of"])
     return (
         mine.join(theirs, on=["build", "dbms", "instead_of", "name"], how="full", coalesce=True)
@@ -240,7 +248,7 @@ def same_for_all(conditions: pl.DataFrame) -> pl.DataFrame:
 def options_of_some(conditions: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """Options that only some dbms have, mostly because other versions lack them: `option, value, dbms`."""
     options = asked_options(conditions)
-    every = options["dbms"].n_unique()
+    every = conditions["dbms"].n_unique()
     return (
         options.join(version_order(runs), on="dbms")
         .sort("rank")

@@ -159,7 +159,10 @@ def _over_occasions(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     of_one_hour, of_several = rows.filter(~several), rows.filter(several)
     if of_several.is_empty():
         return _means(rows, keys)
-    within, unknown = pl.col("error") ** 2, pl.lit(None, pl.Float64)
+    # An occasion with one round does not show how much rounds spread: the other occasions do.
+    own = pl.when(pl.col("error").is_finite()).then(pl.col("error") ** 2)
+    of_others = (own * pl.col("n")).median().over(keys) / pl.col("n")
+    within, unknown = pl.coalesce(own, of_others, 0.0), pl.lit(None, pl.Float64)
     of_occasions = _means(of_several, [*keys, "occasion"]).with_columns(
         pl.col("estimate").alias("_y"), within.alias("_within"), unknown.alias("_usual")
     )

@@ -19,7 +19,7 @@ from rqps.stats.estimate import STUDENT
 from rqps.stats.metrics import COMPARED, measured
 from rqps.stats.pairing import rounds
 from rqps.store.manifest import CARD
-from rqps.store.read import load
+from rqps.store.read import Study, load
 from rqps.study import ROUNDS_FOR_A_VERDICT, StudySpec
 
 LOOKS = (4, 6, 9, 13, 19, 28, 42, 63)
@@ -92,10 +92,13 @@ class InterimAnalyses:
         number of steps without a result. A round of base and me takes `round_s` seconds."""
         compared = self._compared()
         needed = pl.col("rounds_needed").fill_null(0).clip(ROUNDS_FOR_A_VERDICT)
-        unsure = compared.filter(verdict="unsure").with_columns(needed)
+        undecided = compared.filter(verdict="unsure")
+        unsure = undecided.filter(~verdict.for_other_hours()).with_columns(needed)
         within = unsure.filter(pl.col("rounds_needed") <= self.most_rounds)
         further = within.group_by("dbms").agg((pl.col("rounds_needed") - pl.col("n")).max())["rounds_needed"]
-        parts = [f"{compared.height - unsure.height} of {compared.height} comparisons are decided"]
+        parts = [f"{compared.height - undecided.height} of {compared.height} comparisons are decided"]
+        if by_hour := undecided.height - unsure.height:
+            parts.append(f"{by_hour} need further occasions, since they differ from hour to hour")
         if within.height:
             parts.append(f"{within.height} would take about {duration(float(further.sum()) * round_s)} more")
         if beyond := unsure.height - within.height:
@@ -111,7 +114,16 @@ class InterimAnalyses:
         study = load(self.study, self.data)
         compared = compare(rounds(measured(study, COMPARED), study.runs, self.spec.base))
         compared = compared.filter(pl.col("dbms").is_in(self.others))
-        return compared.filter(host=self.host) if self.host else compared
+        return self._here(compared, study)
+
+    def _here(self, rows: pl.DataFrame, study: Study) -> pl.DataFrame:
+        """The rows of the host. If several machines have its name, as after an update of the kernel, those of the
+        machine that was measured last."""
+        if not self.host:
+            return rows
+        is_here = (pl.col("host") == self.host) | pl.col("host").str.starts_with(f"{self.host} (")
+        last = study.runs.filter(is_here).sort("started_at")["host"].tail(1)
+        return rows.filter(pl.col("host").is_in(last.to_list()))
 
     def _spreads(self) -> dict[str, float]:
         """Maps each step that has enough rounds to the standard deviation of a round's ratio, in logarithms."""
@@ -121,6 +133,6 @@ class InterimAnalyses:
         if self.spec.base not in set(study.runs["dbms"]):
             return {}
         paired = rounds(measured(study, COMPARED[:1]), study.runs, self.spec.base)
-        paired = paired.filter(host=self.host) if self.host else paired
+        paired = self._here(paired, study)
         variances = paired.group_by("step", "dbms").agg(pl.col("ratio").log().var()).drop_nulls()
         return dict(variances.group_by("step").agg(pl.col("ratio").mean().sqrt()).iter_rows())

@@ -37,7 +37,7 @@ def names(study: Study) -> pl.DataFrame:
     one_build, compiled = of_version.height == 1, differences_of_builds(study)
     compiled_alone = compiled.keys() == {*runs["dbms"]} and of_version["version"].n_unique() == 1
     changes = _changes(study, runs)
-    if one_build:
+    if one_build and study.card.base in changes:  # it has no runs yet otherwise
         changes[study.card.base] = changes[study.card.base] or _of_base(study, changes)
     rows = []
     for dbms, engine, build, config, version, _ in runs.iter_rows():

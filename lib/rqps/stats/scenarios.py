@@ -79,10 +79,10 @@ def scenario_rounds(study: Study) -> pl.DataFrame:
 @lru_cache(maxsize=2)  # most sections of a page use the result
 def scenario_costs(study: Study) -> pl.DataFrame:
     """The tidy frame of each scenario against others, for every metric with verdicts. Further columns are the
-    `version`; the `release`, which is the version's number, or the build if several builds share a version; the cost
-    that the scenario `added`, with its interval; and the ratio of `throughput`. Pairs with the study's base have the
-    verdicts of `relate`; the verdicts of all other pairs are corrected for multiple comparisons together with
-    these."""
+    `version`; the `release`, which is the version's number, or the build if several builds share a version, with the
+    host if there are several; the cost that the scenario `added`, with its interval; and the ratio of `throughput`.
+    Pairs with the study's base have the verdicts of `relate`; the verdicts of all other pairs are corrected for
+    multiple comparisons together with these."""
     paired = scenario_rounds(study)
     pair, row = ["host", "step", "base", "dbms"], ["host", "step", "base", "dbms", "metric"]
     added = STUDENT.estimate(paired, row, "difference")
@@ -95,6 +95,7 @@ def scenario_costs(study: Study) -> pl.DataFrame:
         .join(_releases(study).drop("scenario"), on="dbms", maintain_order="left")
     )
     beside = {"estimate": "throughput", **{end: f"throughput_{end}" for end in ("low", "high", "verdict")}}
+    compared = _with_hosts(compared)
     throughput = compared.filter(metric=THROUGHPUT).rename(beside).select(*pair, *beside.values())
     return compared.join(throughput, on=pair, how="left", maintain_order="left")
 
@@ -104,7 +105,12 @@ def scenario_means(study: Study) -> pl.DataFrame:
     that means are taken over (see `left_out`). A scenario that was not measured in all these steps has no mean."""
     rounds = scenario_rounds(study).filter(pl.col("against").is_in(recorder(study).BASES[:1]), metric=CPU)
     means = over_steps(rounds, left_out(study)).join(_releases(study), on="dbms", maintain_order="left")
-    return means.filter(pl.col("steps") == pl.col("steps").max())
+    return _with_hosts(means.filter(pl.col("steps") == pl.col("steps").max()))
+
+
+def _with_hosts(rows: pl.DataFrame) -> pl.DataFrame:
+    several = rows["host"].n_unique() > 1
+    return rows.with_columns(release=pl.format("{} on {}", "release", "host")) if several else rows
 
 
 def _releases(study: Study) -> pl.DataFrame:
