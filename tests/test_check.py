@@ -67,6 +67,13 @@ def test_a_report_agrees_with_the_data_inside_it(report: Path, notebooks: Path) 
         assert check(path, data=report, notebooks=notebooks) == Checked(3, [], unchecked)
 
 
+def test_a_link_to_another_report_is_no_number_of_this_one(report: Path, notebooks: Path) -> None:
+    page = report / "index.html"
+    link = '<p><a href="../other/releases-8040.html">Beside the study releases-8033</a></p></main>'
+    page.write_text(page.read_text().replace("</main>", link))
+    assert check(report, data=report, notebooks=notebooks) == Checked(3, [], [OF_A_RUN])
+
+
 def test_a_digit_that_was_changed_on_a_page_is_named(report: Path, notebooks: Path) -> None:
     page = report / PAGE
     text = page.read_text()

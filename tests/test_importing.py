@@ -396,6 +396,49 @@ def test_four_rounds_have_verdicts_of_their_own(tmp_path: Path) -> None:
     assert rqps.stats.relate(study)[1].select("n", "verdict").rows() == [(4, "slower")]
 
 
+def test_tables_with_odd_values_are_named(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text('dbms,step\n"' + "x" * 200_000 + '",q\n')
+    rows = {"dbms": ["a.x", "b.x", "c.x"], "step": ["q"] * 3, "operations_per_s": [5.0, 6.0, math.nan]}
+    pl.DataFrame(rows).write_parquet(tmp_path / "t.parquet")
+    study, text = imported(tmp_path / "data", tmp_path, engine="mysql")
+    assert sorted(study.runs["dbms"]) == ["a.x", "b.x"]
+    assert "field larger than field limit" in text
+    assert "operations_per_s is nan, which is no number" in text
+
+
+def test_rounds_may_be_counted_from_0(tmp_path: Path) -> None:
+    rows = [f"{dbms},q,{number},10,1" for dbms in ("a.x", "b.x") for number in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["dbms,step,round,operations,elapsed_s", *rows]))
+    study, text = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
+    assert sorted(set(study.runs["round"])) == [1, 2, 3, 4]
+    assert "not read" not in text
+
+
+def test_a_round_that_two_files_have_is_read_once_and_named(tmp_path: Path) -> None:
+    for day, operations in {"monday": 10, "tuesday": 20}.items():
+        rows = [f"{dbms},q,1,{operations},1,a-host" for dbms in ("a.x", "b.x")]
+        (tmp_path / f"{day}.csv").write_text("\n".join(["dbms,step,round,operations,elapsed_s,host", *rows]))
+    study, text = imported(tmp_path / "data", tmp_path / "monday.csv", tmp_path / "tuesday.csv", engine="mysql")
+    assert set(study.steps["operations"]) == {10}
+    assert f"not read, its steps of round 1 were read from {tmp_path / 'monday.csv'}: " in text
+
+
+def test_an_engine_that_a_table_calls_by_another_name_is_named_by_the_option(tmp_path: Path) -> None:
+    rows = [f"{dbms},q,10,1,MySQL" for dbms in ("a.x", "b.x")]
+    (tmp_path / "t.csv").write_text("\n".join(["dbms,step,operations,elapsed_s,engine", *rows]))
+    with pytest.raises(RqpsError, match=r"the engine of a\.x is 'MySQL', which is none of"):
+        imported(tmp_path / "data", tmp_path / "t.csv")
+    study, _ = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
+    assert set(study.runs["engine"]) == {"mysql"}
+
+
+def test_rounds_of_several_hosts_are_counted_for_each(tmp_path: Path) -> None:
+    rows = [f"{dbms},q,10,1,{host}" for dbms in ("a.x", "b.x") for host in ("big", "small")]
+    (tmp_path / "t.csv").write_text("\n".join(["dbms,step,operations,elapsed_s,host", *rows]))
+    _, text = imported(tmp_path / "data", tmp_path / "t.csv", engine="mysql")
+    assert "2 dbms, 1 step, 1 round; base is a.x" in text
+
+
 @pytest.mark.page
 @pytest.mark.usefixtures("one_kernel")
 def test_the_first_page_of_an_imported_study_answers_without_a_verdict(tmp_path: Path) -> None:

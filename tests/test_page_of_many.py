@@ -8,6 +8,7 @@ import pytest
 from browser import DESKTOP, PHONE, Browser, Tab, opened
 from rqps.report import build
 from rqps.report.one_file import one_file
+from rqps.report.render import asset
 from synthetic import shape_of_many
 from synthetic_report import only_relative_throughput, write_report
 
@@ -242,3 +243,32 @@ def test_without_scripts_tables_are_as_they_were_made(browser: Browser, report: 
 
 def test_as_one_file_it_is_small_enough_to_be_sent(report: Path) -> None:
     assert one_file(report).stat().st_size < 5_000_000
+
+
+def test_ratios_changes_times_and_dates_are_sorted_by_what_they_mean(browser: Browser, tmp_path: Path) -> None:
+    columns = {
+        "ratio": ["▼ 0.88", "= 1.00", "▲ 1.0400", "▲ 1.060"],
+        "change": ["−83 ± 26", "−36.0 %", "−4.5 %", "+3.1 %"],
+        "took": ["900 µs", "58 s", "1 min 5 s", "1 h 0 min"],
+        "started": ["2026-01-05 12:00:00", "2026-01-05 12:40:00", "2026-01-06 09:00:00", "2026-11-01 08:00:00"],
+    }
+    shuffled = (
+        [columns["ratio"][at] for at in (2, 0, 3, 1)],
+        *([columns[name][at] for at in (1, 3, 0, 2)] for name in ("change", "took", "started")),
+    )
+    cells = (
+        "".join(
+            f"<td><b>{one}</b><span>0.86–0.90 · n=6</span>" if at == 0 else f"<td>{one}" for at, one in enumerate(row)
+        )
+        for row in zip(*shuffled, strict=True)
+    )
+    rows = "".join(f"<tr><td>a{row}" for row in cells)
+    script = asset("tables.js")
+    (page := tmp_path / "page.html").write_text(
+        f"<!doctype html><meta charset=utf-8><div class=table><table id=it><thead><tr><th>step<th>"
+        f"{'<th>'.join(columns)}<tbody>{rows}</table></div><script>{script}</script>"
+    )
+    with opened(browser, page, DESKTOP) as tab:
+        for at, (name, ordered) in enumerate(columns.items(), start=1):
+            click(tab, "it", at)
+            assert [cell.removesuffix("0.86–0.90 · n=6") for cell in column(tab, "it", at)] == ordered, name

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import rqps
 import synthetic
 from browser import Browser, each_width, opened
 from rqps import stats
 from rqps.cli import main
 from rqps.errors import RqpsError
 from rqps.report import check, two_studies
-from rqps.report.two_studies import pages_beside
+from rqps.report.two_studies import _of_the_same_hosts, pages_beside
 from rqps.store import load, write_study_card
 from rqps.store.packing import pack
+from test_hosts_beside import write_hosts
 
 SHAPE = synthetic.Shape(dbms=("my1.base", "my2.base"))
 
@@ -143,3 +145,13 @@ def test_the_report_of_a_study_links_to_the_pages_that_set_it_beside_another(dat
     (data / "report/gone-after.html").write_text("of a study that is no longer there")
     assert len(pages_beside("after", data, data / "report")) == 1
     assert pages_beside("before", data, data / "report") == []
+
+
+def test_a_study_of_one_host_is_compared_with_the_same_host_of_another(tmp_path: Path) -> None:
+    both = stats.relate(rqps.load("synthetic", write_hosts(tmp_path)))[1]
+    one = both.filter(host="big")
+    first, second = _of_the_same_hosts([one, both])
+    assert set(first["dbms"]) == set(second["dbms"]) == {"my2.base"}
+    assert {*_of_the_same_hosts([both, both])[0]["dbms"]} == {
+        f"my2.base on {host}" for host in ("big", "small", "twin")
+    }

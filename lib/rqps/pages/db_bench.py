@@ -41,20 +41,19 @@ def by_version(study: Study) -> pl.DataFrame:
 
 
 def named(study: Study, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with `release`, the name of the dbms (and its host, if there are several), and `short`, the published
-    name of the step."""
+    """The rows with `release`, the name of the dbms and of its host, and `short`, the published name of the step."""
     if rows.is_empty():
-        return rows
+        return rows.with_columns(release="dbms", short="kind")
     names = show.by_host(rows.with_columns(dbms=pl.col("dbms").replace_strict(releases(study))))["dbms"]
     return show.by_host(rows).with_columns(release=names, short=pl.col("kind").replace(AS_PUBLISHED))
 
 
 def findings(study: Study, compared: pl.DataFrame) -> Sentences:
-    """A sentence for each step whose throughput or cost per operation changed; then a sentence on unsure
-    comparisons."""
-    rows = named(study, stats.deciding(compared))
+    """A sentence for each step that changed in throughput or cost per operation; then one on unsure comparisons."""
+    rows = stats.deciding(compared)
     if rows.is_empty():
         return Sentences(["Nothing is compared with the base."])
+    rows = rows.with_columns(named(study, rows).select("release", "short"))
     of_step = rows.with_columns(of_step=pl.len().over("short"))
     sentences = [
         _finding(study, decided)
@@ -71,6 +70,7 @@ def _finding(study: Study, decided: pl.DataFrame) -> Clause:
     most = decided.sort("estimate", descending=not is_worst_low).row(0, named=True)
     names, base = releases(study), releases(study)[most["base"]]
     changed = [name for name in names.values() if name in set(decided["release"])]
+    changed = changed or show.in_order(decided["release"])
     how_many = f"{decided.height} of {most['of_step']} comparisons ({listed(changed)})"
     step = f"{most['short']} {CHANGED[most['verdict']]} against {base} in {how_many}"
     where = f"{'most ' * (decided.height > 1)}on {most['group']}"

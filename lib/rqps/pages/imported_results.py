@@ -9,7 +9,7 @@ import polars as pl
 from rqps import stats
 from rqps.numbers import change, counted, difference
 from rqps.pages import FirstPage
-from rqps.show import Claim, Clause, Sentences, finding, listed, phrase
+from rqps.show import Claim, Clause, Sentences, finding, listed, phrase, rounds_of
 from rqps.show.sentences import counted_rows
 from rqps.stats.metrics import THROUGHPUT
 from rqps.stats.near_pairs import BEFORE_AND_AFTER, NEIGHBOURS, REPEATS
@@ -82,8 +82,10 @@ def _means(study: Study) -> Iterator[Clause]:
             name = names[row["dbms"]]
             parts.append(Clause(f"{written} ({name})" if many else f"{name} {written}", [claim]))
         who = phrase("from {} to {}", *parts) if many else listed(parts)
-        text = f"Throughput relative to {names[study.card.base]}, over {rows[0]['steps']} steps: {{}}"
-        of = "one run each" if rows[0]["n"] == 1 else f"{rows[0]['n']} rounds"
+        numbers = sorted({row["steps"] for row in rows})
+        over = " to ".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
+        text = f"Throughput relative to {names[study.card.base]}, over {over} steps: {{}}"
+        of = "one run each" if max(row["n"] for row in rows) == 1 else rounds_of(row["n"] for row in rows)
         yield finding(
             phrase(f"{text} (geometric means of imported results, {of}: no verdict)", who),
             place=str(host) * (means["host"].n_unique() > 1),

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from rqps import stats
+from rqps.errors import RqpsError
 from rqps.numbers import change, formatted, in_percent
 from rqps.pages import FirstPage
 from rqps.show import Claim, Clause, Row, brackets, changes, finding, in_order, listed, phrase, rounds_of
@@ -80,6 +81,10 @@ def of_other_engines(study: Study) -> Iterator[Study]:
         if read_study_card(study_folder(name, root)).workload == study.card.workload:
             other = load(name, root)
             if engines.isdisjoint(other.runs["engine"]) and loads == set(other.runs["parameters"]):
+                try:
+                    stats.relate(other)
+                except RqpsError:  # it has no comparison yet
+                    continue
                 yield other
 
 

@@ -50,7 +50,7 @@ def on_first_page(page: FirstPage) -> FirstPage:
     shown = cpu if cpu.height else ranked(costs.filter(metric=INSTRUCTIONS), descending=True)
     if shown.is_empty():
         return page
-    across, group = ("release", "step") if shown["build"].n_unique() > 1 else ("step", "")
+    across, group = ("release", "step") if shown["release"].n_unique() > 1 else ("step", "")
     what, counted_by = ("CPU", COUNTED_BY) if cpu.height else ("Instructions", "")
     note = f"{what} per operation against {OFF}, {show.rounds_of(shown['n'])}. {show.legend_of(shown)}{counted_by}"
     name = "scenario-matrix"
@@ -77,7 +77,7 @@ def _headline(study: Study, cpu: pl.DataFrame) -> Clause:
     without = [step for steps in stats.left_out(study).values() for step in steps]
     steps = [step for step in in_order(study.steps["step"]) if step not in without]
     clients = f" with {counted(cpu['clients'][0], 'client')}" if cpu["clients"].n_unique() == 1 else ""
-    if cpu["build"].n_unique() == 1 and cpu["step"].n_unique() <= MOST_STEPS:
+    if cpu["release"].n_unique() == 1 and cpu["step"].n_unique() <= MOST_STEPS:
         rows, over, written = cpu, "", _by_place
     elif len(steps) == 1:
         rows, over, written = cpu.filter(step=steps[0]), f" of {steps[0]}", partial(changes, at="on", frame=FRAME)
@@ -110,9 +110,9 @@ def _against_off(
 
 
 def _others(cpu: pl.DataFrame) -> Clause:
-    """A sentence on the change in CPU by scenarios except `DEFAULT` and `ENABLED`; empty if there are more builds."""
+    """A sentence on the change in CPU by scenarios except `DEFAULT` and `ENABLED`; empty for several releases."""
     first = cpu.filter(pl.col("step") == pl.col("step").first(), ~pl.col("scenario").is_in([DEFAULT, ENABLED]))
-    if first.is_empty() or first["build"].n_unique() > 1:
+    if first.is_empty() or first["release"].n_unique() > 1:
         return Clause("")
     costs = changes(first.with_columns(place=_subjects(first)), "by", FRAME)
     return finding(phrase("In {}, each against off: {}", first["step"][0], costs))
@@ -145,6 +145,6 @@ def _by_place(costs: pl.DataFrame) -> Clause:
 
 
 def _subjects(costs: pl.DataFrame) -> pl.Expr:
-    """The scenarios as subjects of a sentence, with the release if there are several builds."""
+    """The scenarios as subjects of a sentence, with the release if there are several."""
     subject = pl.col("scenario").map_elements(subject_of, pl.String)
-    return pl.format("{} on {}", subject, "release") if costs["build"].n_unique() > 1 else subject
+    return pl.format("{} on {}", subject, "release") if costs["release"].n_unique() > 1 else subject

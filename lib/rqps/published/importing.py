@@ -198,6 +198,7 @@ def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iter
         origins.setdefault((_plain(host), result.dbms, result.origin, result.round), []).append(result)
     names = _names([dbms for _, dbms, _, _ in origins], asked.renames)
     many_clients = len({result.columns["clients"] for result in results}) > 1
+    from_0 = any(result.round == 0 for result in results)
     runs: dict[tuple[str, Dbms, int], _Run] = {}
     digests: dict[tuple[str, str], Path] = {}
     for (host, source, origin, number), own in origins.items():
@@ -213,8 +214,12 @@ def _runs(results: Sequence[Result], asked: Asked, unread: list[Unread]) -> Iter
                 unread.append(Unread(str(result.file), "the same step of the same dbms and round once more"))
             else:
                 steps[step] = result
-        free = number or next(n for n in range(1, 10_000) if _is_free(runs.get((host, names[source], n)), steps))
+        free = next(n for n in range(1, 10_000) if _is_free(runs.get((host, names[source], n)), steps))
+        free = free if number is None else number + from_0
         run = runs.setdefault((host, names[source], free), _Run(host, names[source], free, own[0]))
+        for step in steps.keys() & run.steps.keys():
+            why = f"its steps of round {number} were read from {run.steps[step].file}"
+            unread.append(Unread(f"{steps[step].file}: {step}", why))
         run.steps |= {step: result for step, result in steps.items() if step not in run.steps}
         run.digest = hashlib.sha256(f"{run.digest}{digest}".encode()).hexdigest()
     yield from runs.values()
@@ -386,7 +391,8 @@ def _manifest(card: StudyCard, run: _Run, position: int, engine: str) -> Manifes
 
 
 def _engine(run: _Run, otherwise: str) -> str:
-    engine = next((result.engine for result in run.steps.values() if result.engine), otherwise)
+    engine = next((result.engine for result in run.steps.values() if result.engine), "")
+    engine = engine if engine in ENGINES else otherwise or engine
     if engine not in ENGINES:
         what = f"{engine!r}, which is none of {', '.join(ENGINES)}" if engine else "not known"
         raise RqpsError(f"{run.first.file}: the engine of {run.dbms} is {what}", fix="name it with --engine")
@@ -396,7 +402,7 @@ def _engine(run: _Run, otherwise: str) -> str:
 def _in_words(card: StudyCard, runs: Sequence[_Run], unread: Sequence[Unread]) -> str:
     """A summary of the imported study and of what was not read."""
     steps = {step for run in runs for step in run.steps}
-    rounds = f"{min(Counter(run.dbms for run in runs).values())} to {card.rounds}"
+    rounds = f"{min(Counter((run.host, run.dbms) for run in runs).values())} to {card.rounds}"
     several = counted(card.rounds or 1, "round") if rounds.startswith(f"{card.rounds} ") else f"{rounds} rounds"
     lines = [f"{card.study}: {len(card.dbms)} dbms, {counted(len(steps), 'step')}, {several}; base is {card.base}"]
     for run in runs:

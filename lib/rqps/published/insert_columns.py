@@ -167,7 +167,8 @@ def columns_text(study: Study) -> Folded:
         lines = [[*PUBLISHED, "tag"], *_lines(of_step, None)]
         if relative := list(_lines(ratios.filter(host=host, step=step), 2)):
             lines += [[f"relative to {base}"], *relative]
-        texts[str(step)] = "\n".join(in_columns(lines, align="<"))
+        place = f"{step} on {host}" if rows["host"].n_unique() > 1 else str(step)
+        texts[place] = "\n".join(in_columns(lines, align="<"))
     return Folded(note, texts)
 
 

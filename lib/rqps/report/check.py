@@ -161,7 +161,10 @@ class _Lines(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         has = dict(attributes)
         program = tag == "script" and has.get("type") != "application/json"
-        if not self._skipped and (program or tag in ("style", "footer", "aside") or has.get("class") == "code"):
+        # A link to another report is missing if the page is made again where that report is not.
+        to_another = tag == "a" and str(has.get("href")).startswith("../")
+        left_out = program or to_another or tag in ("style", "footer", "aside") or has.get("class") == "code"
+        if left_out and not self._skipped:
             self._skipped = tag
         self._within = tag
         if tag == "tr":

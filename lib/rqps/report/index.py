@@ -9,7 +9,7 @@ import polars as pl
 
 from rqps.numbers import counted, duration, memory
 from rqps.show import rounds_of
-from rqps.store.read import Study
+from rqps.store.read import Study, load
 
 MACHINE = {"cpu_model": "CPU", "cpus": "CPUs", "hypervisor": "virtual machine", "memory_kb": "memory"}
 MACHINE |= {"file_system": "file system", "kernel": "kernel", "distribution": "distribution"}
@@ -59,7 +59,8 @@ def facts_of(study: Study, runs: pl.DataFrame) -> list[tuple[str, str]]:
 
 def run_rows(study: Study, runs: pl.DataFrame, files: Mapping[str, str | None]) -> list[dict[str, Any]]:
     """The runs as dicts for a table, each with the number of its warnings and its page."""
-    warned = dict(study.warnings.group_by("run").len().rows())
+    every = load(study.place, mode=None)  # `study` has the warnings of one mode only
+    warned = dict(every.warnings.group_by("run").len().rows())
     return [
         row
         | {
@@ -86,14 +87,16 @@ def _rounds(study: Study) -> str:
     card, finished = study.card, study.runs.height
     if card.rounds == 0:
         return ""
+    of_occasions = f" on each of {card.occasions} occasions" if card.occasions > 1 else ""
     if card.rounds is not None:
         hosts = max(study.runs["host"].n_unique(), 1)
-        planned = (len(card.dbms) - len(card.absent)) * card.rounds * hosts
+        planned = (len(card.dbms) - len(card.absent)) * card.rounds * card.occasions * hosts
         of_hosts = f" on each of {hosts} hosts" if hosts > 1 else ""
-        return f"{rounds_of([card.rounds])}{of_hosts} planned; {finished} of {counted(planned, 'run')} finished"
+        plan = f"{rounds_of([card.rounds])}{of_occasions}{of_hosts} planned"
+        return f"{plan}; {finished} of {counted(planned, 'run')} finished"
     runs_of = Counter(study.runs.select("host", "dbms").rows()).values()
     rounds = "–".join(map(str, sorted({min(runs_of, default=0), max(runs_of, default=0)})))
-    time = f"{duration(card.budget_s)}, spent" if card.budget_s else "rounds"
+    time = f"{duration(card.budget_s)}{of_occasions}, spent" if card.budget_s else "rounds"
     return f"{time} on undecided comparisons: {rounds} rounds of each dbms; {counted(finished, 'run')} finished"
 
 

@@ -15,6 +15,8 @@ from rqps.store.packed import SUFFIX
 _PICTURE = re.compile(r'(<div class="chart"[^>]*>\s*)<img [^>]*>')
 _FLAME = re.compile(r'(<img alt="Flame graph\.[^"]*") src="[^"]*"')
 _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"#]+)[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
+_OF_ANOTHER = re.compile(r'<li><a href="\.\./[^"]*">.*?</a></li>\n')
+"""Matches an entry of the contents that leads to a page outside of the report."""
 _PACKED = re.compile(r'<script type="text/plain" data-file="([^"/]+)">([^<]*)</script>\n')
 _BUNDLE = "vega"
 MOST_TIMES = 200
@@ -36,7 +38,7 @@ def one_file(folder: Path) -> Path:
     def linked(link: re.Match[str]) -> str:
         return link[0] if "://" in link[1] or unquote(link[1]) in names else link[2]
 
-    pages = {name: _LINK.sub(linked, _slim(page)) for name, page in pages.items()}
+    pages = {name: _LINK.sub(linked, _OF_ANOTHER.sub("", _slim(page))) for name, page in pages.items()}
     before, body, after = pages.pop("index.html").partition("<body>")
     after, end, rest = after.rpartition("</body>")
     files = data | {name: text.encode() for name, text in {**pages, _BUNDLE: vega()}.items()}

@@ -159,13 +159,14 @@ class Overall:
     def _in_all(self, host: str) -> Clause | None:
         """A sentence on each dbms's mean over the steps, or on its ratio if there is only one step."""
         of_base = self.means.filter(OVER_ALL, host=host, relation="base")
-        rows, frame, over = of_base, "means", self._over()
+        rows, frame = of_base, "means"
         if of_base.is_empty() and len(self.steps) == 1:
             rows = self.compared.filter(host=host, metric=self.metric, step=self.steps[0])
-            frame, over = "compared", f"For {self.steps[0]} "
+            frame = "compared"
         rows = rows.filter(pl.col("dbms").is_in(self.others))
         if rows.is_empty():
             return None
+        over = self._over(rows["steps"].to_list()) if frame == "means" else f"For {self.steps[0]} "
         ordered = {dbms: place for place, dbms in enumerate(self.others)}
         rows = rows.sort(pl.col("dbms").replace_strict(ordered, return_dtype=pl.Int32))
         verb, less, more = IN_WORDS[self.metric]
@@ -217,8 +218,12 @@ class Overall:
         claim = counted_rows(frame, 1, **key_of(row, frame), verdict=row["verdict"])
         return Clause(in_one(self.short[row["dbms"]]), [claim])
 
-    def _over(self) -> str:
+    def _over(self, numbers: Sequence[int]) -> str:
+        """The words for the steps of means over these `numbers` of steps: a dbms may lack some steps."""
         kind = "single-client steps" if set(self.compared["clients"]) == {1} else "steps"
+        if (fewest := min(numbers)) < len(self.steps):
+            most = f" to {max(numbers)}" * (fewest < max(numbers))
+            return f"Over {fewest}{most} of {len(self.steps)} {kind} "
         named = f" ({', '.join(self.steps)})" if len(self.steps) <= MOST_NAMED else ""
         return f"Over {len(self.steps)} {kind}{named} "
 
@@ -266,7 +271,8 @@ class Overall:
         ]
         if not parts:
             return None
-        return finding(phrase("By clients, the {} of {}: {}", self._measure(), self.full[dbms], listed(parts)))
+        says = phrase("By clients, the {} of {}: {}", self._measure(), self.full[dbms], listed(parts))
+        return finding(says, place=self.place(host))
 
     def _by_work(self, host: str) -> Clause | None:
         """A sentence with the means by kind of work, for the dbms that `_named` chooses. None if all kinds of work
@@ -300,14 +306,16 @@ class Overall:
         if changes.is_empty():
             says = verdict_counts(self.judged["verdict"], "decided", self.cells(self.judged), within=self.within)
             return finding(phrase("No change is shown, neither in throughput nor in cost per operation: {}", says))
-        counts = self._counts() if self.judged.height > 1 else Clause("")
         slower, faster = (changes.filter(verdict=verdict).height for verdict in CHANGED)
         order = ("slower", "faster") if slower >= faster else ("faster", "slower")
-        rows = [self._by_size(order[0])]
-        if rows[0]:
+        # A change that only instructions show is in neither direction's rows.
+        most = self._by_size(order[0]) or self._by_size(order[1])
+        rows = [most]
+        if most and most[0]["verdict"] == order[0]:
             # The largest change in the other direction is taken from the same metric: the sizes of changes of
             # throughput and of CPU can't be compared.
-            rows.append(self._by_size(order[1], rows[0][0]["metric"]))
+            rows.append(self._by_size(order[1], most[0]["metric"]))
+        counts = self._counts() if self.judged.height > 1 or not most else Clause("")
         return finding(*map(self._most, filter(None, rows)), counts)
 
     def cells(self, rows: pl.DataFrame) -> dict[str, list[str]]:
@@ -456,7 +464,7 @@ class Overall:
             moved = listed([self._moved(row, to_base if alone else {}) for row in rows])
             what = self._measure()
             beside = f"relative to {self.short[self.base]}" if alone else "within a release"
-            yield finding(phrase("With {}, {} {}: {}", options, what, beside, moved))
+            yield finding(phrase("With {}, {} {}: {}", options, what, beside, moved), place=self.place(host))
 
     def _moved(self, row: Row, to_base: Mapping[str, Row]) -> Clause:
         who = self.short[row["base"]]

@@ -1,6 +1,6 @@
 """The page of rounds: the rounds of every comparison, each with its values, runs and warnings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from rqps.report.render import json_in_html, render
 from rqps.show import Row, by_host, in_order, number_of, verdict_words
 from rqps.show.flame import address
 from rqps.stats import SIDES, relate_configs, short_names
-from rqps.store.read import Study
+from rqps.store.read import Study, load
 
 PAGE = "rounds.html"
 SECTIONS = {"slower": "Slower", "faster": "Faster", "unsure": "Inconclusive", "same": "Unchanged"}
@@ -74,11 +74,13 @@ def numbers(
 
     `files` maps the folders of runs to their pages.
     """
-    folders = study.runs.select("run", "folder", "side").iter_rows()
+    every = load(study.place, mode=None)  # instructions are counted in runs of their own, which `study` lacks
+    folders = every.runs.select("run", "folder", "side").iter_rows()
     places = {
         run: (files.get(at), Path(at).relative_to(folder_of_unit(at, side).parent)) for run, at, side in folders
     }
-    warned = study.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
+    counting = set(every.runs.filter(mode="instructions")["run"])
+    warned = every.warnings.group_by("run", "step").agg(pl.format("{}: {}", "kind", "text"))
     warnings = {(run, step): texts for run, step, texts in warned.rows()}
     keys = ["step", "dbms", "base"]
     of_cell = by_host(rounds).sort("round").partition_by(keys, as_dict=True)
@@ -91,9 +93,9 @@ def numbers(
         me, host = rows.select("me", "host").row(0)
         by_metric = {row["metric"]: row for row in rows.to_dicts()}
         compared_by = [metric for metric in metrics if metric in by_metric]
-        by_round: dict[int, dict[str, Row]] = {}
+        by_runs: dict[tuple[str, str], dict[str, Row]] = {}
         for row in of_cell[step, dbms, base].iter_rows(named=True):
-            by_round.setdefault(row["round"], {})[row["metric"]] = row
+            by_runs.setdefault((row["base_run"], row["run"]), {})[row["metric"]] = row
         own = base == study.card.base
         by = profiles.by.get((step, dbms)) if own else None
         yield {
@@ -104,7 +106,7 @@ def numbers(
             "numbers": [_number(by_metric[metric]) for metric in compared_by],
             "metrics": [SIDES[metric] for metric in compared_by],
             "profile": "" if by is None else f"{profiles.page}{address(step, dbms, by)}",
-            "rounds": [_round(number, row, compared_by, places, warnings) for number, row in by_round.items()],
+            "rounds": [_round(rows, compared_by, places, counting, warnings) for rows in by_runs.values()],
         }
 
 
@@ -115,17 +117,18 @@ def _number(row: Row) -> str:
 
 
 def _round(
-    number: int,
     by_metric: Mapping[str, Row],
     metrics: list[str],
     places: Mapping[str, tuple[str | None, Path]],
+    counting: Collection[str],
     warnings: Mapping[tuple[str, str | None], list[str]],
 ) -> dict[str, Any]:
     first = next(iter(by_metric.values()))
     runs = (first["base_run"], first["run"])
     table = "slices.parquet" if first["duet"] and first["cycles"] else "steps.parquet"
+    table = "instructions.parquet" if first["run"] in counting else table
     return {
-        "round": number,
+        "round": first["round"],
         "cells": [
             [sized(row["base_value"]), sized(row["me_value"]), formatted(row["ratio"], ".4f")]
             if (row := by_metric.get(metric))

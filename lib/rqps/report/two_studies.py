@@ -30,7 +30,7 @@ def two_studies(
     sentences on the dbms and steps that both studies have."""
     root = data_folder(data).resolve()
     studies = load(first, root), load(second, root)
-    compared = [by_host(stats.relate(study)[1]) for study in studies]
+    compared = _of_the_same_hosts([stats.relate(study)[1] for study in studies])
     names, conditions = _names(studies), stats.changed_conditions(*studies)
     both = stats.change(*(frame.filter(pl.col("metric").is_in(list(stats.SIDES))) for frame in compared))
     shared = _shared(studies, names)
@@ -53,6 +53,15 @@ def two_studies(
     )
     file = "-".join(study.card.study for study in studies)
     return write_page((Path(out) if out else root / "report") / f"{file}.html", page), shared
+
+
+def _of_the_same_hosts(compared: list[pl.DataFrame]) -> list[pl.DataFrame]:
+    """The compared frames, with the host in the names of dbms if both studies have several hosts. If only one of them
+    has, only its rows of the other's host remain, if there are any."""
+    hosts = [set(frame["host"]) for frame in compared]
+    if min(map(len, hosts)) < 2 and (shared := hosts[0] & hosts[1]):
+        return [frame.filter(pl.col("host").is_in(list(shared))) for frame in compared]
+    return [by_host(frame) for frame in compared]
 
 
 def pages_beside(study: str, data: Path, pages: Path) -> list[tuple[str, str]]:

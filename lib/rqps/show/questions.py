@@ -140,7 +140,7 @@ def _lists(asked: Sequence[Question], first: Question, measures: list[str]) -> s
 def _panel(title: str, rows: pl.DataFrame, question: Question, *, folded: bool) -> str:
     wide = "part" in rows.columns or rows.width > WIDE
     if "part" in rows.columns:
-        what = "component" if (rows["part"] == rows["component"]).all() else "function"
+        what = "layer" if (rows["part"] == rows["component"]).all() else "function"
         html = parts_table(rows, what, base=question.base, me=question.dbms, unit=rows["unit"][0])
     elif "metric" in rows.columns:
         by_measure = rows.partition_by("metric", as_dict=True, maintain_order=True)

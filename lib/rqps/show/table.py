@@ -153,7 +153,7 @@ def pivoted(
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> GT | Sentences:
     """One row for each value of `rows` (below headings of `group`), one column for each value of `across`. `names`
-    maps these values to the names that are shown.
+    maps these values to the names that are shown. If several hosts have the same cell, each host has its own row.
 
     `form` returns a cell's HTML from the matching row of the frame, `colour` returns its background colour. If the
     frame has no rows, only the sentence `empty` is shown.
@@ -164,6 +164,8 @@ def pivoted(
     """
     if frame.is_empty():
         return Nothing([empty])
+    if "host" in frame.columns and frame.select(*filter(None, [group]), rows, across).is_duplicated().any():
+        frame = frame.with_columns(pl.format("{} on {}", pl.col(rows).replace(names), "host").alias(rows))
     columns = [Column(value, names.get(value, ""), form, colour, "center") for value in in_order(frame[across])]
     cells = spread(frame, across, [*filter(None, [group]), rows])
     heads = Column(rows, label, lambda value: escape(names.get(value, value))) if names else Column(rows, label)

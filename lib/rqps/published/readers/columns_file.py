@@ -6,6 +6,7 @@ comma if commas do not separate the columns.
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def read(files: Sequence[Path]) -> Iterator[Result | Unread]:
     for path in files:
         try:
             rows, decimal_comma = _rows(path)
-        except (ValueError, OSError, PolarsError, PanicException) as error:
+        except (ValueError, OSError, csv.Error, PolarsError, PanicException) as error:
             yield Unread(str(path), one_line(str(error)))
             continue
         columns = set().union(*rows[:1])
@@ -116,7 +117,9 @@ def _value(name: str, value: Any, kind: Any, *, decimal_comma: bool) -> Any:
         return str(value).strip().lower() in ("true", "1", "yes")
     try:
         amount = number(value, decimal_comma=decimal_comma) if isinstance(value, str) else float(value)
-    except ValueError:
+        if not math.isfinite(amount):
+            raise ValueError
+    except (TypeError, ValueError):
         hint = ": write it with a point, without separators" if "," in str(value) else ""
         raise ValueError(f"{name} is {value!r}, which is no number{hint}") from None
     if amount < 0:

@@ -48,8 +48,10 @@
     const name = decodeURIComponent(file) || (link.ownerDocument === document ? "" : frame.dataset.page);
     if (!packed.has(name) && name !== "index.html") return;
     event.preventDefault();
-    if (!name.endsWith(".html")) save(name);
-    else location.hash = name === "index.html" ? "" : ["", `/${name}`, ...anchor].join("#");
+    if (!name.endsWith(".html")) return save(name);
+    const to = name === "index.html" ? "" : ["", `/${name}`, ...anchor].join("#");
+    if (!to || location.hash !== to) location.hash = to;
+    else frame?.contentDocument.getElementById(decodeURIComponent(anchor.join("#")))?.scrollIntoView();
   }
 
   document.addEventListener("click", click);

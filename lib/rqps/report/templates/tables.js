@@ -6,9 +6,19 @@
   const FEWEST_ROWS = 4, MANY_ROWS = 16, PAPER_PX = 700, PHONE_PX = 640;
   const SIGNS = { "all rows": "", "significant only": "▲▼", "surely higher": "▲", "surely lower": "▼" };
   const words = new Intl.Collator(undefined, { numeric: true });
-  const text = (row, at) => (row.cells[at]?.textContent ?? "").trim();
-  // The number that a cell begins with, after a sign such as an arrow; a version or a name is none.
-  const number = (said) => Number(said.match(/^[^\p{L}\d+-]*([+-]?[\d,]*\.?\d+)(?!\.?\d)/u)?.[1].replaceAll(",", ""));
+  // The text of a cell; a space parts a ratio from the interval below it.
+  const spaced = (node) => (node.nodeType === Node.TEXT_NODE ? node.data : [...node.childNodes].map(spaced).join(" "));
+  const text = (row, at) => (row.cells[at] ? spaced(row.cells[at]) : "").trim();
+  // The number that a cell begins with, after a sign such as an arrow; a version, a date or a name is none. A time is
+  // in seconds, such as 900 µs or 3 min 20 s.
+  const TIME = "(?: (µs|ms|s|min|h|d)(?!\\S)(?: (\\d+) (s|min|h)(?!\\S))?)?";
+  const NUMBER = new RegExp(`^[^\\p{L}\\d+−-]*([+−-]?[\\d,]*\\.?\\d+)(?!\\.?\\d|-\\d)${TIME}`, "u");
+  const SECONDS = { "µs": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400 };
+  const number = (said) => {
+    const [, first, unit, more = 0, unitOfMore] = said.match(NUMBER) ?? [];
+    const count = Number(first?.replaceAll(",", "").replace("−", "-"));
+    return count * (SECONDS[unit] ?? 1) + more * (SECONDS[unitOfMore] ?? 0);
+  };
   const next = { null: "ascending", ascending: "descending", descending: null };
   const empty = (said) => said === "" || said === "–";
 
@@ -164,11 +174,14 @@
   if (innerWidth < PHONE_PX) document.querySelector("nav details")?.removeAttribute("open");  // the page comes first
 
   // The browser looked for the row before it had its address, which begins with that of its list.
-  const hash = decodeURIComponent(location.hash.slice(1));
-  for (const list of lists) if (hash.startsWith(list.querySelector("div").id)) make(list);
-  const asked = document.getElementById(hash);
-  if (asked?.matches("tr")) {
+  function lead() {
+    const hash = decodeURIComponent(location.hash.slice(1));
+    for (const list of lists) if (hash.startsWith(list.querySelector("div").id)) make(list);
+    const asked = document.getElementById(hash);
+    if (!asked?.matches("tr")) return;
     asked.closest("details")?.setAttribute("open", "");
     asked.scrollIntoView({ block: "center" });
   }
+  lead();
+  addEventListener("hashchange", lead);
 })();

@@ -92,6 +92,8 @@ class Explorer {
 }
 
 const EXPLORER = ".rqps-explorer";
+// Frames have components and names; a layer has several components.
+const LINKED = ".rqps-parts:not(.rqps-layer) tbody tr:has(td:last-child:not(:empty)) td:first-child";
 
 function keyOf(hash) {
   const asked = new URLSearchParams(hash.slice(1));
@@ -102,7 +104,7 @@ function drawFigures(place) {
   for (const figure of place.querySelectorAll(".rqps-flame:not([data-drawn])")) {
     figure.dataset.drawn = "waits";
     const around = figure.closest(".rqps-cell, .rqps-question") || figure;
-    for (const part of around.querySelectorAll(".rqps-parts tbody tr:has(td:last-child:not(:empty)) td:first-child")) link(part, figure);
+    for (const part of around.querySelectorAll(LINKED)) link(part, figure);
     inView.observe(figure);
   }
 }

@@ -120,7 +120,7 @@ def address(step: str, dbms: str, by: str = "", base: str = "", host: str = "") 
 
 def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str, at_most: int = MOST_PARTS) -> str:
     """One row per part, the largest difference first, with a bar for the difference. The parts after the first
-    `at_most` share one row. `what` is component or function.
+    `at_most` share one row. `what` is layer, component or function.
 
     The table needs `PARTS_STYLE`, once per page.
     """
@@ -133,8 +133,8 @@ def parts_table(parts: pl.DataFrame, what: str, *, base: str, me: str, unit: str
         more, *sides = others.select(pl.col("estimate", "base_estimate", "me_estimate").sum()).row(0)
         cells = [f"{others.height} others", *[""] * (what == "function"), figure(more, signed=True), ""]
         body += f"<tr>{''.join(f'<td>{text}' for text in (*cells, *map(figure, sides), ''))}</tr>"
-    # Only components add up to the whole operation, since functions without a large difference are not in the table.
-    if what == "component":
+    # Layers and components add up to the whole operation; functions without a large difference are not in the table.
+    if what != "function":
         of_base, of_me, error = parts.select("base_measured", "me_measured", "measured_error").row(0)
         sums = ("all", with_error(of_me - of_base, error), "", figure(of_base), figure(of_me), "")
         body += f"<tr>{''.join(f'<td><b>{text}</b></td>' if text else '<td></td>' for text in sums)}</tr>"

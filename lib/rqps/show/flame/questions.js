@@ -97,7 +97,7 @@ class Questions {
       this.place.innerHTML = html;
       drawFigures(this.place);
     }
-    if (!this.place.querySelector("td > button")) this.addButtons();
+    this.addButtons();  // a call that has its button is no only child
     this.showMeasure();
   }
 
