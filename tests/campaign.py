@@ -72,7 +72,7 @@ studies:
     dbms: [my5624.base, my5624.lazy]
     base: my5624.base
     rounds: 1
-    parameters: {load_rows: 4000, write_rows: 1000, rates: [100], seconds: 1, wait: published, wait_seconds: 1}
+    parameters: {load_rows: 4000, write_rows: 1000, rates: [100], seconds: 1, wait: settled, wait_seconds: 1}
   lookups:
     question: What is left of it?
     workload: point-lookups

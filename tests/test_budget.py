@@ -98,6 +98,16 @@ def test_a_dbms_that_comes_later_gets_its_first_round_before_anything_else(folde
     assert units == [f"r0{number} new.ps0" for number in range(5, 9)]
 
 
+def test_a_wait_before_the_first_round_does_not_lengthen_the_budget(folder: StudyFolder) -> None:
+    runs_file = study(method="duet", rounds=None, budget="30m")
+    budget = Budget(1800, Scripted({"new.base": 8, "new.ps0": 8}, folder))
+    with Watcher() as watcher:
+        watcher.waited_s = 7200
+        budget.plan(runs_file, "demo", "h", folder.measured("h"))
+        next(budget.rounds(runs_file, "demo", "h", folder, 1, watcher))
+        assert watcher._left_s() <= 1800
+
+
 def test_less_time_than_a_round_takes_is_refused(folder: StudyFolder) -> None:
     with pytest.raises(RqpsError, match=r"a round of 3 dbms and a twin in turns takes .*, and the budget is 5 s"):
         spent(folder, Scripted({}, folder), seconds=5)
@@ -112,6 +122,31 @@ def test_a_study_that_went_on_until_it_was_decided_has_wider_intervals(tmp_path:
         assert after > 1.1 * before
     assert went_on["looks"].unique().to_list() == [5]
     assert "in each of 5 looks" in verdict.method(12, looks=5)
+
+
+def test_what_differs_from_hour_to_hour_needs_occasions_and_no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = study(dbms=("my1.base", "my2.base"), base="my1.base").studies["demo"]
+    analyses = InterimAnalyses("synthetic", Path(), spec, ["point-query", "update-index"])
+    row = {"dbms": "my2.base", "verdict": "unsure", "n": 12, "occasions": 3, "rounds_needed": None}
+    rows = pl.DataFrame([{"step": step, **row} for step in analyses.steps])
+    monkeypatch.setattr(InterimAnalyses, "_compared", lambda _: rows.with_columns(pl.col("rounds_needed").cast(int)))
+    assert analyses.outcome(60) == (
+        "0 of 2 comparisons are decided; 2 need further occasions, since they differ from hour to hour"
+    )
+
+
+def test_after_an_update_of_the_kernel_the_rounds_since_then_count(tmp_path: Path) -> None:
+    data, steps = write_study(tmp_path, rounds=4), ["point-query", "update-index"]
+    spec = study(dbms=("my1.base", "my2.base", "my2.ps0"), base="my1.base").studies["demo"]
+    folder = data / "raw/study=synthetic"
+    for number in (3, 4):
+        for run in folder.glob(f"run=r{number:02}@*"):
+            facts = read_manifest(run)
+            write_manifest(run, facts.model_copy(update={"machine": {**facts.machine, "kernel": "6.18"}}))
+    assert len(set(rqps.load("synthetic", data).runs["host"])) == 2
+    outcome = InterimAnalyses("synthetic", data, spec, steps, host="here").outcome(60)
+    assert outcome.startswith("0 of 8 comparisons are decided")
+    assert "gave no number" not in outcome
 
 
 def test_it_says_what_it_can_hope_to_tell_and_what_the_rest_would_take(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -103,6 +104,12 @@ def test_a_branch_is_installed_once_for_each_commit(folder: Path) -> None:
     commit(folder, "2", "second")
     assert of.install_newest("main", place).endswith(" second")
     assert (place / "get.cc").read_text() == "2"
+    shutil.rmtree(place)
+    of.install_newest("main", place)
+    assert (place / "get.cc").read_text() == "2", "built again, since somebody removed it"
+    checkout(folder, make="echo other > $PREFIX/get.cc").install_newest("main", place)
+    of.install_newest("main", place)
+    assert (place / "get.cc").read_text() == "2", "another command had built there"
     git(folder.parent, "clone", "-q", str(folder), "clone")
     commit(folder, "3", "third")
     clone = checkout(folder.parent / "clone")
@@ -305,6 +312,9 @@ def test_commits_that_touch_what_costs_more_come_first(folder: Path) -> None:
     text = "// one\n\n// two\n\nint Get() {\n  return 1;\n}\nint Put() {\n  return 2;\n}\n"
     first = commit(folder, text, "first")
     commit(folder, text.replace("// one", "// others"), "elsewhere")
+    (folder / "words.txt").write_bytes("größer\n".encode("latin1"))
+    git(folder, "add", "words.txt")
+    git(folder, "commit", "-q", "-m", "words in another encoding")
     put = commit(folder, text.replace("return 2", "return 4"), "put more")
     get = commit(folder, text.replace("return 1", "return 5").replace("return 2", "return 4"), "get more")
     changes = {"db::Get(int)": 900.0, "Put<int>(int)": -100.0, "db::Delete()": 5000.0}

@@ -14,6 +14,7 @@ import pytest
 from child import SPINNING, Child, until
 from rqps import keeper
 from rqps.finding import LEVELS, Finding, machine_findings, render, worst
+from rqps.measure import doctor
 from rqps.measure.activity import (
     Activity,
     Busy,
@@ -261,3 +262,13 @@ def test_a_finding_has_the_level_that_it_deserves(finding: Finding, level: str, 
 def test_the_worst_level_decides() -> None:
     assert worst([]) == "ok"
     assert worst([Finding("a", "note", "x"), Finding("b", "warn", "x"), Finding("c", "ok", "x")]) == "warn"
+
+
+def test_the_folder_for_copies_is_looked_at_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RQPS_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setattr(doctor, "file_system", lambda place: Finding("file system", "ok", str(place), "", ""))
+    for slow in ("activity_findings", "program_findings"):
+        monkeypatch.setattr(doctor, slow, lambda *_: [])
+    observed = {finding.name: finding.observed for finding in examine(tmp_path)}
+    assert observed["file system"] == str(tmp_path / "scratch")
+    assert str(tmp_path / "scratch") in observed["disk, scratch"]

@@ -19,6 +19,7 @@ from rqps.report.profiles import Links
 from rqps.report.rounds import rounds_page
 from rqps.show import conditions, trace
 from rqps.show.sections import differences_table
+from rqps.show.table import pivoted
 from rqps.stats import between_hosts, relate
 from rqps.store import Study, write_study_card
 from synthetic import Shape, card, manifest, tables, write_rows
@@ -134,6 +135,12 @@ def test_the_first_page_counts_the_runs_of_all_hosts_and_has_the_parameters_of_e
     facts = dict(facts_of(study, study.runs))
     assert facts["runs"] == "6 rounds on each of 3 hosts planned; 36 of 36 runs finished"
     assert [facts[f"load of {host}"] for host in FACTORS] == ["table_rows 1000", "table_rows 500", "table_rows 1000"]
+
+
+def test_a_table_without_hosts_in_its_names_has_a_row_for_each_host(study: Study) -> None:
+    ratios = relate(study)[1].filter(metric="operations_per_s")
+    html = pivoted(ratios, "step", "dbms", lambda row: f"{row['estimate']:.2f}", name="it").as_raw_html()  # type: ignore[union-attr]
+    assert all(f"{ME} on {host}" in html for host in FACTORS)
 
 
 @pytest.mark.page

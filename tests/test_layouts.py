@@ -264,8 +264,9 @@ def test_a_run_has_the_program_of_its_layout(tmp_path: Path, project: Path, mess
     of_first = asked.builds["mine"]
     build: Any = engine_of(of_first).locate("mine", of_first, messages.append)
     nothing: Any = None
-    ready = Ready(PreparedServer("mine.c", "c", build, nothing, nothing, nothing), tmp_path, {})
-    jobs = {run.side: ready.job(run, tmp_path, None) for run in first.members}
+    prepared = PreparedServer("mine.c", "c", build, nothing, nothing, nothing)
+    ready = Ready(prepared, tmp_path, {len(first.members): {}})
+    jobs = {run.side: ready.job(run, tmp_path, None, len(first.members)) for run in first.members}
     programs = {side: job.prepared.build.program for side, job in jobs.items()}
     assert programs["mine.c"] == programs["mine.c.again"] != build.program
     assert {program.parents[2].name for program in programs.values()} == {"layout-1", "layout-101"}

@@ -15,6 +15,7 @@ from rqps.stats.scenarios import costly, events_per_statement, parts_by_kind, re
 from rqps.store import load
 from rqps.store.read import load_levels
 from rqps.study import RunsFile, read_runs_file, study_of, unfold
+from rqps.study.reading import for_another_folder
 from rqps.workloads import PARAMETERS
 
 RUNS = """
@@ -24,6 +25,7 @@ configs:
   base: {max_connections: 100}
   none: {extends: base, perf_schema: all-disabled}
   all: {extends: base, perf_schema: all-enabled}
+  theirs: {my_cnf: my.cnf}
 studies:
   parts:
     question: Which of them cost what?
@@ -38,16 +40,21 @@ studies:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    (tmp_path / "runs.yaml").write_text(RUNS)
-    return tmp_path / "data"
+    return in_a_folder(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of a study that was measured with all its levels."""
-    folder = tmp_path_factory.mktemp("measured")
+    data = in_a_folder(tmp_path_factory.mktemp("measured"))
+    assert measure(data) == ["parts-1", "parts-2", "parts-3"]
+    return data
+
+
+def in_a_folder(folder: Path) -> Path:
+    """The data folder beside a runs.yaml, one of whose configs takes a file there."""
     (folder / "runs.yaml").write_text(RUNS)
-    assert measure(folder / "data") == ["parts-1", "parts-2", "parts-3"]
+    (folder / "my.cnf").write_text("[mysqld]\nsync_binlog=0\n")
     return folder / "data"
 
 
@@ -172,3 +179,13 @@ def test_instructions_decide_what_is_costly_where_they_were_counted() -> None:
     counted = pl.DataFrame({**first, "estimate": [1.004, 1.2]})
     assert costly(costs, counted.clear()) == ["a"]
     assert costly(costs, counted) == ["b"]
+
+
+def test_paths_beside_runs_yaml_are_absolute_in_the_file_of_levels(tmp_path: Path) -> None:
+    own = "\n    parameters: {tables: t.sql, steps: {one: SELECT 1, log: {file: slow.log}}}\n"
+    (tmp_path / "runs.yaml").write_text(RUNS + "  own:\n    workload: own" + own)
+    written = for_another_folder(tmp_path / "runs.yaml")
+    assert written["configs"]["theirs"] == {"my_cnf": str(tmp_path / "my.cnf")}
+    parameters = written["studies"]["own"]["parameters"]
+    assert parameters["tables"] == str(tmp_path / "t.sql")
+    assert parameters["steps"] == {"one": "SELECT 1", "log": {"file": str(tmp_path / "slow.log")}}

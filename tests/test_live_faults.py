@@ -121,6 +121,9 @@ def test_tables_that_can_not_be_loaded_anew_leave_those_of_the_occasion_before(
         assert before.is_dir()
         anew = loaded_data(replace(run, occasion=4), ready, print)
         assert (anew.is_dir(), before.exists()) == (True, False)
+        (other := anew.with_name(f"{anew.name}-format-6")).mkdir()  # as of another dbms of RocksDB
+        assert loaded_data(replace(run, occasion=4), ready, print) == anew
+        assert other.is_dir()
     finally:
         for left in before.parent.parent.glob(f"*-of-{short_key(run.study)}-*"):
             shutil.rmtree(left) if left.is_dir() else left.unlink()

@@ -15,6 +15,7 @@ from live_study import OLD_AND_SMALL, Place
 from rqps.engines import engine_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import sha256
+from rqps.schedule.tries import StatementTry, study_of_statement
 from rqps.store.manifest import read_study_card
 from rqps.workloads.sysbench.parameters import SysbenchParameters
 
@@ -123,6 +124,11 @@ def test_a_course_of_tries(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
     """From the first version, which is kept, to a verdict on each further one, with the next one's steps its own."""
     for name, least in {"table_rows": 2000, "seconds": 1}.items():
         monkeypatch.setitem(SysbenchParameters.of_a_try, name, least)
+    # A statement that was tried on this build is no try of the build, and its file of tables may be gone.
+    (tables := place.path / "t.sql").write_text("CREATE TABLE t (id INT PRIMARY KEY);\n")
+    of_statement = StatementTry("SELECT 1", tables, ("my5624.base", "mine.base"))
+    study_of_statement(of_statement, place.path / "runs.yaml", place.path / "data")
+    tables.unlink()
     asked = ("point-query", "--config", "base", "--rounds", "1")
     study, _, words = tried(place, *asked).partition(": ")
     assert words == "the current build is copied, as the base; next: rebuild it, then run the same command again\n"
@@ -138,9 +144,12 @@ def test_a_course_of_tries(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sides == [["mine.base", "mine@2.base"], ["mine.base", "mine@2.base", "mine@3.base"]]
     assert runs["build_digest"].n_unique() == 3
 
+    def studies() -> set[str]:
+        return {path.name.removeprefix("study=") for path in place.study.parent.glob("study=try-*")}
+
+    before = studies()
     tried(place, "update-index", "--rounds", "1", "--against", "base")
-    studies = {path.name.removeprefix("study=") for path in place.study.parent.glob("study=try-*")}
-    (other,) = studies - {study}
+    (other,) = studies() - before
     assert [name for name, _ in versions(place, other)] == ["mine", "mine@2", "mine@3"], "the copies are there"
     assert set(rqps.load(other, place.path / "data").runs["dbms"]) == {"mine.base", "mine@3.base"}
     assert rqps_in(place, "status", other).stdout.startswith("r01@")

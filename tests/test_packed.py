@@ -135,6 +135,11 @@ def test_a_study_goes_with_its_levels(tmp_path: Path) -> None:
     folders = unpack(str(file), tmp_path / "again")
     assert [path.name for path in folders] == [STUDY, f"{STUDY}-1"]
     assert (folders[0] / "levels.yaml").read_text() == "studies: {}\n"
+    [again] = pack(str(file), tmp_path / "y.rqps")
+    assert [one.card.study for one in rqps.load_levels(again)] == ["synthetic", "synthetic-1"]
+    [private] = pack("synthetic", tmp_path / "z.rqps", data, with_statements=False)
+    assert len(rqps.load_levels(private)) == 2
+    assert b"left out" in (unpack(str(private), tmp_path / "private")[0] / "levels.yaml").read_bytes()
 
 
 def test_a_file_of_two_studies_shows_none_until_one_is_named(tmp_path: Path) -> None:

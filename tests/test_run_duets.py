@@ -1,5 +1,6 @@
 """A study of duets as it is run: its rounds are units, only what is missing of them is measured, mixtures refused."""
 
+import re
 import shutil
 import signal
 from datetime import timedelta
@@ -11,6 +12,8 @@ from house import House, end
 from rqps.errors import RqpsError
 from rqps.measure import job
 from rqps.overview import plan_text, status_text, under_way_text
+from rqps.schedule.state import StudyFolder, refuse_mixture
+from rqps.schedule.watch import Watcher
 from rqps.store import read_manifest, write_manifest
 
 
@@ -155,6 +158,34 @@ def test_planned_occasions_are_apart_and_waiting_can_be_stopped(measured: House)
     house.ask(rounds=2, method="duet", more="\n    occasions: 2\n    apart: 1s")
     assert house.run()[0] == 0
     assert house.folders() == ["run=r01", "run=r02", "run=r03", "run=r04"]
+
+
+def test_a_study_with_a_budget_waits_for_its_next_occasion_also_when_it_is_started_again(measured: House) -> None:
+    house = measured
+    house.ask(rounds=2, method="duet", more="\n    occasions: 2\n    apart: 1h\n    budget: 10m")
+    process = house.start()
+    house.until(lambda: "occasion 2 begins at" in under_way_text(house.path / "data"))
+    assert end(process, signal.SIGINT)[0] == 128 + signal.SIGINT
+    assert house.folders() == ["run=r01", "run=r02"]
+
+
+def test_a_wait_is_no_part_of_the_time_that_measuring_took(measured: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = measured
+    monkeypatch.setattr(Watcher, "waited_s", property(lambda _: 7200.0, lambda *_: None), raising=False)
+    _, words = house.run("--occasion")
+    assert re.search(r"2 runs measured in \d+ s", words)
+
+
+def test_a_folder_that_jupyterlab_makes_is_no_server_of_a_duet(measured: House) -> None:
+    (measured.study / "run=r01@here/.ipynb_checkpoints").mkdir()
+    assert [round_ for _, round_ in StudyFolder(measured.study).measured("here").duets] == [1, 2]
+
+
+def test_a_run_for_stacks_can_be_added_by_hand_to_duets(measured: House) -> None:
+    measured.ask(rounds=2, method="duet", more="\n    stacks_rounds: 1")
+    of_stacks = [state.run for state in measured.states() if state.run.mode == "stacks"]
+    assert of_stacks
+    refuse_mixture(StudyFolder(measured.study), of_stacks)
 
 
 def test_an_occasion_that_ended_in_the_future_delays_the_next_one_by_no_more_than_planned(measured: House) -> None:

@@ -43,6 +43,22 @@ def test_a_study_is_measured_once_and_nothing_twice(house: House) -> None:
     assert [state.state for state in house.states()] == ["done", "done", "missing", "missing"]
 
 
+def test_a_further_occasion_of_rounds_one_after_the_other(house: House) -> None:
+    assert house.run()[0] == 0
+    code, words = house.run("--occasion")
+    assert (code, "2 runs measured" in words) == (0, True)
+    assert house.folders() == [f"run=r0{number}@my{build}.base" for number in (1, 2) for build in (1, 2)]
+
+
+def test_a_study_is_set_aside_with_its_levels(house: House) -> None:
+    assert house.run()[0] == 0
+    (house.study / "levels.yaml").write_text("studies: {}\n")
+    (level := house.study.with_name("study=demo-1")).mkdir()
+    assert house.run("--archive")[0] == 0
+    assert not level.exists()
+    assert not (house.study / "levels.yaml").exists()
+
+
 def test_a_run_of_another_program_than_before_ends_the_study_and_is_not_kept(house: House) -> None:
     """As a build that was rebuilt on another host, which no digest of this one tells."""
     assert house.run()[0] == 0

@@ -139,6 +139,11 @@ def test_a_wait_for_a_futex_has_the_copied_stack() -> None:
     assert second.frames[-1].name == "poll"
 
 
+def test_a_call_for_a_futex_that_returns_at_once_gives_no_stack_to_the_next_wait() -> None:
+    switches = folded(futex(8, 11) + off(8, 12, "S") + on(8, 13))
+    assert [stack.frames[-1].name for stack in switches.stacks() if stack.event == "off-cpu"] == ["poll"]
+
+
 def test_other_ids_inside_a_container_and_the_plugins_format_are_understood() -> None:
     """The kernel's own ids are those of the host; what libtraceevent's plugin writes is shorter."""
     text = off(1008, 12, "S", ids="7/8") + wake(1008, 14) + on(1008, 15, ids="7/8")

@@ -1,5 +1,6 @@
 """A watch: what its occasions call changed, what somebody has acknowledged, and its bad input."""
 
+import shutil
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -12,12 +13,14 @@ from rqps import show, stats
 from rqps.errors import RqpsError
 from rqps.schedule.moving_builds import Watch, read_acknowledged, watch_of
 from rqps.schedule.run_folder import measuring
+from rqps.stats.conditions import missing_rounds
 from rqps.store import read_study_card, write_study_card
 from rqps.store.manifest import BuildVersion
 from rqps.study import read_runs_file
 from rqps.workloads import PARAMETERS
 from synthetic import START, Shape, card
 from synthetic_duet import write_side
+from test_commits import commit, git
 
 BASE = "my1.base"
 STEPS = ("point-query", "update-index", "scan")
@@ -205,6 +208,15 @@ def test_the_history_has_each_version_of_a_build_that_moves(tmp_path: Path) -> N
     assert (change["before"], change["dbms"]) == ("mine@4.base", "mine@5.base")
 
 
+def test_no_version_lacks_the_rounds_of_nights_before_it_was_built(tmp_path: Path) -> None:
+    data = write_watch(tmp_path / "data", {1: {}, 2: {}, 3: {}}, {})
+    assert missing_rounds(rqps.load("synthetic", data)).is_empty()
+    for run in (data / "raw/study=synthetic").glob("run=r12@*"):
+        shutil.rmtree(run)
+    warned = missing_rounds(rqps.load("synthetic", data)).filter(dbms=f"{name_of(3)}.base")
+    assert warned["text"].to_list() == ["3 of 4 rounds have finished"]
+
+
 def test_two_watches_never_measure_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
     watched(write_watch(tmp_path / "data", {1: {}, 2: {}}, {}))
@@ -212,6 +224,22 @@ def test_two_watches_never_measure_at_once(tmp_path: Path, monkeypatch: pytest.M
         done = command("watch", "synthetic", cwd=tmp_path)
     assert done.returncode == 1
     assert "study another" in done.stderr
+
+
+def test_a_watch_builds_nothing_while_another_process_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RQPS_CACHE", str(tmp_path / "cache"))
+    watched(write_watch(tmp_path / "data", {1: {}, 2: {}}, {}))
+    (checkout := tmp_path / "checkout").mkdir()
+    git(checkout, "init", "-q", "-b", "main")
+    commit(checkout, "1", "first")
+    make = f"touch {tmp_path / 'made'}"
+    with measuring("another"):
+        words = ("--checkout", str(checkout), "--branch", "main", "--make", make)
+        done = command("watch", "synthetic", *words, cwd=tmp_path)
+    assert (done.returncode, "study another" in done.stderr) == (1, True)
+    assert not (tmp_path / "made").exists()
 
 
 def test_versions_are_in_the_order_of_their_numbers_whatever_the_clock_was(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ import polars as pl
 from rqps import keeper, stats
 from rqps.engines.sources.programs import compiled
 from rqps.measure import placement
-from rqps.measure.job import Job, Ready, make_ready
+from rqps.measure.job import Job, Ready, cpus_of, make_ready
 from rqps.measure.machine import read_state
 from rqps.measure.run import Measured, measure_steps
 from rqps.measure.serve import Serving, serving
@@ -112,12 +112,15 @@ def runs(
 @contextmanager
 def opened(run: Run, ready: Mapping[str, Ready], change: Change) -> Iterator[list[Serving]]:
     """The servers of a run, from new starts, warm."""
-    with tempfile.TemporaryDirectory(prefix="rqps-verdicts-") as folder, ExitStack() as servers:
-        jobs = [_changed(ready[member.dbms].job(member, Path(folder), None), change) for member in run.members]
-        for logs in (Path(folder) / LOGS, *(job.logs for job in jobs)):
+    with tempfile.TemporaryDirectory(prefix="rqps-verdicts-") as folder, ExitStack() as started:
+        place, members = Path(folder), run.members
+        for member in members:  # the runs that `ready` was made for may have more servers than this one
+            ready[member.dbms].placements.setdefault(len(members), cpus_of(run))
+        jobs = [_changed(ready[member.dbms].job(member, place, None, len(members)), change) for member in members]
+        for logs in (place / LOGS, *(job.logs for job in jobs)):
             logs.mkdir(parents=True, exist_ok=True)
         placement.apply(os.getpid(), jobs[0].placement.observer_cpus)
-        servings = servers.enter_context(serving(jobs[0].model_copy(update={"beside": tuple(jobs[1:])})))
+        servings = started.enter_context(serving(jobs[0].model_copy(update={"beside": tuple(jobs[1:])})))
         for one in servings:
             change.warm(one.server.pids[0])
         yield servings

@@ -204,8 +204,9 @@ COMMANDS: tuple[tuple[str, str, dict[str, dict[str, Any]], tuple[str, ...], tupl
                 "help": "for a statement: the base, then the other dbms",
             },
             "--values": {"nargs": "+", "default": (), "metavar": "NAME=VALUES", "help": VALUES},
+            "--rounds": {"type": int, "metavar": "N", "help": "for a build: the number of rounds; 4 if not given"},
         },
-        ("--note", "--rounds", "--runs-yaml", "--data"),
+        ("--note", "--runs-yaml", "--data"),
         (
             "rqps try --build ~/db/install                    keeps a copy of the build as the base",
             "rqps try --build ~/db/install --note 'no memcpy'  after make: what did the change do?",

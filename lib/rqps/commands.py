@@ -245,7 +245,7 @@ def _occasions(runs_file: "RunsFile", study: str, data: Path, host: str) -> tupl
 def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
     """A sentence on the speed of the disk, and the seconds that runs wait for the disk. The disk is measured only
     if the user `asked` for it or a run depends on it; otherwise the text is empty."""
-    from rqps.engines.cache import cache_dir
+    from rqps.engines.cache import scratch_dir
     from rqps.measure.device import measure_device
     from rqps.numbers import duration_us, megabytes
     from rqps.schedule.run_folder import measuring
@@ -254,7 +254,7 @@ def _disk(runs: "Sequence[Run]", *, asked: bool) -> tuple[str, float]:
         return "", 0.0
     try:
         with measuring("plan"):
-            device = measure_device(Path(os.environ.get("RQPS_SCRATCH") or cache_dir()))
+            device = measure_device(scratch_dir())
     except RqpsError as error:
         return f"the disk was not measured, so the time does not include waits for it: {error.message}", 0.0
     read, write = (duration_us(seconds * 1e6) for seconds in device[:2])
@@ -450,11 +450,13 @@ def watch(arguments: argparse.Namespace) -> Call:
         if arguments.acknowledge:
             return _print(asked.acknowledge(arguments.acknowledge, arguments.remark))
         note = arguments.note
+        runner = LocalRunner(_notebooks(runs_yaml), runs_yaml)
         if checkout:
-            commit = asked.install(checkout, arguments.branch)
+            with runner.measuring(arguments.study):  # no build is replaced while another process measures it
+                commit = asked.install(checkout, arguments.branch)
             note = note or commit
         with redirect_stdout(sys.stderr):  # a CI job takes its summary from stdout
-            code = asked.measure(LocalRunner(_notebooks(runs_yaml), runs_yaml), note, _say)
+            code = asked.measure(runner, note, _say)
         if code:
             return code
         unacknowledged = asked.open()

@@ -161,7 +161,7 @@ def _parameters(card: StudyCard, step: str) -> dict[str, Any]:
     steps = {name: asked[name] for name in alone.steps} if isinstance(asked, dict) else list(alone.steps)
     parameters = {key: value for key, value in card.parameters.items() if key not in LENGTHS}
     parameters |= {"steps": steps, "seconds": SECONDS, "warmup_seconds": WARMUP_SECONDS}
-    parameters |= {} if isinstance(of_study.threads, int) else {"threads": [alone.threads]}
+    parameters |= {} if isinstance(alone.threads, int) else {"threads": list(alone.threads)}
     if reason := _valid(PARAMETERS[card.workload], parameters, f"step={step!r}").not_sliced:
         raise RqpsError(f"{card.workload}: {step} can't be measured as a duet: {reason}", fix="take another study")
     return parameters

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import psutil
 
 from rqps.engines import facts_of_all
-from rqps.engines.cache import cache_dir
+from rqps.engines.cache import cache_dir, scratch_dir
 from rqps.engines.sources import debian
 from rqps.finding import KB_PER_GB, Finding, Level, machine_findings
 from rqps.measure.activity import activity_findings
@@ -33,7 +33,8 @@ def examine(directory: Path, say: Callable[[str], None] = lambda _: None) -> lis
         *machine_findings(describe_machine(directory)),
         disk_room("disk, data", directory),
         disk_room("disk, cache", cache_dir()),
-        file_system(cache_dir()),
+        *([disk_room("disk, scratch", scratch_dir())] if scratch_dir() != cache_dir() else []),
+        file_system(scratch_dir()),
         open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
         socket_path(Path(tempfile.gettempdir())),
         hardware_counters(),
@@ -57,23 +58,29 @@ def disk_room(
 
 
 def file_system(directory: Path) -> Finding:
-    """Checks the file system of the cache folder, in which servers' data directories are copied for every round."""
+    """Checks the file system of the folder in which servers' data directories are copied for every round."""
     place = nearest_existing(directory)
     mount, reflink = mount_of(place), can_reflink(place)
     kind = mount.fstype if mount else "unknown"
     if reflink is None:
-        effect, fix = "nothing can be fetched or loaded", "set RQPS_CACHE to a folder that you may write to"
+        effect, fix = "nothing can be fetched or loaded", f"set {_variable()} to a folder that you may write to"
         return Finding("file system", "bad", f"{directory} can't be written to", effect, fix)
     if kind in ("tmpfs", "ramfs") or device_of(place) is None:
         words = f"{kind}: no block device below {directory}"
         effect = "reads and writes of the disk can't be counted, and the cost of a flush is unknown or nothing"
         return Finding(
-            "file system", "warn", words, effect, "set RQPS_CACHE to a folder on a local disk (ext4, xfs, btrfs)"
+            *("file system", "warn", words, effect),
+            f"set {_variable()} to a folder on a local disk (ext4, xfs, btrfs)",
         )
     effect = "tables are copied byte by byte before each round: slower to set up, the same numbers"
     fix = "use xfs or btrfs, which clone files without copying their blocks"
     words = f"{kind}, {'with' if reflink else 'without'} reflink"
     return Finding("file system", "ok" if reflink else "note", words, effect, fix)
+
+
+def _variable() -> str:
+    """The environment variable that sets the folder for the copies of tables."""
+    return "RQPS_SCRATCH" if os.environ.get("RQPS_SCRATCH") else "RQPS_CACHE"
 
 
 def open_files(soft: int, hard: int) -> Finding:

@@ -1,7 +1,6 @@
 """The job, a file that the run's notebook reads: it describes one run completely, with the paths of builds, the
 translated options and the chosen CPUs."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
 from rqps.engines import Prepared, Say, engine_of, facts_of
-from rqps.engines.cache import cache_dir, short_key
+from rqps.engines.cache import cache_dir, scratch_dir, short_key
 from rqps.engines.making import refuse_unlinked
 from rqps.engines.sources.programs import perf, valgrind
 from rqps.errors import RqpsError
@@ -29,6 +28,7 @@ from rqps.numbers import counted, gigabytes, megabytes
 from rqps.scratch import refuse_long, socket_of_any
 from rqps.store.manifest import Placement
 from rqps.study import Run
+from rqps.study.reading import look_beside
 from rqps.workloads import PARAMETERS, Workload, workload
 
 JOB = f"{LOGS}/job.json"
@@ -70,6 +70,8 @@ class Job(BaseModel):
     """The placements of the run's steps, by number of clients: steps with equally many clients have one placement."""
     git_revision: str | None
     """The git commit of the folder that contains runs.yaml."""
+    runs_yaml_folder: Path | None = None
+    """The folder at which relative paths of files start; None if the job was not written by `rqps run`."""
     beside: tuple["Job", ...] = ()
     """The jobs of the duet's other dbms, with the same folder and placements."""
     published_in: Path | None = None
@@ -130,7 +132,10 @@ class Job(BaseModel):
 
 
 def read_job(file: str | Path) -> Job:
-    return Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
+    job = Job.model_validate_json(Path(file).read_text(encoding="utf-8"), context=PARAMETERS)
+    if job.runs_yaml_folder:
+        look_beside(job.runs_yaml_folder)
+    return job
 
 
 @dataclass(frozen=True)
@@ -139,10 +144,12 @@ class Ready:
 
     prepared: Prepared
     data: Path
-    placements: dict[int, Placement]
+    placements: dict[int, dict[int, Placement]]
+    """Maps the number of servers that are measured at once to the placements of the steps."""
 
-    def job(self, run: Run, folder: Path, git_revision: str | None) -> Job:
-        job = Job(run=run, folder=folder, git_revision=git_revision, **vars(self))
+    def job(self, run: Run, folder: Path, git_revision: str | None, servers: int = 1) -> Job:
+        own = {**vars(self), "placements": self.placements[servers]}
+        job = Job(run=run, folder=folder, git_revision=git_revision, **own)
         if run.layout is None:
             return job
         build = engine_of(run.build_spec).locate(run.build, run.build_spec, lambda _: None)
@@ -171,7 +178,7 @@ def make_ready(runs: Sequence[Run], say: Say) -> dict[str, Ready]:
     if "instructions" in modes:
         valgrind(say)
     refuse_uncountable(runs)
-    cpus = cpus_of(one)
+    cpus = {len(run.members): cpus_of(run) for run in runs}
     ready = {}
     for dbms, run in {member.dbms: member for unit in runs for member in unit.members}.items():
         prepared = engine_of(run.build_spec).prepare(replace(run, build_spec=run.build_spec.with_layout(None)), say)
@@ -189,7 +196,9 @@ def foresee(runs: Sequence[Run]) -> list[RqpsError]:
     ]
     sockets = {SOCKET, *(facts_of(run.build_spec.engine).socket for run in dbms)}
     checks.append(partial(refuse_long, socket_of_any(max(sockets, key=len))))
-    checks += [partial(cpus_of, runs[0]), *(partial(engine_of(run.build_spec).foresee, run) for run in dbms)]
+    by_servers = {len(run.members): run for run in runs}
+    checks += [partial(cpus_of, run) for run in by_servers.values()]
+    checks += [partial(engine_of(run.build_spec).foresee, run) for run in dbms]
     errors: list[RqpsError] = []
     for check in checks:
         try:
@@ -238,8 +247,7 @@ def refuse_without_memory(runs: Sequence[Run]) -> None:
 def refuse_without_room(runs: Sequence[Run]) -> None:
     """Refuses runs whose data do not fit on the disks where they are loaded and copied."""
     needed = max(LEAST_ROOM_BYTES, *(run.parameters.disk_bytes * len(run.members) for run in runs))
-    scratch = Path(os.environ.get("RQPS_SCRATCH") or cache_dir()).absolute()
-    for place, variable in {scratch: "RQPS_SCRATCH", cache_dir(): "RQPS_CACHE"}.items():
+    for place, variable in {scratch_dir(): "RQPS_SCRATCH", cache_dir(): "RQPS_CACHE"}.items():
         if needed > (free := shutil.disk_usage(nearest_existing(place)).free):
             raise RqpsError(
                 f"{place}: its disk has {megabytes(free)} left, and a run needs {megabytes(needed)} or more there",
@@ -260,7 +268,9 @@ def loaded_data(run: Run, prepared: Prepared, say: Say) -> Path:
         name = f"{of_study}{run.occasion}"
     data = prepared.loaded(name, lambda server: load.load(server, run.parameters), say)
     for loaded in data.parent.parent.glob(f"{of_study}*"):
-        if loaded != data.parent and loaded.is_dir():  # not the log of a failed load, which is a file
+        # An embedded engine has a folder for each format of its files. The log of a failed load is a file.
+        occasion = loaded.name.removeprefix(of_study).partition("-")[0]
+        if occasion != str(run.occasion) and loaded.is_dir():
             shutil.rmtree(loaded)
     return data
 

@@ -198,7 +198,9 @@ def sample(serving: Serving, load: Load, step: str) -> Observed:
     waits are sampled."""
     server, where, mode = serving.server, serving.job.placement_of(step), serving.job.run.mode
     is_sampled = mode == "waits" and waits_are_sampled()
-    what = None if is_sampled else recorded(mode, server.build.program, where, server.pids)
+    # An embedded engine's process has just been started, and its threads have no names yet: all are recorded.
+    pids = () if load.pid in server.pids else server.pids
+    what = None if is_sampled else recorded(mode, server.build.program, where, pids)
     with profiling(server, where, what, SampledWaits if is_sampled else BY_PERF[mode]) as profiling_step:
         (observed,) = observe([serving], load, step, profiling_step)
         roles = facts_of(serving.job.run.build_spec.engine).roles

@@ -15,7 +15,7 @@ import polars as pl
 
 import rqps
 from rqps.engines import CountOf, Status, Watch, facts_of
-from rqps.engines.cache import cache_dir
+from rqps.engines.cache import scratch_dir
 from rqps.engines.compiled import in_short
 from rqps.measure import placement
 from rqps.measure.counters import may_have_ended
@@ -58,7 +58,7 @@ class Result:
 def measure(job: Job) -> Result:
     """Measures one run into its folder: starts and verifies its servers, runs the steps, stops the servers, writes
     every table, and the manifest last. This process runs on the observer's CPUs."""
-    started_at, began, machine = datetime.now(UTC), time.monotonic(), describe_machine(cache_dir())
+    started_at, began, machine = datetime.now(UTC), time.monotonic(), describe_machine(scratch_dir())
     placement.apply(os.getpid(), job.placement.observer_cpus)
     with serving(job) as servings:
         measured = measure_steps(servings)

@@ -125,7 +125,10 @@ class Switches(Folded):
         number, ids = int(off), _ids(who)
         if (now := self._time(s, ns)) is None or number == _IDLE:
             return
-        frames = self._copied.pop(who.strip(), frames)
+        copied = self._copied.pop(who.strip(), b"")
+        # After a call that returned at once, the next switch is of another wait, with another innermost frame.
+        if copied and frames.partition(b"\n")[0] in (b"", copied.partition(b"\n")[0]):
+            frames = copied
         path = hash(frames)
         if not who.endswith(b"-1"):  # perf writes the ids of a thread that has ended as -1
             self._threads[number] = who

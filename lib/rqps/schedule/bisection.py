@@ -204,7 +204,11 @@ class Bisection:
         self._run(self._asked(names, wanted[dbms] if self.counts else 1), wanted=wanted)
 
     def _count(self, change: Change) -> None:
-        """Counts the instructions of the two builds of a change, to name the functions that changed."""
+        """Counts the instructions of the two builds of a change, to name the functions that changed, unless the study
+        has steps in which instructions can't be counted."""
+        if steps := workload(self.spec.workload).uncountable(self.spec.parameters):
+            self.say(f"instructions are not counted: {', '.join(steps)} have no fixed number of operations")
+            return
         pair = (self.dbms[change.before], self.dbms[change.after])
         self.say(f"counting instructions of {self.title(change.before)} and {self.title(change.after)}")
         asked = self._asked(pair, 1, {"base": pair[0], "instructions_rounds": 1})

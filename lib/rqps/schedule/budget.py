@@ -61,7 +61,7 @@ class Budget:
         """Yields one round after another, until all comparisons are decided or the time is over. Reports the verdicts
         at each interim analysis and at the end."""
         spec = runs_file.studies[study]
-        ends = time.monotonic() + self.seconds
+        ends = time.monotonic() - watcher.waited_s + self.seconds  # `waited_s` grows only by later waits
         failures = rounds_reported = 0
 
         def say_outcome(rounds: int) -> int:

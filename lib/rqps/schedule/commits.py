@@ -73,7 +73,9 @@ class Checkout:
         return cache_dir() / "commits" / short_key(str(self.folder), how)
 
     def git(self, *words: str, at: Path | None = None) -> str:
-        done = subprocess.run(["git", "-C", str(at or self.folder), *words], capture_output=True, text=True)
+        command = ["git", "-C", str(at or self.folder), *words]
+        # A diff has the bytes of its files, which may have any encoding.
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
         if done.returncode != 0:
             raise RqpsError(
                 f"git {' '.join(words)}: {done.stderr.strip()}", fix=f"run it in {self.folder} to see more"
@@ -98,7 +100,8 @@ class Checkout:
         Returns the commit's title."""
         if self.git("remote"):
             self.git("fetch", "--quiet", "--all")
-        commit, note = self.commit(branch), self.work / f"installed-{short_key(str(prefix))}"
+        commit, note = self.commit(branch), self.work.parent / f"installed-{short_key(str(prefix))}"
+        what = f"{self.work.name} {commit}"  # the work's name depends on the command or recipe
         is_link = prefix.is_symlink() and prefix.resolve().is_relative_to((cache_dir() / "made").resolve())
         if self.recipe:
             if os.path.lexists(prefix) and not is_link:
@@ -108,11 +111,12 @@ class Checkout:
             (link := prefix.with_name(f".{prefix.name}.new")).unlink(missing_ok=True)
             link.symlink_to(self._made(commit))
             link.replace(prefix)
-        elif is_link or not note.is_file() or note.read_text() != commit:
+        elif is_link or not prefix.is_dir() or not note.is_file() or note.read_text() != what:
             if is_link:
                 prefix.unlink()  # through this link, the command would install into the cache
+            note.unlink(missing_ok=True)
             self.build(commit, prefix)
-            note.write_text(commit)
+            note.write_text(what)
         return self.title(commit)
 
     def between(self, good: str, bad: str) -> list[str]:

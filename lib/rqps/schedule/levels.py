@@ -7,24 +7,26 @@ throughput, so a study that counts instructions then measures throughput in only
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rqps.engines import Say, Scenarios, facts_of
 from rqps.engines.asked import BuildSpec
 from rqps.engines.cache import short_key
+from rqps.errors import RqpsError
 from rqps.stats.scenarios import Patterns, first_parts, next_parts
 from rqps.store import load
 from rqps.store.manifest import LEVELS
 from rqps.store.write import write_text
 from rqps.study import RunsFile, read_runs_file
-from rqps.study.document import read_document
 from rqps.study.mistakes import complete
+from rqps.study.reading import for_another_folder
 from rqps.study.runs_file import LONGEST_NAME
 from rqps.study.unfold import MOST_LEVELS
 from rqps.workloads import PARAMETERS
 
-NOT_OF_A_LEVEL = ("extends", "measure_parts_of")
+NOT_OF_A_LEVEL = ("measure_parts_of",)
 
 
 def levels_file(data: Path, study: str) -> Path:
@@ -35,9 +37,10 @@ def levels_file(data: Path, study: str) -> Path:
 def file_of_level(data: Path, study: str) -> Path | None:
     """The file that defines `study`, if it is a level of another study; otherwise None."""
     for file in sorted((data / "raw").glob(f"study=*/{LEVELS}")):
-        spec = read_runs_file(file, PARAMETERS).studies.get(study)
-        if spec and spec.level_of:
-            return file
+        with suppress(RqpsError):  # a file of another study, which needs a file that is gone
+            spec = read_runs_file(file, PARAMETERS).studies.get(study)
+            if spec and spec.level_of:
+                return file
     return None
 
 
@@ -76,8 +79,12 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     parts = _parts(runs_file, study, number, data)
     if not parts:
         return None
-    described = read_document(source).value
-    described["studies"] = complete(described["studies"])
+    described = for_another_folder(source)
+    described["studies"] = {
+        name: {key: value for key, value in asked.items() if key != "extends"}
+        for name, asked in complete(described["studies"]).items()
+        if study in (name, asked.get("level_of"))
+    }
     first = described["studies"][study]
     spec = runs_file.studies[study]
     build, config = spec.named[spec.base]
@@ -85,11 +92,13 @@ def _write_next(runs_yaml: Path, study: str, data: Path) -> str | None:
     configs = dict(_config(config, patterns, scenarios) for patterns in parts)
     described["configs"] |= configs
     name = f"{study}-{number}"
+    dbms = [spec.base, *(f"{build}.{name_of_config}" for name_of_config in configs)]
     described["studies"][name] = {
         **{key: value for key, value in first.items() if key not in NOT_OF_A_LEVEL},
         **({"rounds": 1} if number > 1 and first.get("instructions_rounds") else {}),
         "level_of": study,
-        "dbms": [spec.base, *(f"{build}.{name_of_config}" for name_of_config in configs)],
+        "dbms": dbms,
+        "not_counted": dbms if spec.base in spec.not_counted else [],
     }
     # JSON is valid YAML with all strings in quotes, so that no string is read as a number or a boolean.
     text = json.dumps(described, indent=1, ensure_ascii=False)

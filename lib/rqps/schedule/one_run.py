@@ -85,7 +85,8 @@ def job_of(
         if name == study or not (place.path / CARD).is_file() or (read_study_card(place.path).rounds or 0) < round:
             write_card(place, known.studies[name], unfold(known, name, this_host()), None, versions)
         partial = run_folder.begin(place, run)
-    first, *others = (ready[member.dbms].job(member, partial, revision) for member in run.members)
+    servers = len(run.members)
+    first, *others = (ready[member.dbms].job(member, partial, revision, servers) for member in run.members)
     job = first.model_copy(update={"beside": tuple(others), "published_in": place.path})
     job.write()
     return job

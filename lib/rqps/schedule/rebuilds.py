@@ -62,10 +62,12 @@ def rebuilt_since(card: StudyCard, host: str) -> tuple[Rebuilt, ...]:
 def refuse_another_program(folder: Path, run: Run, measured: Path) -> None:
     """Refuses a run that was just measured if its binary differs from the binary of earlier runs."""
     for member in run.members:
-        if member.build_spec.moves:
+        if member.build_spec.moves or member.build_spec.made_from is not None:
             now = read_manifest(member_folder(measured, member)).build_digest
             before = {
-                one.build_digest for _, one in finished(folder) if (one.build, one.host) == (member.build, run.host)
+                one.build_digest
+                for _, one in finished(folder)
+                if (one.build, one.host, one.layout) == (member.build, run.host, member.layout)
             }
             if other := sorted(before - {now}):
                 raise RqpsError(

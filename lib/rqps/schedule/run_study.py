@@ -24,9 +24,10 @@ from rqps.schedule.hours import Hours
 from rqps.schedule.run_folder import PATIENCE_S, Failure, still_running
 from rqps.schedule.state import StudyFolder, refuse_mixture, run_state, this_host
 from rqps.schedule.watch import POLL_S, Stopped, Watcher
-from rqps.store.manifest import CARD, SET_ASIDE, StudyCard, WhatIf, read_study_card
+from rqps.store.manifest import CARD, LEVELS, SET_ASIDE, StudyCard, WhatIf, read_study_card
 from rqps.store.write import write_study_card
 from rqps.study import ROUNDS_FOR_A_VERDICT, Measured, Run, RunsFile, StudySpec, on_host, study_of, unfold
+from rqps.study.unfold import MOST_LEVELS
 
 _ALONE = Lock()
 """Lock for preparing a study's folder, since each host of a study has its own thread in this process."""
@@ -77,11 +78,13 @@ class LocalRunner:
         self._git_revision = self._git_revision or git_revision(self.runs_yaml.parent)
 
     def observer_cpus(self, run: Run) -> tuple[int, ...]:
-        return placement.of_run(self._ready[run.dbms].placements).observer_cpus
+        return placement.of_run(self._ready[run.dbms].placements[len(run.members)]).observer_cpus
 
     def write_job(self, run: Run, folder: Path) -> Path:
-        jobs = [self._ready[member.dbms].job(member, folder, self._git_revision) for member in run.members]
-        return jobs[0].model_copy(update={"beside": tuple(jobs[1:])}).write()
+        revision, servers = self._git_revision, len(run.members)
+        jobs = [self._ready[member.dbms].job(member, folder, revision, servers) for member in run.members]
+        more = {"beside": tuple(jobs[1:]), "runs_yaml_folder": self.runs_yaml.parent}
+        return jobs[0].model_copy(update=more).write()
 
     def measure(self, run: Run, folder: Path, watcher: Watcher) -> str | None:
         self.write_job(run, folder)
@@ -148,7 +151,10 @@ def run_study(
     if budget:
         budget.verdicts.spec = spec
     measured = Measured() if archive else folder.measured(host)
-    if measured.duets and (another or (budget and measured.occasion < spec.occasions)):
+    further = bool(measured.duets) and not another and budget is not None and measured.occasion < spec.occasions
+    in_rounds = not archive and not spec.duet and bool(spec.rounds)
+    has_begun = bool(measured.duets) or (in_rounds and folder.ended_at(host, measured.occasion) > 0)
+    if further or (has_begun and another):
         measured = replace(measured, occasion=measured.occasion + 1)
     runs = unfold(runs_file, study, host, measured, wanted)
     runner.check(runs)
@@ -158,7 +164,8 @@ def run_study(
                 _prepare(folder, runs, archive, set(spec.hosts) - {host}, watcher)
             rebuilds.copy_newest(asked, study, versions, watcher.say)
             measuring = _Measuring(runs_file, study, host, folder, runner, watcher, budget, hours, wanted, versions)
-            code = measuring.occasion(measured.occasion)
+            code = measuring.wait_for(measured.occasion, spec.apart_s) if further else 0
+            code = code or measuring.occasion(measured.occasion)
             for occasion in range(measured.occasion + 1, spec.occasions + 1):
                 if code or another:
                     break
@@ -241,11 +248,13 @@ def _prepare(
 
 
 def set_aside(folder: StudyFolder, watcher: Watcher) -> None:
-    """Renames a study's folder, to measure the study again from the beginning."""
-    path = folder.path
-    old = path.with_name(f"{path.name}{SET_ASIDE}{datetime.now().astimezone():%Y%m%d-%H%M%S}")
-    path.rename(old)
-    watcher.say(f"set aside: {old}")
+    """Renames a study's folder and those of its levels, to measure the study again from the beginning."""
+    path, now = folder.path, f"{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    levels = range(1, MOST_LEVELS + 1) if (path / LEVELS).is_file() else ()
+    for one in (path, *(path.with_name(f"{path.name}-{level}") for level in levels)):
+        if one.is_dir():
+            one.rename(old := one.with_name(f"{one.name}{SET_ASIDE}{now}"))
+            watcher.say(f"set aside: {old}")
 
 
 def write_card(
@@ -294,7 +303,7 @@ def _measure(
 ) -> int:
     """Prepares all `possible` runs, then measures the runs of `following`, which are some or all of them; returns the
     exit code. With a budget, earlier results decide which runs follow."""
-    began = time.monotonic()
+    began = time.monotonic() - watcher.waited_s
     measured = 0
     failed: list[Failure] = []
     with suppress(Stopped):

@@ -79,7 +79,7 @@ class StudyFolder:
                 manifests[0].occasion, tuple(str(manifest.side) for manifest in manifests)
             )
             for unit, manifests in sides.items()
-            if len(manifests) == sum(path.is_dir() and path.name != LOGS for path in unit.iterdir())
+            if len(manifests) == sum(_is_of_a_side(path) for path in unit.iterdir())
         }
         return Measured(duets, occasion or latest)
 
@@ -137,6 +137,11 @@ def state(
     return tuple(run_state(folder, run) for run in runs)
 
 
+def _is_of_a_side(path: Path) -> bool:
+    """True for the folder of one server of a duet. JupyterLab makes hidden folders beside a notebook."""
+    return path.is_dir() and path.name != LOGS and not path.name.startswith(".")
+
+
 def as_measured(folder: StudyFolder, runs_file: RunsFile, study: str, host: str) -> RunsFile:
     """A study as a host measures it: with the parameters of the host and the known versions of builds."""
     own = on_host(runs_file, study, host)
@@ -169,14 +174,15 @@ def refuse_mixture(folder: StudyFolder, runs: Sequence[Run], elsewhere: Collecti
     changed: dict[str, tuple[str, ...]] = {}
     count = 0
     ways = ("one after the other", "in turns")
-    in_turns = any(run.side is not None for run in runs)
+    ordinary = [run for run in runs if run.mode == "throughput"]
+    in_turns = any(run.side is not None for run in ordinary)
     check_files(runs_here := finished(folder.path))
     for path, manifest in runs_here:
         run = asked.get(manifest.dbms) if manifest.host not in elsewhere else None
         if run and manifest.identity != run.identity:
             count += 1
             changed[manifest.dbms] = _differences(path, run) or ("other conditions, not recorded which",)
-        elif run and manifest.mode == "throughput" and (manifest.side is not None) != in_turns:
+        elif run and ordinary and manifest.mode == "throughput" and (manifest.side is not None) != in_turns:
             count += 1
             changed[manifest.dbms] = (f"method: was measured {ways[not in_turns]}, is now {ways[in_turns]}",)
     if not count:

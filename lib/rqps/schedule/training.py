@@ -53,7 +53,7 @@ def train(runs_file: RunsFile, name: str, runner: LocalRunner, say: Say, tree: P
     dbms = f"{name}.{study.named[study.base].config}"
     collecting = BuildSpec.model_validate({"path": str(tree), build.engine: build.version})
     once = {"dbms": (dbms,), "base": dbms, "rounds": 1, "budget": None, "occasions": 1, "twin": False}
-    once |= {"hosts": (), "method": "rounds", "measure_parts_of": None, **dict.fromkeys(PROFILES, 0)}
+    once |= {"hosts": (), "method": "rounds", "measure_parts_of": None, "layouts": None, **dict.fromkeys(PROFILES, 0)}
     alone = runs_file.model_copy(
         update={"builds": {name: collecting}, "studies": {training: study.model_copy(update=once)}}
     )

@@ -3,6 +3,7 @@ statement on several dbms."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from rqps.schedule.run_study import write_card
 from rqps.schedule.state import StudyFolder, this_host
 from rqps.store.write import write_text
 from rqps.study import RunsFile, known_dbms, read_runs_file, unfold
-from rqps.study.document import read_document
+from rqps.study.reading import for_another_folder
 from rqps.workloads import PARAMETERS
 
 FILE = "try.yaml"
@@ -54,7 +55,7 @@ def file_of_try(data: Path, study: str) -> Path | None:
 
 def study_of_try(asked: Try, runs_yaml: Path | None, data: Path, say: Say) -> tuple[RunsFile, str]:
     """Writes the study of a try to a file, for `rqps run`; returns the file's contents and the study's name."""
-    written = read_document(runs_yaml).value if runs_yaml else {}
+    written = for_another_folder(runs_yaml) if runs_yaml else {}
     described = {kind: dict(written.get(kind) or {}) for kind in ("builds", "configs")}
     entries = ((name, BuildSpec.model_validate(entry)) for name, entry in described["builds"].items())
     name, spec = build_of(asked.build, {name: entry for name, entry in entries if entry.path}, say)
@@ -93,7 +94,7 @@ class StatementTry:
 def study_of_statement(asked: StatementTry, runs_yaml: Path | None, data: Path) -> tuple[RunsFile, str, str]:
     """Writes the study of a statement to a file, for `rqps run`; returns the file's contents, the study's name, and
     its entry for runs.yaml."""
-    written = read_document(runs_yaml).value if runs_yaml else {}
+    written = for_another_folder(runs_yaml) if runs_yaml else {}
     builds, configs = (dict(written.get(kind) or {}) for kind in ("builds", "configs"))
     if len(asked.dbms) < 2:
         raise RqpsError("--dbms: a comparison needs two dbms", fix="name them: --dbms my5624.common my8033.common")
@@ -161,9 +162,11 @@ def _last_of(data: Path, name: str, build: Mapping[str, Any]) -> tuple[RunsFile,
     files = sorted((data / "raw").glob(f"study=*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)
     spec = BuildSpec.model_validate(build)
     for file in files:
-        runs_file = read_runs_file(file, PARAMETERS)
-        if runs_file.builds.get(name) == spec:
-            return runs_file, next(iter(runs_file.studies))
+        with suppress(RqpsError):  # a file that another try needs may be gone
+            runs_file = read_runs_file(file, PARAMETERS)
+            (study, of_try), *_ = runs_file.studies.items()
+            if of_try.against and runs_file.builds.get(name) == spec:  # the study of a statement has no `against`
+                return runs_file, study
     return None
 
 

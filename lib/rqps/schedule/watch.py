@@ -92,7 +92,7 @@ class Watcher:
         """Plans the runs to measure, after `before` runs that are done. More runs may follow until `ends`, a time of
         the monotonic clock; time spent waiting postpones `ends`."""
         self._runs, self._before, self._ends = runs, before, ends
-        self._all_began = self._all_began or time.monotonic()
+        self._all_began = self._all_began or time.monotonic() - self.waited_s
         self._estimate = Estimate.of(runs, self._estimate.overheads_s)
 
     def expected_s(self, run: Run) -> float:

@@ -24,6 +24,8 @@ _ROWS_IN_A_GROUP = 2**19
 _COMPRESSION_LEVEL = 10
 _RUNS_AT_ONCE = 50
 LEFT_OUT = "left out"
+NO_LEVELS = f"# {LEFT_OUT}\nbuilds: {{}}\nconfigs: {{}}\nstudies: {{}}\n".encode()
+"""In place of the file that defines the levels of a study, which has statements and values as runs.yaml has them."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed time: packing the same study again gives the same bytes
 
 
@@ -38,9 +40,10 @@ def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_s
         raise RqpsError(f"{study}: no run has finished, so there is nothing to pack", fix=f"rqps run {name}")
     to = to or Path(f"{levels[0].card.study}{SUFFIX}")
     if to.suffix != SUFFIX:
-        return [_pack_into(to / f"study={level.card.study}", level) for level in levels]
+        return [_pack_into(to / f"study={level.card.study}", level, with_statements) for level in levels]
     with _replacing(to) as unfinished:
-        folders = [_pack_into(unfinished.with_name(f"study={level.card.study}"), level) for level in levels]
+        places = {unfinished.with_name(f"study={level.card.study}"): level for level in levels}
+        folders = [_pack_into(place, level, with_statements) for place, level in places.items()]
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
             for path in (path for folder in folders for path in sorted(folder.iterdir())):
                 info = zipfile.ZipInfo(f"{path.parent.name}/{path.name}", _EPOCH)
@@ -49,12 +52,17 @@ def pack(study: str, to: Path | None = None, data: Path | None = None, *, with_s
     return [to]
 
 
+PRIVATE = r"^steps\..*\.(sql$|file$|digest$|values\.)|^tables\..*\.list$"
+"""Matches the names of parameters that may contain private data."""
+
+
 def without_statements(study: Study) -> Study:
-    """A copy of the study without text that may contain private data: SQL and lists of values of its steps, explained
-    statements, and error messages. A digest replaces each statement, so equal statements stay equal."""
+    """A copy of the study without text that may contain private data: SQL, names of logs and lists of values of its
+    steps, lists of values of generated tables, explained statements, and error messages. A digest replaces each
+    statement, so equal statements stay equal."""
     plans = study.plans.collect()
     digests = {text: _left_out(text) for text in plans["statement"].drop_nulls().unique()}
-    private = (pl.col("kind") == "parameter") & pl.col("name").str.contains(r"^steps\..*\.(sql$|values\.)")
+    private = (pl.col("kind") == "parameter") & pl.col("name").str.contains(PRIVATE)
     as_json = {name: pl.col(name).map_elements(_json_without_statements, pl.String) for name in ("manifest", "asked")}
     parameters = pl.col("parameters").map_elements(_json_without_statements, pl.String)
     changed = copy(study)
@@ -88,7 +96,7 @@ def _json_without_statements(text: str | None) -> str | None:
 
 
 def _without_statements(value: Any) -> Any:
-    """A copy of JSON data without SQL, lists of values and error messages."""
+    """A copy of JSON data without SQL, logs, lists of values and error messages."""
     if isinstance(value, list):
         return [_without_statements(one) for one in value]
     if not isinstance(value, dict):
@@ -97,6 +105,11 @@ def _without_statements(value: Any) -> Any:
     if isinstance(value.get("sql"), str):
         without["sql"] = _left_out(value["sql"])
         without["values"] = {name: {"range": of.get("range")} for name, of in (value.get("values") or {}).items()}
+    if isinstance(value.get("file"), str):  # of a log
+        without["file"] = _left_out(value["file"])
+        without |= {"digest": LEFT_OUT} if value.get("digest") else {}
+    if isinstance(value.get("list"), list):  # of a column of generated tables
+        without["list"] = [LEFT_OUT]
     if isinstance(value.get("error"), str):
         without["error"] = LEFT_OUT
     return without
@@ -107,7 +120,7 @@ def unpack(study: str, to: Path, data: Path | None = None) -> list[Path]:
     return [_unpack_into(to / f"study={level.card.study}", level) for level in load_levels(study, data, mode=None)]
 
 
-def _pack_into(folder: Path, study: Study) -> Path:
+def _pack_into(folder: Path, study: Study, with_statements: bool) -> Path:
     with _replacing(folder) as unfinished:
         unfinished.mkdir()
         for name in TABLES:
@@ -125,8 +138,8 @@ def _pack_into(folder: Path, study: Study) -> Path:
             if not pl.scan_parquet(path).select(pl.len()).collect().item():
                 path.unlink()
         write_study_card(unfinished, study.card)
-        if (levels := Path(study.place) / LEVELS).is_file():
-            shutil.copyfile(levels, unfinished / LEVELS)
+        if (levels := _levels_of(study)) is not None:
+            (unfinished / LEVELS).write_bytes(levels if with_statements else NO_LEVELS)
         files = {path.name: (path.stat().st_size, sha256(path)) for path in sorted(unfinished.iterdir())}
         metadata = {CARD_KEY: study.card.model_dump_json(), FILES_KEY: json.dumps(files)}
         _runs(study).write_parquet(
@@ -173,11 +186,23 @@ def _unpack_into(folder: Path, study: Study) -> Path:
             if row["asked"]:
                 (run / ASKED).write_text(row["asked"], encoding="utf-8")
             write_manifest(run, Manifest.model_validate_json(row["manifest"]))
-        if LEVELS in packed.files:
-            levels = packed.source(LEVELS)
-            (unfinished / LEVELS).write_bytes(levels if isinstance(levels, bytes) else Path(levels).read_bytes())
+        if (levels := _levels_of(study)) is not None:
+            (unfinished / LEVELS).write_bytes(levels)
         write_study_card(unfinished, study.card)
     return folder
+
+
+def _levels_of(study: Study) -> bytes | None:
+    """The file that defines the levels of a study; None if the study has no levels."""
+    if (packed := packed_at(study.place)) is None:
+        file = Path(study.place) / LEVELS
+        return file.read_bytes() if file.is_file() else None
+    if LEVELS not in packed.files:
+        return None
+    source = packed.source(LEVELS)
+    if isinstance(source, str):  # a URL
+        return "".join(f"{line}\n" for line in pl.read_lines(source)["line"]).encode()
+    return source if isinstance(source, bytes) else source.read_bytes()
 
 
 def _replacing(target: Path) -> AbstractContextManager[Path]:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,6 +18,7 @@ from rqps.study.document import MOST_PROBLEMS, Document, Place, Problem, all_at_
 from rqps.study.mistakes import complete, mistakes, with_those_it_extends
 from rqps.study.runs_file import (
     FILE_KEYS,
+    NAME_PATTERN,
     SCENARIO_KEYS,
     ConfigSpec,
     HostSpec,
@@ -28,6 +28,8 @@ from rqps.study.runs_file import (
     resolve,
 )
 
+FILES_OF_LOADS = {"tables", "file"}
+"""Keys of parameters, and of steps of one's own, whose text is the path of a file."""
 _LIKE_A_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _DUE = {
@@ -48,10 +50,20 @@ _FORMS = {
     "debian": f"the name of a Debian package, such as {_PACKAGE}",
     "suite": "a Debian suite, such as sid",
     "sha256": "a SHA-256; write its 64 digits 0-9a-f, as sha256sum prints them",
+    "git": "the address or path of a git repository, without spaces",
+    "commit": "a commit; write its 40 digits 0-9a-f, as git rev-parse prints them",
+    "version": "a version; write one such as 15.18-0+deb12u1",
 }
 
 
-_folder: ContextVar[Path | None] = ContextVar("folder of the runs.yaml that was read last", default=None)
+_folder: list[Path] = []
+"""The folder of the runs.yaml that was read last, if one was. It is no context variable, since each cell of a
+notebook has a context of its own."""
+
+
+def look_beside(folder: Path) -> None:
+    """Makes `folder` the one at which relative paths of files start."""
+    _folder[:] = [folder]
 
 
 def beside_runs_yaml(name: str) -> Path:
@@ -59,7 +71,7 @@ def beside_runs_yaml(name: str) -> Path:
     the working directory."""
     above = (Path.cwd(), *Path.cwd().parents)
     nearest = next((folder for folder in above if (folder / "runs.yaml").is_file()), Path.cwd())
-    return (_folder.get() or nearest) / name
+    return (_folder or [nearest])[0] / name
 
 
 _FORMS_OF_HOSTS = {
@@ -72,7 +84,7 @@ def read_runs_file(path: Path, workloads: Workloads, study: str | None = None) -
     """The contents of a runs.yaml. If `study` is given, other studies with mistakes are left out; otherwise any
     mistake is an error."""
     document = read_document(path)
-    _folder.set(path.absolute().parent)
+    look_beside(path.absolute().parent)
     if document.value is None and not document.problems:
         document.problems.append(Problem((), "is empty; it needs the keys builds, configs and studies"))
     _read_option_files(document, path)
@@ -110,6 +122,33 @@ def _read_option_files(document: Document, runs_yaml: Path) -> None:
             lines, problems = facts.option_files.read(read_text(file), facts.ours)
             document.problems += [Problem(place, text, line, str(file)) for line, text in problems]
             config[key] = {"path": named, "lines": lines}
+
+
+def for_another_folder(runs_yaml: Path) -> dict[str, Any]:
+    """The values of a runs.yaml, to be written to a file in another folder: paths of option files, of tables and of
+    logs are absolute."""
+    document = read_document(runs_yaml)
+    value: dict[str, Any] = document.value if isinstance(document.value, dict) else {}
+    for name, config in (value.get("configs") or {}).items():
+        for key in FILE_KEYS.keys() & (config if isinstance(config, dict) else {}):
+            if config[key] and isinstance(config[key], str):
+                folder = Path(document.files.get(("configs", name), runs_yaml)).absolute().parent
+                config[key] = str(folder / Path(config[key]).expanduser())
+    for study in (value.get("studies") or {}).values():
+        for place in _with_files(study):
+            for key in FILES_OF_LOADS & place.keys():
+                if isinstance(place[key], str):
+                    place[key] = str(runs_yaml.absolute().parent / Path(place[key]).expanduser())
+    return value
+
+
+def _with_files(study: Any) -> Iterator[dict[str, Any]]:
+    """The parameters of a study and of its steps, any of which may name files."""
+    parameters = study.get("parameters") if isinstance(study, dict) else None
+    if isinstance(parameters, dict):
+        yield parameters
+        steps = parameters.get("steps")
+        yield from (step for step in (steps.values() if isinstance(steps, dict) else ()) if isinstance(step, dict))
 
 
 def _studies_with(problems: Sequence[Problem], document: Document, study: str) -> set[str]:
@@ -261,8 +300,11 @@ def _sentence(detail: ErrorDetails, place: Place, document: Document, workloads:
         choices = re.findall(r"'([^']*)'", context["expected"])
         return f"{_shown(value, written)} is not one of them; {instead(str(value), choices, 'choices')}"
     if kind == "string_pattern_mismatch":
-        if place[0] in ("builds", "hosts") and len(place) == 3:
-            return f"{value!r} is not {(_FORMS_OF_HOSTS if place[0] == 'hosts' else _FORMS)[str(place[-1])]}"
+        forms = {"builds": _FORMS, "hosts": _FORMS_OF_HOSTS}.get(str(place[0]), {})
+        if len(place) > 2 and (form := forms.get(str(place[-1]))):
+            return f"{value!r} is not {form}"
+        if context["pattern"] != NAME_PATTERN:
+            return f"{value!r} has another form than {context['pattern']}"
         return f"{value!r} can't be a name; use letters, digits, _ and -, none in front (folders are named by it)"
     for bound, words in _BOUNDS.items():
         if bound in context:

@@ -35,7 +35,8 @@ T = TypeVar("T")
 LONGEST_NAME = 76
 """Maximum length of a name. The name of a folder, such as `.run=r001@BUILD.CONFIG@HOST.partial`, contains three
 names and may have 255 bytes; the name of a rebuilt build also gets the number of its version, as in `BUILD@2`."""
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$", max_length=LONGEST_NAME)]
+NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=LONGEST_NAME)]
 """The name of a build, config, host or study. It becomes part of a folder's name. It has no `.`, which separates
 build from config, and does not begin with `-`, which begins an option of a command."""
 
