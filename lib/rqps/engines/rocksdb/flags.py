@@ -9,10 +9,13 @@ from rqps.engines import Build, Option, table
 from rqps.errors import RqpsError, instead
 
 UNITS = {"K": 10, "M": 20, "G": 30, "T": 40}
-OF_THE_STUDY = {"num": "keys", "writes": "keys", "threads": "threads", "duration": "seconds"}
-OF_THE_STUDY = {flag: f"{name} in the study's parameters" for flag, name in OF_THE_STUDY.items()}
-OF_THE_STUDY["seed"] = "the study's seed"
-"""Maps the flags that no config can set to the key of the study that sets them."""
+OF_THE_STUDY = {
+    **dict.fromkeys(("num", "writes"), "keys in the study's parameters"),
+    "threads": "threads in the study's parameters",
+    "duration": "seconds in the study's parameters",
+    "seed": "the study's seed",
+}
+"""Maps the flags that no config can set to what sets them in a study."""
 _DIGITS = {"true": "1", "false": "0"}
 _SIZE = re.compile(r"(\d+)([KMGT])")
 Flags = Mapping[str, str]
